@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from fathom.metrics import confidence, ranking
+from fathom.metrics.confidence import cautious_sum, debiased_sum
 from fathom.metrics.ranking import consistency
 from fathom.results.baselines import ByLot
+from fathom.results.estimates import between_folds
+from fathom.results.samples import Sample
 
 
 @pytest.fixture
@@ -177,6 +180,15 @@ def test_calibration_error_without_bias() -> None:
         for sum_of, mean in ((confidence.debiased_sum, debiased), (confidence.cautious_sum, cautious)):
             found = sum_of(*(draws + shift), errors=np.ones(200)) / 200
             assert found.mean() == pytest.approx(mean, abs=0.01)
+
+
+def test_interval_of_the_calibration_error_by_hand() -> None:
+    # One bin of three: mean gap 0.3, standard error 0.2 / √3 = 0.11547, t = 2.598: 0.6 − 0.3 · 0.99062 − 0.003154.
+    # Without one of them the mean is 0.2, 0.3 or 0.4, and the number 0.19609, 0.29966 or 0.39998: standard error
+    # √(2/3 · (0.10357² + 0.10032²)) = 0.11773, times 4.3027 of Student's t with two degrees of freedom.
+    found = between_folds([np.array([0.5, 0.1, 0.3])], Sample("fact"), (debiased_sum, cautious_sum))
+    assert found.estimate == pytest.approx(0.29966, abs=1e-4)
+    assert (found.low, found.high) == (0.0, pytest.approx(0.29966 + 4.3027 * 0.11773, abs=1e-4))
 
 
 def test_calibration_refuses_what_it_cannot_count() -> None:

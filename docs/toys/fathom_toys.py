@@ -114,8 +114,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
 
 def tables(found: Sequence[tuple[str, str, Estimate]]) -> list[Table]:
     """One."""
-    numbers, formats = {"accuracy": ("low", "high")}, {"accuracy": ".1%"}
-    return [Table.of_numbers(("model", "relation", "accuracy"), found, "by relation", numbers, formats)]
+    return [Table.of(found, "by relation", columns=("model", "relation", "accuracy"))]
 
 
 STUDY = Study(

@@ -286,27 +286,26 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
 
 def altered_table(found: Sequence[Alteration]) -> Table:
     """One line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
-    shares = ("accuracy", "altered accuracy", "same answer", "same of known", "prime", "anyway", "by chance")
-    ends = {name: (f"{name} low", f"{name} high") for name in shares}
     rows = [
-        (
-            *(one.model, one.data, one.reading, one.how, one.run, one.facts),
-            *(one.plain, one.altered, one.change, one.same, one.known, *(one.primed or (None,) * 5)[:3]),
-        )
+        {
+            "model": one.model,
+            "data": one.data,
+            "reading": one.reading,
+            "alteration": one.how,
+            "path": one.run,
+            "facts": one.facts,
+            "accuracy": one.plain,
+            "altered accuracy": one.altered,
+            "change": one.change,
+            "same answer": one.same,
+            "same of known": one.known,
+            **dict(zip(("prime", "anyway", "by chance"), (one.primed or (None,) * 5)[:3], strict=True)),
+        }
         for one in found
     ]
-    return Table.of_numbers(
-        (
-            *("model", "data", "reading", "alteration", "path", "facts"),
-            *("accuracy", "altered accuracy", "change", *shares[2:]),
-        ),
-        rows,
-        "altered sentences",
-        {**ends, "change": ("low", "high", "p")},
-        dict.fromkeys(shares, ".1%") | {"change": "+.1%"},
-        [
-            "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
-            "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
-        ],
-        ["data", "reading", "path", "p", *(end for own in ends.values() for end in own)],
-    ).without_empty("same of known", "prime", "anyway", "by chance")
+    notes = [
+        "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
+        "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
+    ]
+    made = Table.of(rows, "altered sentences", notes, main="change", hidden=("data", "reading", "path", "p"))
+    return made.without_empty("same of known", "prime", "anyway", "by chance")

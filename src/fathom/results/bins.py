@@ -18,7 +18,7 @@ from fathom.errors import BadInput
 from fathom.results.agreements import less_their_means
 from fathom.results.estimates import Estimate, contrast, correlation, recipe, untold
 from fathom.results.rows import NONE, Floats, Ints, Rows
-from fathom.results.tables import Cell, Table
+from fathom.results.tables import Table
 
 BINS = 5
 """Where a key is one of numbers and nobody says how many."""
@@ -95,22 +95,17 @@ def _label(values: Floats) -> str:
 
 
 def trend_table(rows: Rows, found: Bins) -> Table:
-    """Of each scoring: both correlations, and the highest bin less the lowest."""
-    body: list[tuple[Cell | Estimate, ...]] = []
-    for scoring in rows.scorings:
-        for name, number in _trend(rows, found, scoring):
-            body.append((scoring, name, number, number.n))
-    return Table.of_numbers(
-        ("scoring", "trend", "value", "n"),
-        body,
-        f"Trend of accuracy by {found.name}",
-        {"value": ("low", "high", "p")},
-        {"value": ".3f", "p": ".2g"},
-        notes=(
-            "n: facts; Spearman's rank correlation with the accuracy of each fact; within relations: of ranks less the "
-            "mean of their relation; highest − lowest: accuracy of the bins, each relation compared by itself",
-        ),
+    """Return both correlations of each scoring, and the highest bin − the lowest."""
+    table = [
+        {"scoring": scoring, "trend": name, "value": number, "n": number.n}
+        for scoring in rows.scorings
+        for name, number in _trend(rows, found, scoring)
+    ]
+    notes = (
+        "n: facts; Spearman's rank correlation with the accuracy of each fact; within relations: of ranks less the "
+        "mean of their relation; highest − lowest: accuracy of the bins, each relation compared by itself",
     )
+    return Table.of(table, f"Trend of accuracy by {found.name}", notes)
 
 
 def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
@@ -130,7 +125,7 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
     units = _units(rows, np.asarray(queries)[ends], highest)
-    difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared, units=units)
+    difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared, units=units).shown(".3f")
     if not difference.n:
         difference = untold("no relation has facts in the highest and in the lowest bin", contrasted)
     return [

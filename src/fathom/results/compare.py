@@ -8,7 +8,7 @@ One primary metric decides; all pairs, and claims that need a control, are one f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
@@ -321,7 +321,7 @@ def names_of_runs(outcomes: Sequence[RunFacts]) -> list[str]:
 def _of_run(name: str, outcome: RunFacts, wanted: Sequence[Metric]) -> OfRun:
     facts = outcome.told()
     sample = outcome.sample(facts)
-    numbers = (outcome.mean(one.name, outcome.values(one), facts, sample) for one in wanted)
+    numbers = (outcome.mean(one.name, outcome.values(one), facts, sample, one.shown) for one in wanted)
     return OfRun(name, outcome, len(facts), len(outcome.left_out), tuple(numbers))
 
 
@@ -339,7 +339,8 @@ def _pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], wanted: Sequen
         one_mean, other_mean = (
             float(value[side.at(facts)].mean()) for side, value in zip((first, second), values, strict=True)
         )
-        return Difference(one_mean, other_mean, difference(own.name, [(1, first), (-1, second)], values, facts, sample))
+        signed, form = [(1, first), (-1, second)], f"+{own.shown}"
+        return Difference(one_mean, other_mean, difference(own.name, signed, values, facts, sample, form))
 
     differences = tuple(map(differing, wanted))
     claim = Claim(f"{name} and {second_name}", (Contrast(wanted[0].name, differences[0].number),))
@@ -525,78 +526,72 @@ def control_sentence(decision: Decision) -> str:
 
 
 def _runs_table(found: Comparison) -> Table:
-    names, ends = [one.name for one in found.metrics], ("low", "high")
-    body: list[tuple[Cell | Estimate, ...]] = []
-    for run in found.runs:
-        own = run.outcome
-        about = (own.model, own.probe, own.scoring, own.data, own.path)
-        body.append((run.name, *about, run.facts, run.left_out, *run.numbers))
-    return Table.of_numbers(
-        ("run", "model", "probe", "scoring", "data", "path", "facts", "unscored", *names),
-        body,
-        "runs",
-        {name: ends if name == names[0] else (f"{name} low", f"{name} high") for name in names},
-        {one.name: one.shown for one in found.metrics},
-        ["each run over its own facts"],
-        (
-            "model",
-            "probe",
-            "scoring",
-            "data",
-            "path",
-            *(f"{name} {end}" for name in names[1:] for end in ("low", "high")),
-        ),
-    )
+    names = [one.name for one in found.metrics]
+    rows = [
+        {
+            "run": run.name,
+            "model": run.outcome.model,
+            "probe": run.outcome.probe,
+            "scoring": run.outcome.scoring,
+            "data": run.outcome.data,
+            "path": run.outcome.path,
+            "facts": run.facts,
+            "unscored": run.left_out,
+            **dict(zip(names, run.numbers, strict=True)),
+        }
+        for run in found.runs
+    ]
+    hidden = ("model", "probe", "scoring", "data", "path")
+    return Table.of(rows, "runs", ["each run over its own facts"], main=names[0], hidden=hidden)
 
 
 def _differences_table(found: Comparison) -> Table:
-    shown = found.metrics[0].shown
-    body: list[tuple[Cell | Estimate, ...]] = []
+    rows: list[dict[str, Cell | Estimate]] = []
     for pair in found.pairs:
         own, decision = pair.differences[0], pair.decision
-        verdict = f"{pair.higher} higher" if pair.higher else decision.word
-        about = (pair.first, pair.second, pair.facts, pair.only_first, pair.only_second, own.first, own.second)
-        number = own.number._replace(low=decision.low, high=decision.high)
-        smallest = None if decision.holds else own.number.smallest
-        body.append((*about, number, decision.p_value, smallest, verdict, decision.reason or None))
+        rows.append(
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "facts": pair.facts,
+                "only first": pair.only_first,
+                "only second": pair.only_second,
+                "of first": own.first,
+                "of second": own.second,
+                "difference": own.number._replace(low=decision.low, high=decision.high),
+                "p (Holm)": decision.p_value,
+                "smallest": None if decision.holds else own.number.smallest,
+                "verdict": f"{pair.higher} higher" if pair.higher else decision.word,
+                "reason": decision.reason or None,
+            }
+        )
     family = len(found.pairs) + len(found.controlled)
     adjusted = f"; p by Holm and simultaneous intervals for {family} verdicts" if family > 1 else ""
     notes = [f"difference: first minus second, paired by fact{adjusted}", SMALLEST]
-    alone = ("only first", "only second")
     if any(pair.only_first + pair.only_second for pair in found.pairs):
         notes.append("facts that only one run of a pair scored are not compared: see CSV and JSON")
-    return Table.of_numbers(
-        (
-            *("first", "second", "facts", *alone, "of first", "of second", "difference", "p (Holm)", "smallest"),
-            *("verdict", "reason"),
-        ),
-        body,
-        f"differences in {found.metrics[0].name}",
-        {"difference": ("low", "high", "p")},
-        dict.fromkeys(("of first", "of second", "smallest"), shown) | {"difference": f"+{shown}", "p (Holm)": ".2g"},
-        notes,
-        (*alone, "of first", "of second", "p", "reason"),
-    )
+    formats = dict.fromkeys(("of first", "of second", "smallest"), found.metrics[0].shown) | {"p (Holm)": ".2g"}
+    hidden = ("only first", "only second", "of first", "of second", "p", "reason")
+    return Table.of(rows, f"differences in {found.metrics[0].name}", notes, hidden=hidden, formats=formats)
 
 
 def _secondary_table(found: Comparison) -> Table:
-    body: list[tuple[Cell | Estimate, ...]] = []
-    formats = []
-    for place, one in enumerate(found.metrics[1:], 1):
-        for pair in found.pairs:
-            own = pair.differences[place]
-            body.append((one.name, pair.first, pair.second, own.first, own.second, own.number, own.number.smallest))
-            formats.append(one.shown)
-    made = Table.of_numbers(
-        ("metric", "first", "second", "of first", "of second", "difference", "smallest"),
-        body,
-        "secondary metrics",
-        {"difference": ("low", "high", "p")},
-        {},
-        ["no verdict: the primary metric decides; each interval holds by itself"],
-        ("p", "smallest"),
-    )
-    return replace(made, row_formats=tuple(formats))
+    rows = [
+        {
+            "metric": one.name,
+            "first": pair.first,
+            "second": pair.second,
+            "of first": own.first,
+            "of second": own.second,
+            "difference": own.number,
+            "smallest": own.number.smallest,
+        }
+        for place, one in enumerate(found.metrics[1:], 1)
+        for pair in found.pairs
+        for own in [pair.differences[place]]
+    ]
+    notes = ["no verdict: the primary metric decides; each interval holds by itself"]
+    return Table.of(rows, "secondary metrics", notes, hidden=("p", "smallest"))
 
 
 def _cells_table(found: Comparison) -> Table:
@@ -611,40 +606,39 @@ def _cells_table(found: Comparison) -> Table:
 
 def _claims_table(decisions: Sequence[Decision]) -> Table:
     """Verdicts that need a control, with their contrasts."""
-    rows: list[tuple[Cell | Estimate, ...]] = [
-        (decision.claim.name, contrast.name, contrast.estimate, decision.p_value, decision.word)
+    rows = [
+        {
+            "claim": decision.claim.name,
+            "contrast": contrast.name,
+            "difference": contrast.estimate,
+            "p (Holm)": decision.p_value,
+            "verdict": decision.word,
+        }
         for decision in decisions
         for contrast in decision.claim.contrasts
     ]
-    return Table.of_numbers(
-        ("claim", "contrast", "difference", "p (Holm)", "verdict"),
-        rows,
-        "claims that need a control",
-        {"difference": ("low", "high", "p")},
-        {"difference": "+.1%", "p (Holm)": ".2g"},
-        ["a claim needs every contrast to be significant; p (Holm): of the claim"],
-        ("p",),
-    )
+    notes = ["a claim needs every contrast to be significant; p (Holm): of the claim"]
+    return Table.of(rows, "claims that need a control", notes, hidden=["p"], formats={"p (Holm)": ".2g"})
 
 
 def _agreements_table(pairs: Sequence[Pair]) -> Table:
-    quadrants = (f"both hit@{AGREE_AT}", "only first", "only second", "both miss")
-    body: list[tuple[Cell | Estimate, ...]] = []
-    for pair in pairs:
-        own = pair.agreement
-        if own is not None:
-            cells = (own.both_hit, own.only_first, own.only_second, own.both_miss)
-            body.append((pair.first, pair.second, own.both_hit.n, own.log_ranks, own.within, *cells))
-    return Table.of_numbers(
-        ("first", "second", "facts", "r", "r within", *quadrants),
-        body,
-        "agreement of probes",
-        {"r": ("low", "high", "p"), "r within": ("within low", "within high", "within p")}
-        | {name: (f"{name} low", f"{name} high") for name in quadrants},
-        dict.fromkeys(("r", "r within"), ".3f") | dict.fromkeys(quadrants, ".1%"),
-        ("r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation",),
-        (*(f"{name} {end}" for name in quadrants for end in ("low", "high")), "within p"),
-    )
+    rows = [
+        {
+            "first": pair.first,
+            "second": pair.second,
+            "facts": own.both_hit.n,
+            "r": own.log_ranks,
+            "r within": own.within,
+            f"both hit@{AGREE_AT}": own.both_hit,
+            "only first": own.only_first,
+            "only second": own.only_second,
+            "both miss": own.both_miss,
+        }
+        for pair in pairs
+        if (own := pair.agreement) is not None
+    ]
+    notes = ("r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation",)
+    return Table.of(rows, "agreement of probes", notes, main="r")
 
 
 def refusals_table(columns: Sequence[str], lines: Sequence[Sequence[Cell]]) -> Table:

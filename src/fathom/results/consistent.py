@@ -23,7 +23,6 @@ from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
 TEMPLATE, ALL = "template", "all pairs"
-_NUMBERS = {"RankC": ("low", "high"), "same answer": ("same low", "same high")}
 
 
 class _Ranking(NamedTuple):
@@ -54,7 +53,7 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
         raise BadInput(
             f"--consistency {over}: the queries have no such key; there is {', '.join((TEMPLATE, *rows.keys))}"
         )
-    body: list[Sequence[Cell | Estimate]] = []
+    body: list[dict[str, Cell | Estimate]] = []
     notes = ["by chance: RankC of rankings that have nothing to do with each other; same answer: the same first answer"]
     for scoring in rows.scorings:
         asked, unlike = _asked(rows, scoring, over)
@@ -64,14 +63,8 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
             notes.append(f"{scoring}: facts whose candidates differ: {unlike:,}, left out")
         if not pairs:
             notes.append(f"{scoring}: no fact has two rankings of the same candidates, with all their scores")
-    return Table.of_numbers(
-        ("scoring", "first", "second", "facts", "RankC", "by chance", "same answer"),
-        body,
-        f"Consistency over {over}",
-        _NUMBERS,
-        dict.fromkeys(("RankC", "by chance"), ".3f") | {"same answer": ".1%"},
-        notes=notes,
-    )
+    title = f"Consistency over {over}"
+    return Table.of(body, title, notes, main="RankC", inline=True, formats={"by chance": ".3f"})
 
 
 def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, list[_Ranking]]], int]:
@@ -129,7 +122,7 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compare
 
 def _lines(
     rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
-) -> list[Sequence[Cell | Estimate]]:
+) -> list[dict[str, Cell | Estimate]]:
     every = grouped((fact, one) for found in pairs.values() for fact, one in found.items())
     means = {fact: _Compared(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
@@ -138,12 +131,20 @@ def _lines(
 
 def _line(
     rows: Rows, scoring: str, over: str, pair: tuple[str, str], found: Mapping[int, _Compared]
-) -> Sequence[Cell | Estimate]:
+) -> dict[str, Cell | Estimate]:
     sample, columns = rows.sample(list(found)), np.array(list(found.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
     rankc, same = (
-        mean(columns[:, place], sample, line) if found else untold("there is no pair", line)
-        for place, line in zip((0, 2), made, strict=True)
+        mean(columns[:, place], sample, line, form=form) if found else untold("there is no pair", line, form=form)
+        for place, line, form in zip((0, 2), made, (".3f", ".1%"), strict=True)
     )
     by_chance = float(columns[:, 1].mean()) if found else None
-    return scoring, *pair, len(found), rankc, by_chance, same
+    return {
+        "scoring": scoring,
+        "first": pair[0],
+        "second": pair[1],
+        "facts": len(found),
+        "RankC": rankc,
+        "by chance": by_chance,
+        "same answer": same,
+    }

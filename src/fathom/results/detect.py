@@ -65,10 +65,18 @@ def _needed(error: float, degrees: float, units: int, difference: float) -> int 
 
 def detectable_table(found: Sequence[Detectable]) -> Table:
     """One line per pair."""
-    return Table(
-        ("first", "second", "detect", "facts here", "units", "units here", "units needed", "facts needed"),
-        tuple((one.first, one.second, one.difference, one.facts, one.sample, *one[5:]) for one in found),
-        "what would detect it",
-        {"detect": ".1%"},
-        notes=(f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}",),
-    )
+    rows = [
+        {
+            "first": one.first,
+            "second": one.second,
+            "detect": one.difference,
+            "facts here": one.facts,
+            "units": one.sample,
+            "units here": one.units,
+            "units needed": one.needed,
+            "facts needed": one.needed_facts,
+        }
+        for one in found
+    ]
+    note = f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}"
+    return Table.of(rows, "what would detect it", [note], formats={"detect": ".1%"})

@@ -264,46 +264,41 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
 
 
 def _before_and_after(found: Change) -> Table:
-    groups = [found.by] if found.by else []
     baselines = list(dict.fromkeys(one.baseline for part in found.parts for one in part.baselines))
-    body: list[tuple[Cell | Estimate, ...]] = []
+    rows: list[dict[str, Cell | Estimate]] = []
     for part in found.parts:
-        about = (part.name,) * len(groups)
         changed = part.changed
         assert changed is not None
-        smallest = None if changed.holds else part.difference.smallest
-        change = {1: "rose", -1: "fell"}.get(changed.sign, changed.word)
-        beside = {one.baseline: one.value for one in part.baselines}
-        number = part.difference._replace(low=changed.low, high=changed.high)
-        tested = (number, changed.p_value, smallest, change)
-        body.append(
-            (*about, part.facts, *part.alone, part.before, part.after, *tested, *map(beside.get, baselines))
-            + (part.verdict,) * bool(baselines)
+        known = {one.baseline: one.value for one in part.baselines}
+        rows.append(
+            {
+                **_group(found, part),
+                "facts": part.facts,
+                "only before": part.alone[0],
+                "only after": part.alone[1],
+                "before": part.before,
+                "after": part.after,
+                "difference": part.difference._replace(low=changed.low, high=changed.high),
+                "p (Holm)": changed.p_value,
+                "smallest": None if changed.holds else part.difference.smallest,
+                "change": {1: "rose", -1: "fell"}.get(changed.sign, changed.word),
+                **{name: known.get(name) for name in baselines},
+                **({"verdict": part.verdict} if baselines else {}),
+            }
         )
-    shares = ("before", "after", *baselines, "smallest")
-    sides = {side: (f"{side} low", f"{side} high") for side in ("before", "after")}
-    verdict, alone = ("verdict",) * bool(baselines), ("only before", "only after")
-    return Table.of_numbers(
-        (
-            *groups,
-            "facts",
-            *alone,
-            "before",
-            "after",
-            "difference",
-            "p (Holm)",
-            "smallest",
-            "change",
-            *baselines,
-            *verdict,
-        ),
-        body,
+    return Table.of(
+        rows,
         "accuracy" if found.k == 1 else f"hits@{found.k}",
-        {**sides, "difference": ("low", "high", "p")},
-        {**dict.fromkeys(shares, ".1%"), "difference": "+.1%", "p (Holm)": ".2g"},
         _notes(found),
-        ("p", *alone, *(end for ends in sides.values() for end in ends)),
+        main="difference",
+        hidden=("p", "only before", "only after"),
+        formats=dict.fromkeys((*baselines, "smallest"), ".1%") | {"p (Holm)": ".2g"},
     )
+
+
+def _group(found: Change, part: Part) -> dict[str, Cell | Estimate]:
+    """Return the first column of a table by groups."""
+    return {found.by: part.name} if found.by else {}
 
 
 def _notes(found: Change) -> list[str]:
@@ -320,19 +315,13 @@ def _notes(found: Change) -> list[str]:
 
 
 def _became_table(found: Change) -> Table:
-    groups = (found.by,) if found.by else ()
-    return Table.of_numbers(
-        (*groups, "became", "share", "facts"),
-        [
-            (*(part.name,) * len(groups), what, share, share.n)
-            for part in found.parts
-            for what, share in part.became.items()
-        ],
-        "what became of the facts",
-        {"share": ("low", "high")},
-        {"share": ".1%"},
-        ["of a fact known by a share (ties, templates that disagree) the least change counts"],
-    )
+    rows = [
+        {**_group(found, part), "became": what, "share": share, "facts": share.n}
+        for part in found.parts
+        for what, share in part.became.items()
+    ]
+    notes = ["of a fact known by a share (ties, templates that disagree) the least change counts"]
+    return Table.of(rows, "what became of the facts", notes)
 
 
 def _facts_table(found: Change, every: bool) -> Table:

@@ -61,6 +61,7 @@ class Estimate(NamedTuple):
     :param smallest: of a difference: the one that these values would have shown in four of five cases, see
         :func:`fathom.metrics.significance.smallest_difference`; None of other numbers, and where it cannot be told.
     :param interval: from which intervals of other confidence are made; not for JSON.
+    :param form: how a reader sees it: a share ".1%", a signed difference "+.1%"; not for JSON.
     """
 
     value: float
@@ -74,13 +75,18 @@ class Estimate(NamedTuple):
     sample: str = ""
     smallest: float | None = None
     interval: Interval | None = None
+    form: str = ".3f"
+
+    def shown(self, form: str) -> Estimate:
+        """Return the same estimate in another display format."""
+        return self._replace(form=form)
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON can hold it: an open end of an interval is null."""
         return {
             name: None if isinstance(value, float) and not np.isfinite(value) else value
             for name, value in self._asdict().items()
-            if name != "interval" and (name not in ("p_value", "smallest") or value is not None)
+            if name not in ("interval", "form") and (name not in ("p_value", "smallest") or value is not None)
         }
 
 
@@ -97,9 +103,9 @@ class Noise(NamedTuple):
     training: float | None = None
 
 
-def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0) -> Estimate:
-    """A number without an interval. :param why: the reason."""
-    return Estimate(value, None, None, None, why, n, _undrawn(recipe_))
+def untold(why: str, recipe_: str = "", value: float = float("nan"), n: int = 0, form: str = ".3f") -> Estimate:
+    """Return a number without an interval. :param why: the reason."""
+    return Estimate(value, None, None, None, why, n, _undrawn(recipe_), form=form)
 
 
 def _undrawn(recipe_: str) -> str:
@@ -135,7 +141,7 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     missing = metric.partial and len(places) < len(asked)
     note = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
-    return number_of(found, n, line, sample, note)
+    return number_of(found, n, line, sample, note).shown(metric.shown)
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
@@ -155,7 +161,8 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
     value, number = beyond(own, other, rows.sample(queries.tolist()), line, metric.limits, weights)
     note = f"{name}: {len(places)} of {len(told)} predictions have it" if len(places) < len(told) else ""
-    return value, number._replace(n=len(places), note="; ".join(filter(None, (number.note, note))))
+    note = "; ".join(filter(None, (number.note, note)))
+    return value, number._replace(n=len(places), note=note, form=f"+{metric.shown}")
 
 
 def _told(rows: Rows, metric: Metric, asked: Ints) -> Ints:
@@ -197,11 +204,16 @@ def mean(
     recipe_: str,
     limits: tuple[float, float] = SHARE,
     weights: Floats | None = None,
+    form: str = ".1%",
 ) -> Estimate:
-    """Mean of values, [n], with its interval; untold where there are none. :param sample: how they were drawn."""
+    """Return the mean of values, shape (n), with its interval; undefined where there are none.
+
+    :param sample: how they were drawn.
+    :param form: how readers see it.
+    """
     if not np.size(values):
-        return untold(NOTHING, recipe_)
-    return number_of(_between(values, sample, limits, weights), np.size(values), recipe_, sample)
+        return untold(NOTHING, recipe_, form=form)
+    return number_of(_between(values, sample, limits, weights), np.size(values), recipe_, sample).shown(form)
 
 
 def difference(
@@ -210,15 +222,16 @@ def difference(
     sample: Sample,
     recipe_: str,
     limits: tuple[float, float] = (-1.0, 1.0),
+    form: str = "+.1%",
 ) -> Estimate:
-    """Mean of first − second, paired, [n] each, with interval and p value; untold where there are none."""
+    """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined where there are
+    none. :param form: how readers see it."""
     if not np.size(first):
-        return untold(NOTHING, recipe_)
+        return untold(NOTHING, recipe_, form=form)
     found = _between(np.subtract(first, second), sample, limits)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
-    return _tested(found, np.size(first), recipe_, sample)._replace(
-        smallest=_smallest(found, alike, limits, np.size(first))
-    )
+    smallest = _smallest(found, alike, limits, np.size(first))
+    return _tested(found, np.size(first), recipe_, sample)._replace(smallest=smallest, form=form)
 
 
 def over_seeds(
@@ -239,7 +252,7 @@ def over_seeds(
     if not tested:
         return number_of(found, n, recipe_, drawn), noise
     smallest = _smallest(found, not values.any(), limits, n)
-    return _tested(found, n, recipe_, drawn)._replace(smallest=smallest), noise
+    return _tested(found, n, recipe_, drawn)._replace(smallest=smallest, form="+.3f"), noise
 
 
 def _smallest(found: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
@@ -266,7 +279,7 @@ def beyond(
         found = _shifted(_between(own, sample, limits, weights), -value, limits)
     else:
         found = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
-    return value, _tested(found, np.size(own), recipe_, sample)
+    return value, _tested(found, np.size(own), recipe_, sample).shown("+.1%")
 
 
 def contrast(
@@ -310,7 +323,7 @@ def contrast(
     found = _between(signed, sample, (-span, span), weights)
     own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
     permuted = permutation_test(given, part.astype(float), labels, own_units)
-    return _tested(_widened(found, permuted, span), len(given), recipe_, sample)
+    return _tested(_widened(found, permuted, span), len(given), recipe_, sample).shown("+.1%")
 
 
 def _widened(found: Interval, p_value: float, span: float) -> Interval:
@@ -394,7 +407,7 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe_: str) -> Estimate
     # As a weighted mean, so that what has no whole is no unit that could speak for others.
     drawn, weights = sample.only(there), whole[there]
     found = _between(part[there] / weights, drawn, SHARE, weights)
-    return number_of(found, int(there.sum()), recipe_, drawn)
+    return number_of(found, int(there.sum()), recipe_, drawn).shown(".1%")
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str) -> Estimate:
@@ -406,20 +419,20 @@ def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe_: str
 def slope(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     """Slope of y on x, [n] each, with interval and p value; see :func:`fathom.metrics.correlation.slope`."""
     found = fitted_slope(x, y, sample.clusters, within=sample.within, also=sample.also)
-    return _tested(found, np.size(x), recipe_, sample)
+    return _tested(found, np.size(x), recipe_, sample).shown("+.3f")
 
 
 def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe_: str) -> Estimate:
     """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
     ways = {"within": sample.within, "also": sample.also}
     found = vanishing_tetrad(gain, own, control, ease, sample.clusters, **ways)
-    return _tested(found, np.size(gain), recipe_, sample)
+    return _tested(found, np.size(gain), recipe_, sample).shown("+.3f")
 
 
 def intercept(x: Floats, y: Floats, sample: Sample, recipe_: str) -> Estimate:
     """What the line of y on x says where x is 0, with interval and p value."""
     found = fitted_intercept(x, y, sample.clusters, within=sample.within, also=sample.also)
-    return _tested(found, np.size(x), recipe_, sample)
+    return _tested(found, np.size(x), recipe_, sample).shown("+.3f")
 
 
 def number_of(found: Interval, n: int, recipe_: str, sample: Sample, first_note: str = "") -> Estimate:

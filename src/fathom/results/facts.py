@@ -342,7 +342,12 @@ class RunFacts:
         return f"{name}{self.recipe_without_name}|mean:facts{f'|{self.part}' if self.part else ''}"
 
     def mean(
-        self, name: str, values: Floats, facts: Sequence[str] | None = None, sample: Sample | None = None
+        self,
+        name: str,
+        values: Floats,
+        facts: Sequence[str] | None = None,
+        sample: Sample | None = None,
+        form: str = ".1%",
     ) -> Estimate:
         """Return the mean of shares over facts with its interval; undefined if there are none or one has no value.
 
@@ -350,12 +355,13 @@ class RunFacts:
         :param values: one per fact of the run.
         :param facts: by default the scored ones.
         :param sample: how the facts were drawn, if already known.
+        :param form: how readers see it.
         """
         chosen = self.told() if facts is None else facts
         told, made = values[self.at(chosen)], self.recipe(name)
         if not len(told) or np.isnan(told).any():
-            return untold(self.why_untold if len(told) else NOTHING, made)
-        return estimates.mean(told, sample or self.sample(chosen), made)
+            return untold(self.why_untold if len(told) else NOTHING, made, form=form)
+        return estimates.mean(told, sample or self.sample(chosen), made, form=form)
 
 
 def _shared(values: Iterable[Value], shared: Shared) -> Sequence[Value]:

@@ -21,6 +21,7 @@ def difference(
     values: Sequence[Floats],
     facts: Sequence[str],
     sample: Sample | None = None,
+    form: str = "+.1%",
 ) -> Estimate:
     """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
     one is undefined.
@@ -30,17 +31,17 @@ def difference(
     :param values: of each side's facts.
     :param facts: in common.
     :param sample: how these were drawn, where it is known already.
+    :param form: how readers see it.
     """
     terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
     plus = sum(sign > 0 for sign, _ in signed)
     made = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
     if np.isnan(terms).any():
-        return untold(
-            next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any()), made
-        )
+        why = next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any())
+        return untold(why, made, form=form)
     limits = (float(plus - len(signed)), float(plus))
     how = sample or signed[0][1].sample(facts)
-    return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), how, made, limits)
+    return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), how, made, limits, form)
 
 
 def over_seeds(

@@ -15,7 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rich.cells import cell_len
 
@@ -43,8 +44,9 @@ class Table:
     :param row_formats: one format per row instead, for tables whose rows are different quantities.
     :param hidden: columns for programs only.
     :param notes: lines below the table, for readers only.
-    :param numbers: columns of numbers → the columns of their intervals, see :meth:`of_numbers`.
-    :param recipe: how the numbers were made; readers see it once, after all tables."""
+    :param numbers: columns of estimates → the columns of their intervals, see :meth:`of`.
+    :param recipe: how the numbers were made; readers see it once, after all tables.
+    :param inline: columns whose interval readers see in the cell of the value."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -55,6 +57,7 @@ class Table:
     notes: tuple[str, ...] = ()
     numbers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     recipe: str = ""
+    inline: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -62,43 +65,62 @@ class Table:
                 raise ValueError(f"{len(row)} cells for the {len(self.columns)} columns of '{self.title}'")
 
     @classmethod
-    def of_numbers(
+    def of(
         cls,
-        columns: Sequence[str],
-        rows: Iterable[Sequence[Cell | Estimate]],
-        title: str,
-        numbers: Mapping[str, Sequence[str]],
-        formats: Mapping[str, str] | None = None,
+        rows: Iterable[Mapping[str, Any] | Sequence[Any]],
+        title: str = "",
         notes: Iterable[str] = (),
+        *,
+        columns: Sequence[str] = (),
+        main: str = "",
+        inline: bool = False,
+        without_interval: Iterable[str] = (),
         hidden: Iterable[str] = (),
+        formats: Mapping[str, str] = MappingProxyType({}),
     ) -> Table:
-        """A table with numbers in some of its columns, each of which becomes several: value, ends of the interval, and
-        if wanted the p value. What the numbers note, and how they were made, stands in the last two columns, ``note``
-        and ``recipe``, for programs, and below the table for readers.
+        """Make a table of rows, each a mapping of columns to cells, or the cells in the order of *columns*.
 
-        :param numbers: column → names of the columns beside it: low, high and, if there are three, p; none where no
-            number of the column has an interval.
-        :param formats: of a column of numbers that of its ends, too.
+        A column of estimates becomes several: value, low, high, and p where zero is in question. Readers see the
+        interval of the main column; programs see all, called "NAME low" but for those of the main column.
+
+        :param main: column of estimates; by default the only one.
+        :param inline: show readers the other intervals as well, in the cells of their values.
+        :param without_interval: columns of estimates that have none.
+        :param hidden: columns that only programs see.
+        :param formats: of columns of plain numbers; estimates have their own.
         """
         from fathom.results.samples import legend
 
-        formats = dict(formats or {})
-        wide = [name for column in columns for name in (column, *numbers.get(column, ()))]
-        for column, beside in numbers.items():
-            formats |= dict.fromkeys(beside[:2], formats.get(column, ".4g")) | dict.fromkeys(beside[2:], ".2g")
-        body, every = [], []
-        for row in rows:
-            own = [cell for cell in row if isinstance(cell, tuple)]
-            every += own
-            cells: list[Cell] = []
-            for column, cell in zip(columns, row, strict=True):
-                cells += _beside(cell, numbers[column]) if column in numbers else [cell]  # type: ignore[list-item]
-            body.append((*cells, "; ".join(dict.fromkeys(number.note for number in own if number.note)), _made(own)))
-        drawn = dict.fromkeys(number.sample for number in every if number.low is not None)
-        noted = dict.fromkeys(number.note for number in every if number.note)
-        below = tuple(note for note in [*notes, *map(legend, drawn), *noted] if note)
-        hidden = frozenset({"note", "recipe", *hidden})
-        return cls((*wide, "note", "recipe"), tuple(body), title, formats, (), hidden, below, numbers, _made(every))
+        table: list[Mapping[str, Any]] = [
+            row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows
+        ]
+        columns = columns or list(dict.fromkeys(name for row in table for name in row))
+        estimates = {name: own for name in columns if (own := _estimates(table, name))}
+        main = main or (next(iter(estimates)) if len(estimates) == 1 else "")
+        numbers = {
+            name: _interval_columns("" if name == main else f"{name} ", own) if name not in without_interval else ()
+            for name, own in estimates.items()
+        }
+        every = [one for row in table for one in row.values() if _is_estimate(one)]
+        body = []
+        for row in table:
+            cells = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name))]
+            own = [cell for cell in row.values() if _is_estimate(cell)]
+            body.append((*cells, "; ".join(dict.fromkeys(one.note for one in own if one.note)), _made(own)))
+        secondary = [name for other, names in numbers.items() if other != main for name in names]
+        below = [*notes, *map(legend, dict.fromkeys(one.sample for one in every if one.low is not None))]
+        return cls(
+            (*(name for column in columns for name in (column, *numbers.get(column, ()))), "note", "recipe"),
+            tuple(body),
+            title,
+            _formats(estimates, numbers) | dict(formats),
+            _row_formats(table, estimates),
+            frozenset({"note", "recipe", *secondary, *hidden}),
+            tuple(note for note in [*below, *dict.fromkeys(one.note for one in every)] if note),
+            numbers,
+            _made(every),
+            frozenset(numbers) - {main} if inline else frozenset(),
+        )
 
     def without_empty(self, *names: str) -> Table:
         """Readers do not see those of these columns in which nothing stands; programs do."""
@@ -119,10 +141,45 @@ class Table:
         return to_html(self)
 
 
-def _beside(cell: Cell | Estimate, names: Sequence[str]) -> list[Cell]:
-    if not isinstance(cell, tuple):
-        return [cell, *(None for _ in names)]
-    return [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)][: 1 + len(names)]
+def _estimates(table: Sequence[Mapping[str, Any]], name: str) -> list[Estimate]:
+    """Return the estimates of a column, those with a value first."""
+    own = [cell for row in table if _is_estimate(cell := row.get(name))]
+    return sorted(own, key=lambda one: math.isnan(one.value))
+
+
+def _is_estimate(cell: object) -> TypeGuard[Estimate]:
+    return isinstance(cell, tuple)  # its class is loaded where there are numbers
+
+
+def _interval_columns(prefix: str, estimates: Sequence[Estimate]) -> tuple[str, ...]:
+    """Return the names of the columns after the value; p if zero is in question, as for a signed number."""
+    tested = any(one.p_value is not None or one.form.startswith("+") for one in estimates)
+    return (f"{prefix}low", f"{prefix}high", *([f"{prefix}p"] if tested else ()))
+
+
+def _widened(cell: Any, names: Sequence[str] | None) -> list[Cell]:
+    if not _is_estimate(cell):
+        return [cell, *(None for _ in names or ())]
+    return [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)][: 1 + len(names or ())]
+
+
+def _formats(estimates: Mapping[str, Sequence[Estimate]], numbers: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the format of each column of estimates and of its interval."""
+    found: dict[str, str] = {}
+    for name, own in estimates.items():
+        found |= dict.fromkeys((name, *numbers[name][:2]), own[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
+    return found
+
+
+def _row_formats(table: Sequence[Mapping[str, Any]], estimates: Mapping[str, Sequence[Estimate]]) -> tuple[str, ...]:
+    """Return a format per row if the rows of a column are different quantities; else nothing."""
+    mixed = [name for name, own in estimates.items() if len({_unsigned(o) for o in own if math.isfinite(o.value)}) > 1]
+    cells = (row.get(mixed[0]) if mixed else None for row in table)
+    return tuple(_unsigned(cell) if _is_estimate(cell) else ".4g" for cell in cells) if mixed else ()
+
+
+def _unsigned(one: Estimate) -> str:
+    return one.form.lstrip("+")
 
 
 def _made(numbers: Sequence[Estimate]) -> str:
@@ -230,7 +287,7 @@ def to_text(table: Table) -> str:
     lines = [table.title] if table.title else []
     lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)]
     lines += [_line(row, widths, right) for row in body]
-    return "\n".join([*lines, *map(_plain, table.notes)])
+    return "\n".join([*lines, *(_wrapped(_plain(note)) for note in table.notes)])
 
 
 def to_markdown(table: Table) -> str:
@@ -322,10 +379,14 @@ def _shown(table: Table) -> list[int]:
 def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
     """Header and rows as text, without the hidden columns."""
     shown = _shown(table)
-    body = [
-        [_text(row[place], of_row or table.formats.get(table.columns[place], ".4g")) for place in shown]
-        for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True)
-    ]
+    body = []
+    for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
+        forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]
+        texts = [_text(cell, form) for cell, form in zip(row, forms, strict=True)]
+        for place, name in enumerate(table.columns):
+            if name in table.inline and row[place + 1] is not None:
+                texts[place] += f" [{texts[place + 1].rstrip('%')}, {texts[place + 2].rstrip('%')}]"
+        body.append([texts[place] for place in shown])
     return [table.columns[place] for place in shown], body
 
 

@@ -36,9 +36,6 @@ CUTS = (1, 5, 10, 25, 50)
 RECALLS = tuple(f"R@{k}" for k in CUTS)
 MEASURED = (*RECALLS, "MRR", "MRRₐ")
 FORMATS = dict.fromkeys(RECALLS, ".1%") | dict.fromkeys(("MRR", "MRRₐ"), ".3f")
-BOUNDS = {name: (f"{name} low", f"{name} high") for name in MEASURED} | {"MRR": ("low", "high")}
-OUT_OF_SIGHT = frozenset(end for name, ends in BOUNDS.items() if name != "MRR" for end in ends)
-"""Ends of the other intervals: in CSV and JSON alone."""
 EACH_ITEM = "(a sentence for each item)"
 NO_RANKS = "the ranks of all right answers were not recorded"
 LEGEND = (
@@ -107,7 +104,7 @@ def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
         scored = places[rows.scored[places]]
         setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
         of_metrics = ((name, measure(rows, one, scored)) for name, one in metrics().items())
-        numbers = {name: number for name, number in of_metrics if number is not None}
+        numbers = {name: number.shown(FORMATS[name]) for name, number in of_metrics if number is not None}
         found.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
     return found
 
@@ -127,7 +124,7 @@ def over(
     """
     weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
     made = combined(name, [number.recipe for number in numbers], " and ")
-    return mean(np.concatenate(values), sample, made, weights=weights)
+    return mean(np.concatenate(values), sample, made, weights=weights, form=FORMATS.get(name, ".3f"))
 
 
 def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
@@ -234,7 +231,7 @@ def _by_frequency(rows: Rows, told: Sequence[int], ranked: ByOthers, made: str) 
     data = recipe(rows, "", "", ()).split("|")[1]
     sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
     named = zip(MEASURED, values, strict=True)
-    numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}") for name, of_item in named}
+    numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}", form=FORMATS[name]) for name, of_item in named}
     reciprocal = zip((rows.query_ids[query] for query in told), best.tolist(), strict=True)
     return ByFrequency(numbers, len(best), dict(reciprocal))
 
@@ -272,32 +269,26 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
         "masks": len({line.setting.masks for line in lines}) > 1,
         "pooling": len({line.setting.pooling for line in lines}) > 1,
     }
-    told = [name for name, there in several.items() if there]
-    body: list[tuple[Cell | Estimate, ...]] = []
+    shown = [name for name, there in several.items() if there]
+    table: list[dict[str, Cell | Estimate]] = []
     for task in tasks:
         for line in (one for one in lines if one.setting.task == task):
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
             verdict = baselines[task].verdict(line) if task in baselines else None
-            about = (task, "model", *map(own.get, told))
-            body.append((*about, *measured(line.numbers), line.items, line.unscored, verdict))
+            about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
+            table.append(
+                {**about, **measured(line.numbers), "n": line.items, "unscored": line.unscored, "verdict": verdict}
+            )
         if task in baselines:
             found = baselines[task]
-            body.append((task, "frequency", *(None for _ in told), *measured(found.numbers), found.items, None, None))
-    return Table.of_numbers(
-        ("task", "by", *told, *MEASURED, "n", "unscored", "verdict"),
-        body,
-        "Results",
-        BOUNDS,
-        FORMATS,
-        (LEGEND, _BY, *notes),
-        OUT_OF_SIGHT,
-    )
+            table.append({"task": task, "by": "frequency", **measured(found.numbers), "n": found.items})
+    return Table.of(table, "Results", (LEGEND, _BY, *notes), main="MRR")
 
 
-def measured(numbers: Mapping[str, Estimate]) -> tuple[Estimate, ...]:
-    """The cells of a line's numbers."""
+def measured(numbers: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return the estimates of :data:`MEASURED`, undefined where there is none."""
     nothing = untold(NO_RANKS if numbers else NOTHING)
-    return tuple(numbers.get(name, nothing) for name in MEASURED)
+    return {name: numbers.get(name, nothing) for name in MEASURED}
 
 
 def _template(line: TaskLine) -> str:

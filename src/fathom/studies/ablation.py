@@ -111,20 +111,21 @@ def _compare(
 
 def tables(found: Ablation) -> list[Table]:
     """Accuracy of every arm, then the paired comparisons."""
+    notes = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
     return [
-        Table.of_numbers(
-            ("pll", "scoring", "accuracy", "queries", "unscored"),
-            found.arms,
-            "accuracy, mean over facts of each one's mean over templates",
-            {"accuracy": ("low", "high")},
-            {"accuracy": ".1%"},
-        ),
-        Table.of_numbers(
-            ("first", "second", "difference", "p (t-test)", "queries"),
-            found.comparisons,
+        Table.of([one._asdict() for one in found.arms], "accuracy, mean over facts of each one's mean over templates"),
+        Table.of(
+            [
+                {
+                    "first": one.first,
+                    "second": one.second,
+                    "difference": one.difference,
+                    "p (t-test)": one.t_test_p,
+                    "queries": one.queries,
+                }
+                for one in found.comparisons
+            ],
             "first minus second, paired by query",
-            {"difference": ("low", "high", "p")},
-            {"difference": "+.1%"},
-            ("p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper",),
+            [notes],
         ),
     ]

@@ -46,33 +46,22 @@ def tables(found: Agreement) -> list[Table]:
     )
     notes = [f"{count} facts {what}" for count, what in counted if count]
     lines = [("log10 rank", found.log_ranks), (WITHIN, found.within), ("rank", found.ranks)]
+    shares = (
+        (hit, hit, found.both_hit),
+        (miss, miss, found.both_miss),
+        (hit, miss, found.only_first),
+        (miss, hit, found.only_second),
+    )
+    names = (found.first, found.second, "share")
     return [
         correlations_table(f"{found.first} and {found.second}", lines, notes),
-        Table.of_numbers(
-            (found.first, found.second, "share"),
-            (
-                (hit, hit, found.both_hit),
-                (miss, miss, found.both_miss),
-                (hit, miss, found.only_first),
-                (miss, hit, found.only_second),
-            ),
-            "quadrants",
-            {"share": ("low", "high")},
-            {"share": ".1%"},
-        ),
+        Table.of([dict(zip(names, row, strict=True)) for row in shares], "quadrants"),
     ]
 
 
 def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes: Sequence[str]) -> Table:
     """:param lines: what is correlated, and how."""
-    return Table.of_numbers(
-        ("of", "Pearson r", "facts"),
-        [(name, number, number.n) for name, number in lines],
-        title,
-        {"Pearson r": ("low", "high", "p")},
-        {"Pearson r": ".3f"},
-        notes,
-    )
+    return Table.of([{"of": name, "Pearson r": number, "facts": number.n} for name, number in lines], title, notes)
 
 
 def files(found: Agreement) -> dict[str, Table]:

@@ -302,26 +302,22 @@ def _line(place: ChainPlace, model: _Model, first: str) -> ChainLine:
     reworded = None
     if place.form != first and both:
         pair = [whole[key].value for key in both], [usual[key].value for key in both]
-        reworded = difference(*pair, drawn_from([whole[key].origin for key in both]), f"{made}|less:{first}")
+        reworded = difference(
+            *pair, drawn_from([whole[key].origin for key in both]), f"{made}|less:{first}", form="+.3f"
+        )
     items = len({item for item, _ in whole})
     return ChainLine(place, numbers.pop(WHOLE, untold(NOTHING, made)), numbers, reworded, items)
 
 
 def _mean(own: Mapping[tuple[str, int], _Value], made: str) -> Estimate:
-    return mean([one.value for one in own.values()], drawn_from([one.origin for one in own.values()]), made)
+    return mean([one.value for one in own.values()], drawn_from([one.origin for one in own.values()]), made, form=".3f")
 
 
 # --- tables and curves
 
-_ENDS = {"whole": ("low", "high"), "less the first form": ("less low", "less high", "p")} | {
-    text: (f"{text} low", f"{text} high") for text in BROKEN
-}
-_OUT_OF_SIGHT = frozenset(end for text in BROKEN for end in _ENDS[text])
-
 
 def tables(found: Chains) -> list[Table]:
     """The verdicts, and the numbers by depth."""
-    formats = dict.fromkeys(("whole", *BROKEN), ".3f") | {"less the first form": "+.3f"}
     decided = {key[:3]: word for key, word in verdicts(found.contrasts, {ANOTHER}).items()}
     rows = [
         (
@@ -339,7 +335,7 @@ def tables(found: Chains) -> list[Table]:
     notes = ["MRR of the same items at all depths (chat models: share of right choices)", *found.notes]
     if any(line.place.rule == DISJOINT for line in found.lines):
         notes.append(_OF_DISJOINT)
-    every = Table.of_numbers(columns, rows, "how far it follows", _ENDS, formats, notes, _OUT_OF_SIGHT)
+    every = Table.of(rows, "how far it follows", notes, columns=columns, main="whole")
     by_depth = every.without_empty(*BROKEN, "less the first form")
     return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
 

@@ -207,18 +207,16 @@ _LIKED = (
 
 def _of_contrasts(found: ChoiceLines) -> Table:
     """What stands against what."""
-    lines = found.contrasts
     columns = ("model", "scoring", "rule", "contrast", "n", "other n", "mean", "other mean", "difference")
-    names = dict.fromkeys(line.name for line in lines)
+    names = dict.fromkeys(line.name for line in found.contrasts)
     notes = [f"{name}: {MEANING[name]} (mean − other mean, rule by rule)" for name in names] + found.notes
-    formats = dict.fromkeys(("mean", "other mean", "difference"), ".1%")
-    return Table.of_numbers(columns, lines, "contrasts", {"difference": ("low", "high", "p")}, formats, notes)
+    formats = dict.fromkeys(("mean", "other mean"), ".1%")
+    return Table.of(found.contrasts, "contrasts", notes, columns=columns, formats=formats)
 
 
 def _of_likings(lines: Sequence[Liking], title: str, notes: Iterable[str]) -> Table:
     columns = ("model", "scoring", "kind", "which", "chosen", "right", "excess")
-    formats = dict.fromkeys(("chosen", "right", "excess"), ".1%")
-    return Table.of_numbers(columns, lines, title, {"excess": ("low", "high", "p")}, formats, notes)
+    return Table.of(lines, title, notes, columns=columns, formats=dict.fromkeys(("chosen", "right"), ".1%"))
 
 
 def _of_conclusions(found: ChoiceLines) -> Table:
@@ -235,13 +233,6 @@ def _of_conclusions(found: ChoiceLines) -> Table:
 
 
 def _table(lines: Sequence[ChoiceLine], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
-    ends = ("all wrong low", "all wrong high")
-    return Table.of_numbers(
-        ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong"),
-        [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines],
-        title,
-        {"accuracy": ("low", "high"), "all wrong": ends},
-        dict.fromkeys(("accuracy", "all wrong"), ".1%"),
-        notes,
-        ends,
-    )
+    columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
+    rows = [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines]
+    return Table.of(rows, title, notes, columns=columns, main="accuracy")

@@ -93,27 +93,21 @@ def tables(found: Sequence[Timing]) -> list[Table]:
         f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
         for timing in found
     )
-    return [
-        Table.of_numbers(
-            ("probe", "seconds/query", "± error", "intercept, s", "R²", "queries", "extrapolated, h", "± h"),
-            [
-                (
-                    timing.probe,
-                    _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
-                    timing.line.slope_error,
-                    timing.line.intercept,
-                    timing.line.r_squared,
-                    timing.total,
-                    _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
-                    timing.error / 3600,
-                )
-                for timing in found
-            ],
-            "seconds = slope · queries + intercept, least squares",
-            {name: (f"{name} low", f"{name} high") for name in ("seconds/query", "extrapolated, h")},
-            notes=(measured, "intercept and R² describe the line through these points: no interval"),
-        )
+    rows = [
+        {
+            "probe": timing.probe,
+            "seconds/query": _number(timing, "seconds per query", timing.line.slope, timing.line.slope_error),
+            "± error": timing.line.slope_error,
+            "intercept, s": timing.line.intercept,
+            "R²": timing.line.r_squared,
+            "queries": timing.total,
+            "extrapolated, h": _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
+            "± h": timing.error / 3600,
+        }
+        for timing in found
     ]
+    notes = (measured, "intercept and R² describe the line through these points: no interval")
+    return [Table.of(rows, "seconds = slope · queries + intercept, least squares", notes, inline=True)]
 
 
 def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
@@ -121,8 +115,9 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
     made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
     if not value > 0:
-        return untold("the line falls below 0: measure more queries", made, value, timing.line.n)
-    return untold("", made, value, timing.line.n)._replace(low=value * math.exp(-width), high=value * math.exp(width))
+        return untold("the line falls below 0: measure more queries", made, value, timing.line.n, ".4g")
+    low, high = value * math.exp(-width), value * math.exp(width)
+    return untold("", made, value, timing.line.n, ".4g")._replace(low=low, high=high)
 
 
 def plots(found: Sequence[Timing]) -> list[Plot]:

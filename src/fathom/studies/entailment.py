@@ -20,7 +20,7 @@ from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
 from fathom.results.tables import Table
-from fathom.results.tasks import BOUNDS, FORMATS, LEGEND, MEASURED, NO_RANKS, OUT_OF_SIGHT, measured, metrics, over
+from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment_controls import Contrast, contrasts, table
@@ -31,8 +31,7 @@ from fathom.studies.options import EntailmentStudyOptions
 
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 _MRR, _MRR_ALL = "MRR", "MRRₐ"
-_ENDS = {name: BOUNDS[name] for name in (_MRR, _MRR_ALL)}
-_HALVES = {f"{half} half": (f"{half} half low", f"{half} half high") for half in ("better", "worse")}
+_HALVES = ("better half", "worse half")
 _GIVEN = (
     "P1, P2: explicit: said; implicit: not said, but among the half that is remembered better; absent: the other half"
 )
@@ -260,7 +259,7 @@ def line_of(setting: EntailmentSetting, answers: Sequence[Trial], made: str) -> 
     every = {name: [answer.values[name] for answer in told] for name in MEASURED} if told else {}
     values = {name: own for name, own in every.items() if not any(map(math.isnan, own))}  # choices have no ranks
     sample = drawn_from(origins)
-    numbers = {name: mean(own, sample, name + made) for name, own in values.items()}
+    numbers = {name: mean(own, sample, name + made, form=FORMATS[name]) for name, own in values.items()}
     return EntailmentLine(setting, numbers, len(answers) - len(told), items, values, origins)
 
 
@@ -278,7 +277,7 @@ def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list
         if both:
             one, other = ([own[key].values[_MRR] for key in both] for own in (loud, silent))
             sample = drawn_from([loud[key].origin for key in both])
-            added = difference(one, other, sample, f"MRR{_made(rows, rule)}|said:{name} − none")
+            added = difference(one, other, sample, f"MRR{_made(rows, rule)}|said:{name} − none", form="+.3f")
             found.append(Effect(model, wording, rule, name, added, len({item for item, _ in both})))
     return found
 
@@ -330,35 +329,28 @@ def tables(found: Entailment) -> list[Table]:
         _means(found),
         *([_wordings(found)] if len(found.by_wording) > 1 else []),
         *(_rule(found, rule) for rule in rules),
-        Table.of_numbers(
-            ("model", "wording", "rule", "said", "difference", "items"),
+        Table.of(
             found.effects,
             "what saying premises adds",
-            {"difference": ("difference low", "difference high", "p")},
-            {"difference": "+.3f"},
-            ("1 / rank with the premises said, minus with none said, of the same items and pairs",),
+            ["1 / rank with the premises said, minus with none said, of the same items and pairs"],
+            columns=("model", "wording", "rule", "said", "difference", "items"),
         ),
-        Table.of_numbers(
-            ("model", "templates", "rule", "premise", "items", *_HALVES, "left out"),
+        Table.of(
             [(*one[:-1], "; ".join(one.middle) or None) for one in found.remembered],
             "how premises are remembered",
-            _HALVES,
-            dict.fromkeys(_HALVES, ".3f"),
-            ("mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *found.notes),
-            [end for pair in _HALVES.values() for end in pair],
+            ["mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *found.notes],
+            columns=("model", "templates", "rule", "premise", "items", *_HALVES, "left out"),
         ),
     ]
 
 
 def _means(found: Entailment) -> Table:
-    return Table.of_numbers(
-        ("model", "wording", "P1", "P2", _MRR, _MRR_ALL, "rules"),
+    return Table.of(
         [(one.model or "all models", one.wording or "all wordings", *one[2:6], len(one.rules)) for one in found.means],
         "all rules (figure 3)",
-        _ENDS,
-        FORMATS,
         (_GIVEN, _as_published(found), "every rule has the same weight", *_lacking(found), *found.notes),
-        _ENDS[_MRR_ALL],
+        columns=("model", "wording", "P1", "P2", _MRR, _MRR_ALL, "rules"),
+        main=_MRR,
     )
 
 
@@ -373,15 +365,9 @@ def _lacking(found: Entailment) -> list[str]:
 
 
 def _wordings(found: Entailment) -> Table:
-    return Table.of_numbers(
-        ("wording", _MRR, _MRR_ALL),
-        [(wording, *means) for wording, means in found.by_wording.items()],
-        "wordings (figure 4)",
-        _ENDS,
-        FORMATS,
-        ("means over models, rules and settings; learnt: both templates and conjunction",),
-        _ENDS[_MRR_ALL],
-    )
+    rows = [(wording, *means) for wording, means in found.by_wording.items()]
+    notes = ["means over models, rules and settings; learnt: both templates and conjunction"]
+    return Table.of(rows, "wordings (figure 4)", notes, columns=("wording", _MRR, _MRR_ALL), main=_MRR)
 
 
 def _as_published(found: Entailment) -> str:
@@ -389,19 +375,14 @@ def _as_published(found: Entailment) -> str:
 
 
 def _rule(found: Entailment, rule: str) -> Table:
-    return Table.of_numbers(
-        ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored"),
-        [
-            (*one.setting[:2], *one.setting[3:], *measured(one.numbers), len(set(one.items)), one.unscored)
-            for one in found.lines
-            if one.setting.rule == rule
-        ],
-        f"{rule}, every setting",
-        BOUNDS,
-        FORMATS,
-        (_GIVEN, _as_published(found), _PAIRS),
-        OUT_OF_SIGHT,
-    )
+    rows = [
+        (*one.setting[:2], *one.setting[3:], *measured(one.numbers).values(), len(set(one.items)), one.unscored)
+        for one in found.lines
+        if one.setting.rule == rule
+    ]
+    notes = (_GIVEN, _as_published(found), _PAIRS)
+    columns = ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored")
+    return Table.of(rows, f"{rule}, every setting", notes, columns=columns, main=_MRR)
 
 
 def plots(found: Entailment) -> list[Plot]:

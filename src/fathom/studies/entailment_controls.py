@@ -112,7 +112,11 @@ def contrast_of(about: tuple[str, str, str, str, str], own: Gains, theirs: Seque
     told = [one for one in theirs if len(one.values)]
     beyond = None
     if theirs:
-        beyond = _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained") if told else untold(_ALIKE, made)
+        beyond = (
+            _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained")
+            if told
+            else untold(_ALIKE, made, form="+.3f")
+        )
     number = _number(own.values, own.group, made)
     if own.better is None:  # means of 1 / rank, and not differences of such
         number, beyond = _within(number, 1.0), None if beyond is None else _within(beyond, 2.0)
@@ -209,8 +213,8 @@ def _less(own: Gains, others: Sequence[Gains]) -> tuple[Floats, list[str]]:
 def _number(values: Floats, group: list[str], made: str) -> Estimate:
     """Mean of values, each item drawn for itself within its half, with interval and p value."""
     if not len(values):
-        return untold(_ALIKE, made)
-    return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0))
+        return untold(_ALIKE, made, form="+.3f")
+    return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0), "+.3f")
 
 
 def _within(number: Estimate, limit: float) -> Estimate:
@@ -249,8 +253,6 @@ COLUMNS = (
     *("model", "wording", "rule", "verdict", "conclusion", "less", "items"),
     *("better half", "worse half", "gain", "p (halves by lot)", "beyond untrained"),
 )
-_ENDS = {"gain": ("gain low", "gain high", "p"), "beyond untrained": ("beyond low", "beyond high")}
-_FORMATS = dict.fromkeys(("better half", "worse half", "gain", "beyond untrained"), "+.3f") | {COLUMNS[-2]: ".2g"}
 _NOTES = (
     f"{_USES}: 1 / rank with P2 said and P1 not, less that of the control; gain: of the half of the items whose P1 is "
     "remembered better, less that of the other half",
@@ -270,5 +272,6 @@ def table(
     """The conclusions, each with its controls. :param needed: see :func:`verdicts`."""
     decided = verdicts(found, needed)
     rows = [(*one[:3], decided[one[:4]], *one[3:]) for one in found]
-    every = Table.of_numbers(COLUMNS, rows, title, _ENDS, _FORMATS, notes)
+    formats = dict.fromkeys(("better half", "worse half"), "+.3f") | {COLUMNS[-2]: ".2g"}
+    every = Table.of(rows, title, notes, columns=COLUMNS, main="gain", inline=True, formats=formats)
     return every.without_empty("better half", "worse half", *COLUMNS[-2:])

@@ -285,11 +285,12 @@ class _Grid:
             own = [(sign, self.there.get(cell._replace(seed=seed))) for sign, cell in cells]
             there = [(sign, side) for sign, side in own if side is not None]
             trainings += [there] if len(there) == len(own) else []
-        return (
-            joint.over_seeds(name, trainings, lambda side: side.values(metric(name)), metric(name).limits)
-            if trainings
-            else None
-        )
+        if not trainings:
+            return None
+        wanted = metric(name)
+        number, noise = joint.over_seeds(name, trainings, lambda side: side.values(wanted), wanted.limits)
+        form = ".1f" if name == "mean_rank" else ".3f"
+        return number.shown(f"{'+' * (len(cells) > 1)}{form}"), noise
 
     def answers(self, cell: Cell) -> tuple[dict[str, Estimate], Noise]:
         told = {one.name: number for one in METRICS if (number := self.summed([(1, cell)], one.name)) is not None}
@@ -321,7 +322,8 @@ def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:
     outcome, failed = grid.there.get(state.cell), grid.failed[state.cell]
     if outcome is None:
         return Trained(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
-    hits, ended = outcome.mean(HITS, outcome.values(metric(HITS))), read_training(state.cell.model_folder(out))["ended"]
+    hits = outcome.mean(HITS, outcome.values(metric(HITS)), form=".3f")
+    ended = read_training(state.cell.model_folder(out))["ended"]
     trained = Trained(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
     curve = read_curve(state.cell.model_folder(out))
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained

@@ -163,7 +163,7 @@ def _found(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Flo
         (WITHIN, slope(known_within, gain_within, sample, made("slope of gain within relations"))),
         (EASE, slope(known, random, sample, made("slope of 1 / rank", (asked[0], asked[2])))),
         (UNKNOWN, intercept(known, gain, sample, made("gain at no knowledge"))),
-        (ALL, difference(pretrained, random, sample, made("gain", asked[1:3]))),
+        (ALL, difference(pretrained, random, sample, made("gain", asked[1:3]), form="+.3f")),
     ]
     contrasts = [Contrast(PER_FACT, lines[0][1], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
     if len(values) > len(FEWEST_RUNS):
@@ -182,9 +182,9 @@ def _part(name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floa
     made = f"{combined('gain', [one.recipe('') for one in links])}|{name}"
     return Part(
         name,
-        mean(pretrained, sample, with_it),
-        mean(random, sample, without),
-        difference(pretrained, random, sample, made),
+        mean(pretrained, sample, with_it, form=".3f"),
+        mean(random, sample, without, form=".3f"),
+        difference(pretrained, random, sample, made, form="+.3f"),
         len(pretrained),
     )
 
@@ -195,19 +195,21 @@ def tables(found: MemorySlope) -> list[Table]:
         *_NOTES,
         *([f"{found.left_out} facts that one of the runs did not score are left out"] * bool(found.left_out)),
     ]
-    ends = ("low", "high", "p")
+    slopes = [{"what": line.of, "value": line.value, "facts": line.facts} for line in found.lines]
+    parts = [
+        {
+            "known before": part.known,
+            "pre-trained": part.pretrained,
+            "random": part.random,
+            "gain": part.gain,
+            "facts": part.facts,
+        }
+        for part in found.parts
+    ]
+    of_parts = ["mean 1 / rank of the facts, and their paired difference"]
     return [
-        Table.of_numbers(
-            ("what", "value", "facts"), found.lines, "memory per fact", {"value": ends}, {"value": "+.3f"}, notes
-        ),
-        Table.of_numbers(
-            ("known before", "pre-trained", "random", "gain", "facts"),
-            found.parts,
-            "gain by what was known",
-            {name: (f"{name} low", f"{name} high") for name in ("pre-trained", "random")} | {"gain": ends},
-            {"pre-trained": ".3f", "random": ".3f", "gain": "+.3f"},
-            ("mean 1 / rank of the facts, and their paired difference",),
-        ),
+        Table.of(slopes, "memory per fact", notes),
+        Table.of(parts, "gain by what was known", of_parts, main="gain", inline=True),
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,8 @@ from fathom.studies.memory import (
     longest,
 )
 
-FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
+FENCES = ("fence low", "fence high")
+OF_FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
 FLAT = "no r: a curve that does not change"
 BY_SEED = "error by facts, by training (seeds alone): standard errors; their squares add up to that of the interval"
@@ -75,16 +75,14 @@ def _table_of_cells(found: Memory) -> Table:
         )
         for line in found.cells
     ]
-    return Table.of_numbers(
-        (*columns, "unscored", "epochs", "best", "seconds", "ended by"),
+    noises = [line.noise for line in found.cells]
+    return Table.of(
         rows,
         "Hits@10 of every cell (figures 5 to 7, 10)",
-        {"Hits@10": ("low", "high")},
-        dict.fromkeys(("Hits@10", *NOISE), ".3f") | {"seconds": ".0f"},
-        _notes_of_noise(
-            [line.noise for line in found.cells], [gap.value for gap in found.gaps], "differences of weights"
-        ),
-        _without_noise([line.noise for line in found.cells]),
+        _notes_of_noise(noises, [gap.value for gap in found.gaps], "differences of weights"),
+        columns=(*columns, "unscored", "epochs", "best", "seconds", "ended by"),
+        hidden=_without_noise(noises),
+        formats=dict.fromkeys(NOISE, ".3f") | {"seconds": ".0f"},
     )
 
 
@@ -132,54 +130,46 @@ def _table_of_effects(
         )
         for one, last in lines
     ]
-    name = columns[2]
-    return Table.of_numbers(
-        (*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
+    return Table.of(
         rows,
         title,
-        {name: ("low", "high", "p")},
-        {name: "+.3f", P_HOLM: ".2g", SMALLEST: ".3f"} | dict.fromkeys(NOISE, ".3f"),
         (*notes, f"{P_HOLM} and simultaneous intervals: for {family}", *_notes_of_noise(noises, values)),
-        _without_noise(noises),
+        columns=(*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
+        main=columns[2],
+        hidden=_without_noise(noises),
+        formats={P_HOLM: ".2g"} | dict.fromkeys((SMALLEST, *NOISE), ".3f") | dict.fromkeys(FENCES, "+.3f"),
     )
 
 
 def _table_of_gaps(gaps: Sequence[Effect]) -> Table:
-    fences = ("fence low", "fence high")
-    made = _table_of_effects(
+    return _table_of_effects(
         ("model", "world", "p − r"),
         [(gap, (*(gap.fences or ()), gap.outlier)) for gap in gaps],
         "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
         "the gaps of all models",
-        (*fences, "outlier"),
-        (FENCES,),
+        (*FENCES, "outlier"),
+        (OF_FENCES,),
     )
-    return replace(made, formats={**made.formats, **dict.fromkeys(fences, "+.3f")})
 
 
 def _table_of_secondary(found: Memory) -> Table:
     """Return the same effects on every other metric; they decide nothing."""
     others = {head: found.effects[name] for name, head in HEADS.items() if name != HITS}
-    ends = {head: (f"{head} low", f"{head} high", f"{head} p") for head in others}
     kinds = {"term": "terms", "p − r": "gaps", "difference": "contrasts"}
     rows: list[tuple[Cell | Estimate, ...]] = [
         (kind, one[0].model, one[0].name, *(effect.value for effect in one))
         for kind, field in kinds.items()
         for one in zip(*(getattr(own, field) for own in others.values()), strict=True)
     ]
-    return Table.of_numbers(
-        ("effect", "model", "of", *ends),
+    return Table.of(
         rows,
         "The same effects on other metrics (secondary)",
-        ends,
-        dict.fromkeys(ends, "+.3f") | {"MR": "+.1f"},
         ("they decide nothing; CSV and JSON have their intervals, simultaneous for each metric and kind of effect",),
-        [name for three in ends.values() for name in three],
+        columns=("effect", "model", "of", *others),
     )
 
 
 def _table_of_metrics(cells: Sequence[Answers]) -> Table:
-    ends = {head: (f"{head} low", f"{head} high") for head in HEADS.values()}
     rows: list[tuple[Cell | Estimate, ...]] = [
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
@@ -188,20 +178,12 @@ def _table_of_metrics(cells: Sequence[Answers]) -> Table:
         for line in cells
         if line.numbers
     ]
-    return Table.of_numbers(
-        ("model", "weights", "world", SEEDS, *ends),
-        rows,
-        "Every metric of every cell",
-        ends,
-        dict.fromkeys(ends, ".3f") | {"MR": ".1f"},
-        ("CSV and JSON have the intervals",),
-        [name for both in ends.values() for name in both],
-    )
+    columns = ("model", "weights", "world", SEEDS, *HEADS.values())
+    return Table.of(rows, "Every metric of every cell", ["CSV and JSON have the intervals"], columns=columns)
 
 
 def _table_of_trainings(found: Memory) -> Table:
-    return Table.of_numbers(
-        ("model", "weights", "world", "seed", "Hits@10", "epochs", "best", "seconds", "ended by"),
+    return Table.of(
         [
             (
                 *(line.cell.model, line.cell.init or "–", line.cell.world),
@@ -212,8 +194,8 @@ def _table_of_trainings(found: Memory) -> Table:
             for one in line.trainings
         ],
         "Hits@10 of every training",
-        {"Hits@10": ("low", "high")},
-        {"Hits@10": ".3f", "seconds": ".0f"},
+        columns=("model", "weights", "world", "seed", "Hits@10", "epochs", "best", "seconds", "ended by"),
+        formats={"seconds": ".0f"},
     )
 
 
@@ -231,9 +213,9 @@ def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) 
         recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
         whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]
         row = zip(whys, recipes, values, strict=True)
-        rows.append([name, *(untold(why, made, value, longest(curves)) for why, made, value in row)])
+        rows.append([name, *(untold(why, made, value, longest(curves), ".2f") for why, made, value in row)])
     title = f"Pearson's r of validation curves, {model} (figure 9)"
-    return Table.of_numbers(("", *names), rows, title, dict.fromkeys(names, ()), dict.fromkeys(names, ".2f"), notes)
+    return Table.of(rows, title, notes, columns=("", *names), without_interval=names)
 
 
 # ------------------------------------------------------------------------------------------------------ figures

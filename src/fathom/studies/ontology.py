@@ -18,12 +18,9 @@ from fathom.results.plots import Plot
 from fathom.results.rows import Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.results.tasks import (
-    BOUNDS,
     EACH_ITEM,
-    FORMATS,
     LEGEND,
     MEASURED,
-    OUT_OF_SIGHT,
     ByFrequency,
     Setting,
     TaskLine,
@@ -309,21 +306,14 @@ def _best(found: Ontology) -> Table:
     for task in found.tasks:
         if task in found.baselines:
             baseline = found.baselines[task]
-            body.append((task, BASELINE, None, None, *measured(baseline.numbers), baseline.items, None))
+            body.append((task, BASELINE, None, None, *measured(baseline.numbers).values(), baseline.items, None))
         body += [_best_line(found, about) for about in found.best if about[0] == task]
     notes = [LEGEND, BY_FOLDS if found.chosen else FLATTERS]
     missing = [task for task in found.tasks if task not in found.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
-    return Table.of_numbers(
-        ("task", "model", "template", "setting", *MEASURED, "items", "verdict"),
-        body,
-        "the best of each model and task (table 4)",
-        BOUNDS,
-        FORMATS,
-        notes,
-        OUT_OF_SIGHT,
-    )
+    columns = ("task", "model", "template", "setting", *MEASURED, "items", "verdict")
+    return Table.of(body, "the best of each model and task (table 4)", notes, columns=columns, main="MRR")
 
 
 def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Estimate, ...]:
@@ -332,32 +322,32 @@ def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Es
     said = (task, model, "learnt" if soft else "words")
     baseline, line = found.baselines.get(task), found.best[about]
     if (one := found.chosen.get(about)) is None:
-        return *said, _said(line.setting), *measured(line.numbers), line.items, baseline and baseline.verdict(line)
+        return (
+            *said,
+            _said(line.setting),
+            *measured(line.numbers).values(),
+            line.items,
+            baseline and baseline.verdict(line),
+        )
     settings = "; ".join(
         _said(setting) + (f" ({count} folds)" if len(one.settings) > 1 else "")
         for setting, count in sorted(one.settings.items(), key=lambda of: -of[1])
     )
     verdict = baseline and baseline.verdict_of_items(one.asked, one.reciprocal)
-    return *said, settings, *measured(one.numbers), len(one.asked), verdict
+    return *said, settings, *measured(one.numbers).values(), len(one.asked), verdict
 
 
 def _task(found: Ontology, task: str) -> Table:
     body: list[tuple[Cell | Estimate, ...]] = []
     if task in found.baselines:
         baseline = found.baselines[task]
-        body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers), baseline.items, 0))
+        body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers).values(), baseline.items, 0))
     body += [
-        (*_setting(line.setting), *measured(line.numbers), line.items or None, line.unscored)
+        (*_setting(line.setting), *measured(line.numbers).values(), line.items or None, line.unscored)
         for line in sorted((line for line in found.lines if line.setting.task == task), key=_order)
     ]
-    return Table.of_numbers(
-        ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored"),
-        body,
-        f"{task}, every setting (tables 8 to 12)",
-        BOUNDS,
-        FORMATS,
-        hidden=OUT_OF_SIGHT,
-    )
+    columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
+    return Table.of(body, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
 
 
 def _order(line: TaskLine) -> tuple[Any, ...]:
@@ -375,15 +365,9 @@ def _said(setting: Setting) -> str:
 
 
 def _compared(one: SettingsCompared) -> Table:
-    return Table.of_numbers(
-        (one.part, *MEASURED),
-        [(value, *means) for value, means in one.means.items()],
-        f"{one.part} (appendix B)",
-        BOUNDS,
-        FORMATS,
-        (f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else",),
-        OUT_OF_SIGHT,
-    )
+    rows = [(value, *means) for value, means in one.means.items()]
+    notes = [f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"]
+    return Table.of(rows, f"{one.part} (appendix B)", notes, columns=(one.part, *MEASURED), main="MRR")
 
 
 def plots(found: Ontology) -> list[Plot]:

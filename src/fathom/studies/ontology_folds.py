@@ -12,7 +12,7 @@ from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, refuse
 from fathom.results.estimates import Estimate, combined, mean
 from fathom.results.rows import Floats, Ints, Rows
-from fathom.results.tasks import Setting, TaskLine, items_drawn, metrics
+from fathom.results.tasks import FORMATS, Setting, TaskLine, items_drawn, metrics
 
 
 class Chosen(NamedTuple):
@@ -60,7 +60,7 @@ def chosen_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen:
         values = np.concatenate([line.rows.columns(metric)[0][places] for line, places in found])
         recipes = [line.numbers[name].recipe for line, _ in found]
         made = f"{combined(name, recipes, ' and ')}|chosen:on the other of {count} folds, seed {seed}"
-        numbers[name] = mean(values, sample, made)
+        numbers[name] = mean(values, sample, made, form=FORMATS[name])
     reciprocal = np.concatenate([line.rows.reciprocal()[places] for line, places in found])
     return Chosen(Counter(line.setting for line, _ in found), numbers, asked, reciprocal)
 

@@ -109,7 +109,7 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
 
     def mean(name: str, own: Sequence[Estimate]) -> Estimate:
         made = combined(name, [number.recipe for number in own], " and ")
-        return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own))
+        return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own), own[0].form)
 
     return RunPoint(
         f"mean of {len(points)} models",
@@ -132,21 +132,40 @@ def _correlation(points: Sequence[RunPoint]) -> Estimate:
 
 def tables(found: Perplexities) -> list[Table]:
     """Points, means over models, and the correlations of both."""
-    columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "without")
-    numbers = {name: (f"{name} low", f"{name} high") for name in columns[3:6]}
-    formats = {"Acc@1": ".1%", "perplexity": ".2f", "corpus perplexity": ".2f"}
-    hidden = [end for ends in numbers.values() for end in ends]
     return [
-        Table.of_numbers(columns, found.points, "accuracy and perplexity", numbers, formats, hidden=hidden),
-        Table.of_numbers(columns, found.means, "means over models", numbers, formats, hidden=hidden),
-        Table.of_numbers(
-            ("points are", "data", "reading", "Pearson r", "n"),
-            [(*line, line.correlation.n) for line in found.related],
+        _points_table(found.points, "accuracy and perplexity"),
+        _points_table(found.means, "means over models"),
+        Table.of(
+            [
+                {
+                    "points are": one.over,
+                    "data": one.data,
+                    "reading": one.reading,
+                    "Pearson r": one.correlation,
+                    "n": one.correlation.n,
+                }
+                for one in found.related
+            ],
             "correlation of Acc@1 and mean perplexity",
-            {"Pearson r": ("low", "high", "p")},
-            {"Pearson r": ".3f"},
         ),
     ]
+
+
+def _points_table(points: Sequence[RunPoint], title: str) -> Table:
+    rows = [
+        {
+            "model": one.model,
+            "data": one.data,
+            "reading": one.reading,
+            "Acc@1": one.accuracy,
+            "perplexity": one.perplexity,
+            "corpus perplexity": one.corpus,
+            "prompts": one.prompts,
+            "without": one.missing,
+        }
+        for one in points
+    ]
+    return Table.of(rows, title)
 
 
 def plots(found: Perplexities) -> list[Plot]:

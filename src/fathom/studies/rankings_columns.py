@@ -146,7 +146,7 @@ def ranked(grid: ColumnHits) -> Column:
 def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Estimate, ...]:
     """Over models, or data sets. :param hits: [models or data sets, 3]. :param why: there is no interval."""
     return tuple(
-        untold(why, combined(name, recipes, " and "), value, len(hits))
+        untold(why, combined(name, recipes, " and "), value, len(hits), ".1%")
         for name, value in zip(ACCURACIES, hits.mean(axis=0).tolist(), strict=True)
     )
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_of
 from fathom.results.claims import NO_DIFFERENCE, Decision
 from fathom.results.estimates import Estimate
-from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE
+from fathom.results.facts import ACCURACIES, BY_TEMPLATE, FREE
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
@@ -87,18 +87,21 @@ def _steps_table(steps: Sequence[Step]) -> Table:
         f"{reading}: " + ", ".join(f"{counted[reading, name]} {name}" for name in ("rise", "drop", NO_DIFFERENCE))
         for reading in readings
     )
-    return Table.of_numbers(
-        ("data", "reading", "group", "from", "to", "difference", "verdict", "above baseline"),
-        [(*step[:6], step.verdict, step.above) for step in steps],
-        "from each size to the next within a group, Acc@1",
-        {"difference": ("low", "high", "p")},
-        {"difference": "+.1%"},
-        (
-            "paired by fact; verdicts by Holm over all of this study",
-            *said,
-            NO_KNOWLEDGE,
-        ),
-    )
+    rows = [
+        {
+            "data": step.data,
+            "reading": step.reading,
+            "group": step.group,
+            "from": step.smaller,
+            "to": step.larger,
+            "difference": step.difference,
+            "verdict": step.verdict,
+            "above baseline": step.above,
+        }
+        for step in steps
+    ]
+    notes = ("paired by fact; verdicts by Holm over all of this study", *said, NO_KNOWLEDGE)
+    return Table.of(rows, "from each size to the next within a group, Acc@1", notes)
 
 
 def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
@@ -109,17 +112,19 @@ def _column_table(title: str, column: Column, found: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
     left_out = _said_left_out(column, found.left_out)
     bar = [STRONGEST] if any(score.baseline for score in scores) else []
-    return Table.of_numbers(
-        ("place", "model", *(("group",) if found.groups else ()), *ACCURACIES, "baseline"),
-        [
-            *((score.place, *_named(score.model, found), *score.hits, _beside_baseline(score)) for score in scores),
-            (None, "average", *((None,) if found.groups else ()), *column.average, None),
-        ],
-        title,
-        {f"Acc@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
-        dict.fromkeys(ACCURACIES, ".1%"),
-        [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column), *bar],
-    ).without_empty("baseline")
+    notes = [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column), *bar]
+    group = ("group",) if found.groups else ()
+    rows: list[dict[str, Cell | Estimate]] = [
+        {
+            "place": score.place,
+            **dict(zip(("model", *group), _named(score.model, found), strict=True)),
+            **dict(zip(ACCURACIES, score.hits, strict=True)),
+            "baseline": _beside_baseline(score),
+        }
+        for score in scores
+    ]
+    average = {"place": None, "model": "average", **dict(zip(ACCURACIES, column.average, strict=True))}
+    return Table.of([*rows, average], title, notes, inline=True).without_empty("baseline")
 
 
 def _beside_baseline(score: PlacedModel) -> str | None:
@@ -148,15 +153,17 @@ def _agreement_table(found: Rankings) -> Table:
     notes = ["tau: bounds from the pairs of models whose order is significant in both readings, at 95 % for all pairs"]
     if not found.agreements:
         notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
-    tau, rho = COEFFICIENTS
-    return Table.of_numbers(
-        ("over", "group", "models", tau, rho),
-        found.agreements,
-        "template-based and template-free rankings",
-        {tau: ("tau low", "tau high"), rho: ("rho low", "rho high")},
-        dict.fromkeys(COEFFICIENTS, ".3f"),
-        notes,
-    )
+    rows = [
+        {
+            "over": one.over,
+            "group": one.group,
+            "models": one.models,
+            **dict(zip(COEFFICIENTS, (one.tau, one.rho), strict=True)),
+        }
+        for one in found.agreements
+    ]
+    title = "template-based and template-free rankings"
+    return Table.of(rows, title, notes, main=COEFFICIENTS[0]) if rows else Table((), (), title, notes=tuple(notes))
 
 
 def plots(found: Rankings) -> list[Plot]:

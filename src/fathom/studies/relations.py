@@ -123,8 +123,6 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
 def tables(found: SharedRelations) -> list[Table]:
     """Models on the shared relations of both data sets, then every relation."""
     one, other = found.names
-    sides = {name: (f"{name} low", f"{name} high") for name in found.names}
-    shares = dict.fromkeys(found.names, ".1%")
     notes = [
         f"Acc@1, mean over the relations that both have; difference: {one} minus {other}, paired by relation",
         "; ".join(
@@ -135,22 +133,30 @@ def tables(found: SharedRelations) -> list[Table]:
     if found.spread is not None:
         spreads = zip(found.names, found.spread, strict=True)
         notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
+    models = [
+        {
+            "model": own.model,
+            "relations": len(own.relations),
+            **dict(zip(found.names, own.scores, strict=True)),
+            "difference": own.difference,
+            "Pearson r": own.correlation,
+        }
+        for own in found.models
+    ]
+    relations = [
+        {
+            "model": own.model,
+            "relation": part.relation,
+            **dict(zip((f"facts {one}", f"facts {other}"), part.facts, strict=True)),
+            **dict(zip(found.names, part.scores, strict=True)),
+        }
+        for own in found.models
+        for part in own.relations
+    ]
+    title = f"{one} and {other}"
     return [
-        Table.of_numbers(
-            ("model", "relations", *found.names, "difference", "Pearson r"),
-            [(own.model, len(own.relations), *own.scores, own.difference, own.correlation) for own in found.models],
-            f"{one} and {other}",
-            sides | {"difference": ("low", "high", "p"), "Pearson r": ("r low", "r high", "p of r")},
-            shares | {"difference": "+.1%", "Pearson r": ".3f"},
-            notes,
-        ),
-        Table.of_numbers(
-            ("model", "relation", f"facts {one}", f"facts {other}", *found.names),
-            [(own.model, part.relation, *part.facts, *part.scores) for own in found.models for part in own.relations],
-            "by relation",
-            sides,
-            shares,
-        ),
+        Table.of(models, title, notes, main="difference", inline=True),
+        Table.of(relations, "by relation", inline=True),
     ]
 
 

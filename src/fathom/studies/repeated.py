@@ -140,16 +140,16 @@ def _repeated(outcome: RunFacts) -> Repeated:
         len(outcome.places) - n,
         tuple(map(len, counts)),
         tuple(
-            untold(NO_INTERVAL, outcome.recipe(f"distinct/predictions@{k}"), len(count) / count.total(), n)
+            untold(NO_INTERVAL, outcome.recipe(f"distinct/predictions@{k}"), len(count) / count.total(), n, ".1%")
             for k, count in zip(CUTS, counts, strict=True)
         ),
-        untold(NO_INTERVAL, outcome.recipe("distinct right answers/prompts"), len(right) / n, n),
+        untold(NO_INTERVAL, outcome.recipe("distinct right answers/prompts"), len(right) / n, n, ".1%"),
         [
             RepeatedEntity(
                 id_,
                 names.get(id_, id_),
-                tuple(untold(CHOSEN, made, count[id_] / n, n) for made, count in of_cuts),
-                untold(CHOSEN, outcome.recipe(f"share of {RIGHT}"), right[id_] / n, n),
+                tuple(untold(CHOSEN, made, count[id_] / n, n, ".1%") for made, count in of_cuts),
+                untold(CHOSEN, outcome.recipe(f"share of {RIGHT}"), right[id_] / n, n, ".1%"),
             )
             for id_ in order
         ],
@@ -159,18 +159,24 @@ def _repeated(outcome: RunFacts) -> Repeated:
 def tables(found: Repetition) -> list[Table]:
     """Distinct predictions of every run, the most repeated entities of each, and how readings differ."""
     shares = tuple(f"distinct/predictions @{k}" for k in CUTS)
+    runs = [
+        {
+            "model": line.model,
+            "data": line.data,
+            "reading": line.reading,
+            "prompts": line.prompts,
+            "unscored": line.unscored,
+            **dict(zip((f"distinct@{k}" for k in CUTS), line.distinct, strict=True)),
+            **dict(zip((*shares, RIGHT), (*line.shares, line.right), strict=True)),
+        }
+        for line in found.runs
+    ]
+    notes = (
+        "distinct@k: entities that any prompt has among its k best; predictions: prompts × k",
+        f"{RIGHT}: different ones ÷ prompts, as a model that knows all would have them @1",
+    )
     return [
-        Table.of_numbers(
-            ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares, RIGHT),
-            [(*line[:5], *line.distinct, *line.shares, line.right) for line in found.runs],
-            "distinct predictions",
-            dict.fromkeys((*shares, RIGHT), ()),
-            dict.fromkeys((*shares, RIGHT), ".1%"),
-            (
-                "distinct@k: entities that any prompt has among its k best; predictions: prompts × k",
-                f"{RIGHT}: different ones ÷ prompts, as a model that knows all would have them @1",
-            ),
-        ),
+        Table.of(runs, "distinct predictions", notes, without_interval=(*shares, RIGHT)),
         *(_entities(line, SHOWN) for line in found.runs),
         *([changes_table(found.in_both)] if found.in_both else []),
         *(entities_table(both, SHOWN) for both in found.in_both),
@@ -186,18 +192,17 @@ def files(found: Repetition) -> dict[str, Table]:
 
 def _entities(found: Repeated, shown: int | None = None) -> Table:
     """:param shown: how many; None for all."""
-    columns = tuple(f"top {k}" for k in CUTS)
-    return Table.of_numbers(
-        ("entity", "id", *columns, RIGHT),
-        [(entity.name, entity.id, *entity.shares, entity.right) for entity in found.entities[:shown]],
-        f"most repeated: {found.model}, {found.data}, {found.reading}",
-        dict.fromkeys((*columns, RIGHT), ()),
-        dict.fromkeys((*columns, RIGHT), ".1%"),
-        (
-            "share of the prompts in whose top k an entity stands",
-            "right answers: of which it is one, where a model that knows all would have it first",
-        ),
+    columns = (*(f"top {k}" for k in CUTS), RIGHT)
+    rows = [
+        {"entity": one.name, "id": one.id, **dict(zip(columns, (*one.shares, one.right), strict=True))}
+        for one in found.entities[:shown]
+    ]
+    title = f"most repeated: {found.model}, {found.data}, {found.reading}"
+    notes = (
+        "share of the prompts in whose top k an entity stands",
+        "right answers: of which it is one, where a model that knows all would have it first",
     )
+    return Table.of(rows, title, notes, without_interval=columns)
 
 
 def plots(found: Repetition) -> list[Plot]:

@@ -220,7 +220,10 @@ def _entities(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[Ent
         EntityInBoth(
             id_,
             names.get(id_, id_),
-            *(untold(CHOSEN, outcome.recipe(what), own.get(id_, 0.0), len(facts)) for what, outcome, own in told),
+            *(
+                untold(CHOSEN, outcome.recipe(what), own.get(id_, 0.0), len(facts), ".1%")
+                for what, outcome, own in told
+            ),
         )
         for id_ in dict.fromkeys([*shares[0], *shares[1]])
     ]
@@ -236,36 +239,40 @@ def _mean_share(shares: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def changes_table(found: Sequence[InBoth]) -> Table:
     """How much the answers to two facts have in common, each reading and their difference."""
-    columns = (RIGHT, BY_TEMPLATE, FREE)
-    return Table.of_numbers(
-        ("model", "data", "facts", "of", *columns, "difference"),
-        [(*line[:3], f"top {line.k}", *line[4:]) for both in found for line in both.changes],
-        "repetition, template-based and template-free",
-        {name: (f"{name} low", f"{name} high") for name in columns} | {"difference": ("low", "high", "p")},
-        dict.fromkeys(columns, ".1%") | {"difference": "+.1%"},
-        (
-            "overlap: the share of the k best answers to one fact that is among the k best to another, over all pairs "
-            "of facts that both readings ranked; right answers: the overlap that a model that knows all would have",
-            "difference: template-free minus template-based, paired by fact; below 0: sentences repeat less",
-        ),
-        [f"{name} {end}" for name in columns for end in ("low", "high")],
+    rows = [
+        {
+            "model": line.model,
+            "data": line.data,
+            "facts": line.facts,
+            "of": f"top {line.k}",
+            RIGHT: line.right,
+            BY_TEMPLATE: line.based,
+            FREE: line.free,
+            "difference": line.difference,
+        }
+        for both in found
+        for line in both.changes
+    ]
+    notes = (
+        "overlap: the share of the k best answers to one fact that is among the k best to another, over all pairs "
+        "of facts that both readings ranked; right answers: the overlap that a model that knows all would have",
+        "difference: template-free minus template-based, paired by fact; below 0: sentences repeat less",
     )
+    return Table.of(rows, "repetition, template-based and template-free", notes, main="difference")
 
 
 def entities_table(found: InBoth, shown: int | None = None) -> Table:
     """:param shown: how many; None for all."""
-    columns = (RIGHT, BY_TEMPLATE, FREE)
-    return Table.of_numbers(
-        ("entity", "id", *columns),
-        [(one.name, one.id, one.right, one.based, one.free) for one in found.entities[:shown]],
-        f"most repeated in both readings: {found.model}, {found.data}",
-        dict.fromkeys(columns, ()),
-        dict.fromkeys(columns, ".1%"),
-        (
-            f"share of the {found.changes[0].facts:,} facts that both readings ranked in whose top {MOST} an entity "
-            "stands; right answers: of which it is one, where a model that knows all would have it first",
-        ),
+    rows = [
+        {"entity": one.name, "id": one.id, RIGHT: one.right, BY_TEMPLATE: one.based, FREE: one.free}
+        for one in found.entities[:shown]
+    ]
+    notes = (
+        f"share of the {found.changes[0].facts:,} facts that both readings ranked in whose top {MOST} an entity "
+        "stands; right answers: of which it is one, where a model that knows all would have it first",
     )
+    title = f"most repeated in both readings: {found.model}, {found.data}"
+    return Table.of(rows, title, notes, without_interval=(RIGHT, BY_TEMPLATE, FREE))
 
 
 def draw_both(found: InBoth, axes: Any) -> None:

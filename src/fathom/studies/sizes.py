@@ -175,7 +175,7 @@ def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> SizeStep:
         facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
         number = difference(f"hits@{k}", [(1, larger), (-1, smaller)], hits, facts)
     except BadInput as error:
-        number = untold(str(error))
+        number = untold(str(error), form="+.1%")
     return SizeStep(probe, smaller.model, larger.model, k, number)
 
 
@@ -190,22 +190,24 @@ def answer(found: Sizes) -> list[str]:
 
 def tables(found: Sizes) -> list[Table]:
     """Every run, then what each step to the next size changes."""
-    made = [hits_table("growth with the size of the model", found.lines)]
-    if found.steps:
-        made.append(
-            Table.of_numbers(
-                ("probe", "from", "to", "of", "difference", "verdict", "above baseline"),
-                [(*step[:3], f"hits@{step.k}", step.difference, step.verdict, step.above) for step in found.steps],
-                "from each size to the next",
-                {"difference": ("low", "high", "p")},
-                {"difference": "+.1%"},
-                (
-                    "paired by fact; Hits@1 decides, by Holm over all steps and models; other cuts are secondary",
-                    NO_KNOWLEDGE,
-                ),
-            )
-        )
-    return made
+    rows = [
+        {
+            "probe": step.probe,
+            "from": step.smaller,
+            "to": step.larger,
+            "of": f"hits@{step.k}",
+            "difference": step.difference,
+            "verdict": step.verdict,
+            "above baseline": step.above,
+        }
+        for step in found.steps
+    ]
+    notes = (
+        "paired by fact; Hits@1 decides, by Holm over all steps and models; other cuts are secondary",
+        NO_KNOWLEDGE,
+    )
+    growth = hits_table("growth with the size of the model", found.lines)
+    return [growth, *([Table.of(rows, "from each size to the next", notes)] if rows else [])]
 
 
 # --- Hits@1, 10 and 100 of runs that a study has made, one line per run and scoring
@@ -226,11 +228,17 @@ def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
 
 def hits_table(title: str, lines: Sequence[HitsLine]) -> Table:
     """With intervals."""
-    columns = [f"hits@{k}" for k in CUTS]
-    return Table.of_numbers(
-        ("probe", "model or prompt", "parameters", *columns, "candidates", "queries", "unscored"),
-        [(*line[:3], *line.hits, *line[4:]) for line in lines],
-        title,
-        {f"hits@{k}": (f"low@{k}", f"high@{k}") for k in CUTS},
-        dict.fromkeys(columns, ".1%") | {"candidates": ",.0f"},
-    )
+    names = [f"hits@{k}" for k in CUTS]
+    rows = [
+        {
+            "probe": line.probe,
+            "model or prompt": line.name,
+            "parameters": line.parameters,
+            **dict(zip(names, line.hits, strict=True)),
+            "candidates": line.candidates,
+            "queries": line.queries,
+            "unscored": line.unscored,
+        }
+        for line in lines
+    ]
+    return Table.of(rows, title, inline=True, formats={"candidates": ",.0f"})

@@ -230,17 +230,12 @@ def audit_table(manifests: Sequence[Json]) -> Table:
     lacking = [str(row[0]) for row in rows if row[1] == "not audited"]
     if lacking:
         notes.append(f"not audited: {', '.join(lacking)}; {HOW}")
-    return Table.of_numbers(
-        ("world", "told by", "hits@1", "hits@10", "chance", "entities"),
-        rows,
-        "worlds: entities re-identified from their texts",
-        {"hits@1": ("low", "high"), "hits@10": ("low@10", "high@10")},
-        {"hits@1": ".1%", "hits@10": ".1%", "chance": ".2g"},
-        notes,
-        ("low@10", "high@10"),
-    )
+    title = "worlds: entities re-identified from their texts"
+    columns = ("world", "told by", "hits@1", "hits@10", "chance", "entities")
+    return Table.of(rows, title, notes, columns=columns, main="hits@1", formats={"chance": ".2g"})
 
 
 def _number(told: Json) -> Estimate:
-    """What :meth:`fathom.results.estimates.Estimate.plain` gave."""
-    return Estimate(**(told | {"value": float("nan") if told["value"] is None else told["value"]}))
+    """Read what :meth:`fathom.results.estimates.Estimate.plain` gave, a share."""
+    value = float("nan") if told["value"] is None else told["value"]
+    return Estimate(**(told | {"value": value}), form=".1%")
