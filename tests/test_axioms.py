@@ -255,7 +255,7 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     tables = chains.tables(found)
     assert found.notes[0] in render(tables, "text")
     told, hidden = ({name for table in tables for name in own(table)} for own in (_shown, lambda table: table.hidden))
-    empty = {"better half", "worse half", "p (halves by lot)", "beyond untrained", "beyond low", "less the first form"}
+    empty = {"better half", "worse half", "p (halves by lot)", "beyond untrained", "less the first form"}
     assert empty <= hidden
     assert not empty & told
     assert {"gain", "a fact missing", "answer's fact alone"} <= told

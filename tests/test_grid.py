@@ -208,8 +208,9 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     assert [gap.name for gap in result.gaps if gap.outlier] == ["base"]
     numbers = [line.hits for line in result.cells] + [line.value for line in result.terms + result.gaps]
     assert all(number.n == 10 and number.low <= number.value <= number.high for number in numbers)
-    *tables, metrics = memory_tables.tables(result)
+    *tables, metrics, others = memory_tables.tables(result)
     assert all(row["recipe"].startswith("hits@10|data:") for table in tables for row in table.objects())
+    assert "Hits@10" not in others.columns
     first = metrics.objects()[0]
     assert [first[name] for name in ("Hits@1", "Hits@3", "Hits@10", "MRR", "MR")] == [0, 1, 1, 0.5, 2]
     assert first["recipe"].startswith("hits@1, hits@3, hits@10, mrr, mean_rank|data:")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, crossed, difference, interval
+from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, at_confidence, crossed, difference, interval
 
 SHARE = (0.0, 1.0)
 NORMAL = float(stats.norm.ppf(0.975))
@@ -313,6 +313,20 @@ def z_of(x, y, weights) -> float:
     """Fisher's z of a weighted correlation."""
     covariance = np.cov(x, y, aweights=weights, ddof=0)
     return float(np.arctanh(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1])))
+
+
+def test_correlations_at_another_confidence():
+    """Fisher's z ± 2.5758 / √(n − 3) for 99 %, as scipy has it; with clusters the interval nests the usual one."""
+    random = np.random.default_rng(3)
+    x = random.standard_normal(30)
+    y = 0.4 * x + random.standard_normal(30)
+    expected = stats.pearsonr(x, y).confidence_interval(0.99)
+    assert at_confidence(correlate(x, y), 0.99) == pytest.approx((expected.low, expected.high))
+    for ways in ({"clusters": np.arange(30) // 2}, {"within": np.arange(30) // 15}):
+        found = correlate(x, y, **ways)
+        assert at_confidence(found, 0.95) == pytest.approx((found.low, found.high))
+        low, high = at_confidence(found, 0.99)
+        assert -1 < low < found.low < found.high < high < 1
 
 
 def test_the_jackknife_of_correlations_between_clusters():

@@ -42,6 +42,11 @@ LONG = 40
 """What is of so many letters or more and stands several times in a file stands once in it, at its beginning."""
 
 
+def is_prose(value: Any) -> bool:
+    """Whether these are the sentences above a study's tables."""
+    return isinstance(value, list) and all(isinstance(one, str) and one.endswith(".") for one in value)
+
+
 def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
     """Drop circumstances, prose, digests of weights and versions of libraries; keep seven digits of numbers."""
     if isinstance(content, dict):
@@ -49,7 +54,9 @@ def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
         return {
             str(key): tidy(value, str(key), timed)
             for key, value in content.items()
-            if key not in left_out | PROSE and not (key in VERSIONS and re.match(r"\d+\.\d+\.\d+", str(value)))
+            if key not in left_out | PROSE
+            and not (key == "answer" and is_prose(value))
+            and not (key in VERSIONS and re.match(r"\d+\.\d+\.\d+", str(value)))
         }
     if isinstance(content, list | tuple):
         if len(content) > 1 and all(isinstance(value, dict) for value in content):

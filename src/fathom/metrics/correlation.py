@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, interval
+from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, Spread, at_confidence, interval
 
 
 class FittedLine(NamedTuple):
@@ -59,14 +59,16 @@ def correlate(
         r = float(plain.statistic)
         if n == 3:
             return Interval(r, None, None, n, nan, "three points have no interval")
-        ends = plain.confidence_interval(CONFIDENCE)
-        p_value = float(2 * ndtr(-abs(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))) * np.sqrt(n - 3)))
-        return Interval(r, float(ends.low), float(ends.high), n, p_value)
+        z = float(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)))
+        p_value = float(2 * ndtr(-abs(z) * np.sqrt(n - 3)))
+        made = Interval(r, None, None, n, p_value, spread=Spread(z, 1 / (n - 3), np.inf, n, n), of_z=True)
+        low, high = at_confidence(made, CONFIDENCE)
+        return made._replace(low=low, high=high)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
     found = interval(columns, clusters, within=within, also=also, fold=_fishers_z)
     low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
-    return found._replace(estimate=float(np.tanh(found.estimate)), low=low, high=high)
+    return found._replace(estimate=float(np.tanh(found.estimate)), low=low, high=high, of_z=True)
 
 
 def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:

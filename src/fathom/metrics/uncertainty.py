@@ -55,7 +55,8 @@ class Interval(NamedTuple):
     :param degrees: of freedom of that error.
     :param seed_error: the part of the error that seeds alone make, see :func:`crossed`; NaN where that is not known.
     :param spread: what :func:`at_confidence` makes the interval of; None where there is no interval.
-    :param limits: what the estimate cannot leave."""
+    :param limits: what the estimate cannot leave.
+    :param of_z: whether the spread is that of Fisher's z of a correlation."""
 
     estimate: float
     low: float | None
@@ -68,6 +69,7 @@ class Interval(NamedTuple):
     seed_error: float = float("nan")
     spread: Spread | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
+    of_z: bool = False
 
 
 class Spread(NamedTuple):
@@ -158,6 +160,8 @@ def at_confidence(found: Interval, confidence: float) -> tuple[float | None, flo
     if found.spread is None:
         return found.low, found.high
     made = _between(found.spread, found.limits, confidence)
+    if found.of_z and made.low is not None and made.high is not None:
+        return float(np.tanh(made.low)), float(np.tanh(made.high))
     return made.low, made.high
 
 

@@ -202,3 +202,15 @@ def difference_in_words(decision: Decision, is_share: bool = True) -> str:
 def p_in_words(p_value: float) -> str:
     """Return "p < 0.001" or "p = 0.032"."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def sentence(decision: Decision) -> str:
+    """Return "NAME: significant." or "NAME: cannot be determined (why)."."""
+    return f"{decision.claim.name}: {decision.word}{f' ({decision.reason})' if decision.reason else ''}."
+
+
+def sentence_with_value(decision: Decision, is_share: bool = True) -> str:
+    """Return "NAME: significant, +46.5 points [34.0, 57.3], p < 0.001."."""
+    if decision.word == UNDETERMINED:
+        return sentence(decision)
+    return f"{decision.claim.name}: {decision.word}, {difference_in_words(decision, is_share)}."

@@ -30,6 +30,7 @@ from fathom.results.claims import (
     decide,
     difference_in_words,
     percent,
+    sentence,
 )
 from fathom.results.detect import Detectable, detectable, detectable_table
 from fathom.results.estimates import Estimate
@@ -174,7 +175,7 @@ class Comparison(Tabled):
             said = [_of_many(self.pairs, primary)]
         else:
             said = [_sentences(pair, primary) for pair in self.pairs]
-        said += map(control_sentence, self.controlled)
+        said += map(sentence, self.controlled)
         if self.not_compared:
             said.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
         samples = dict.fromkeys(pair.differences[0].number.sample for pair in self.pairs)
@@ -515,11 +516,6 @@ def _of_many(pairs: Sequence[Pair], primary: Metric) -> str:
         said += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
     equal = sum(pair.decision.word == EQUIVALENT for pair in pairs)
     return f"{said}{f'; {equal} are equivalent' if equal else ''}."
-
-
-def control_sentence(decision: Decision) -> str:
-    """Return the verdict on a claim that needs a control."""
-    return f"{decision.claim.name}: {decision.word}{f' ({decision.reason})' if decision.reason else ''}."
 
 
 # --- tables

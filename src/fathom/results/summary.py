@@ -35,7 +35,7 @@ from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, grouped
 from fathom.results.samples import legend
 from fathom.results.tables import Cell, Table, Tabled, to_json
-from fathom.results.tasks import task_table
+from fathom.results.tasks import above_in_words, task_table
 from fathom.store.folder import RunFolder
 
 FORMAT = 1
@@ -127,6 +127,7 @@ class Summary(Tabled):
     :param searched: tokens that an exact search ran, would have run without pruning, and for one statement at a time;
         0 where there was none.
     :param every: whether readers see every metric; programs always do.
+    :param above: of tasks, which of them are above the frequency baseline, as a sentence.
     """
 
     queries: int
@@ -138,11 +139,14 @@ class Summary(Tabled):
     tasks: Table | None = None
     searched: tuple[int, int, int] = (0, 0, 0)
     every: bool = False
+    above: str = ""
 
     @property
     def answer(self) -> list[str]:
-        """One sentence per scoring: accuracy, and whether it is above every baseline."""
-        return [] if self.tasks else [sentence for line in self.headlines if (sentence := _sentence(line, self.model))]
+        """One sentence per scoring: accuracy, and whether it is above every baseline; of tasks, which are above."""
+        if self.tasks:
+            return [self.above] if self.above else []
+        return [sentence for line in self.headlines if (sentence := _sentence(line, self.model))]
 
     @property
     def tables(self) -> list[Table]:
@@ -190,14 +194,24 @@ class RunNumbers:
         if unknown:
             raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
         breakdowns = tuple(self._breakdown(keys, binned) for keys in crossed)
-        notes, tasks = self.rows.declared.notes, None
-        if self.rows.declared.headline == "tasks":
-            tasks = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
+        notes, tasks, above = self.rows.declared.notes, None, ""
         model = short_names([self.run])[0]
+        if self.rows.declared.headline == "tasks":
+            tasks, decisions = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
+            above = above_in_words(model, decisions)
         searched = self.rows.searched()
         candidates = float(np.nanmax(self.rows.number_of_candidates, initial=0)) or float("inf")
         return Summary(
-            len(self.rows.query_ids), self.headlines, model, candidates, breakdowns, notes, tasks, searched, every
+            len(self.rows.query_ids),
+            self.headlines,
+            model,
+            candidates,
+            breakdowns,
+            notes,
+            tasks,
+            searched,
+            every,
+            above,
         )
 
     def _breakdown(self, keys: tuple[str, ...], binned: Mapping[str, Bins]) -> Breakdown:

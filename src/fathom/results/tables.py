@@ -285,7 +285,7 @@ def to_text(table: Table) -> str:
     widths = [max(map(cell_len, column)) for column in zip(header, *body, strict=True)]
     right = _numeric(table)
     lines = [table.title] if table.title else []
-    lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)]
+    lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)] if header else []
     lines += [_line(row, widths, right) for row in body]
     return "\n".join([*lines, *(_wrapped(_plain(note)) for note in table.notes)])
 

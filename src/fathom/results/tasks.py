@@ -5,7 +5,7 @@ So the ontology probe's runs are read (section 4.1 and appendix C of Wu et al. 2
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from fathom.metrics.ranking import (
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import is_there, json_file
 from fathom.results.baselines import Compared, above_chance, verdict_of
-from fathom.results.claims import decide
+from fathom.results.claims import UNDETERMINED, Claim, Decision, decide
 from fathom.results.estimates import NOTHING, Estimate, combined, difference, mean, measure, recipe, untold
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, drawn_from
@@ -44,8 +44,8 @@ LEGEND = (
 )
 _BY = (
     "frequency: the baseline, the answers of the training items, or where everything is asked of a task's other items, "
-    "the most frequent first; verdict: above it where the "
-    "95 % interval of the paired difference in MRR is above 0; n: items with a rank; "
+    "the most frequent first; verdict: above it if "
+    "the paired difference in MRR is significant, by Holm over all lines; n: items with a rank; "
     "intervals of all numbers: metrics.json"
 )
 
@@ -176,22 +176,23 @@ class ByFrequency(NamedTuple):
     items: int
     reciprocal: Mapping[str, float]
 
-    def verdict(self, line: TaskLine) -> str | None:
-        """Whether the MRR of a model's line is above the baseline's, by the interval of their paired difference; None
-        where nothing was scored."""
+    def claim(self, line: TaskLine) -> Claim | None:
+        """Declare that the MRR of a line is above the baseline's; None where nothing was scored."""
         places = line.places[line.rows.scored[line.places]]
         asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
-        return self.verdict_of_items(asked, line.rows.reciprocal()[places]) if line.numbers else None
+        return self.claim_of_items(line.setting.task, asked, line.rows.reciprocal()[places]) if line.numbers else None
 
-    def verdict_of_items(self, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> str | None:
-        """So of 1 / rank of items, [n]. :param asked: of each the query."""
+    def claim_of_items(self, task: str, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> Claim | None:
+        """Declare it of 1 / rank of items, shape (n).
+
+        :param asked: run and query of each item.
+        """
         ids = [rows.query_ids[query] for rows, query in asked]
         if not ids or not all(id_ in self.reciprocal for id_ in ids):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
         further = difference(reciprocal, others, items_drawn(asked), "MRR − frequency")
-        claim = above_chance("MRR", [Compared("frequency", float(np.mean(others)), further)])
-        return None if claim is None else verdict_of(decide([claim])[0])
+        return above_chance(task, [Compared("frequency", float(np.mean(others)), further)])
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
@@ -257,8 +258,25 @@ def _noted(file: Path, kind: Any, expected: str) -> Any:
         raise BadInput(f'{file}: expected {{"task": {expected}, …}}: make the run anew') from error
 
 
-def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
-    """One run: a line for each task, and below it the frequency baseline.
+def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
+    """Decide the claims that there are as one family, in their places."""
+    decided = iter(decide([claim for claim in claims if claim is not None]))
+    return [None if claim is None else next(decided) for claim in claims]
+
+
+def above_in_words(model: str, decisions: Iterable[Decision | None]) -> str:
+    """Return for which tasks a model is above the frequency baseline; "" if none has one."""
+    by_task = grouped((one.claim.name, one) for one in decisions if one is not None)
+    above = [task for task, own in by_task.items() if any(one.holds for one in own)]
+    unknown = sum(all(one.word == UNDETERMINED for one in own) for own in by_task.values())
+    named = f": {', '.join(above)}" if above else ""
+    rest = f"; it cannot be determined for {unknown}" if unknown else ""
+    said = f"{model} is above the frequency baseline in {len(above)} of {len(by_task)} tasks{named}{rest}."
+    return said if by_task else ""
+
+
+def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table, list[Decision | None]]:
+    """Return a line for each task with the frequency baseline below it, and the verdicts.
 
     What a run has several of (templates, numbers of masks, poolings) is a column, and each of them has a line.
     """
@@ -270,19 +288,21 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> Table:
         "pooling": len({line.setting.pooling for line in lines}) > 1,
     }
     shown = [name for name, there in several.items() if there]
+    decisions = decide_all(
+        [baselines[one.setting.task].claim(one) if one.setting.task in baselines else None for one in lines]
+    )
+    verdicts = {id(line): verdict_of(decision) for line, decision in zip(lines, decisions, strict=True)}
     table: list[dict[str, Cell | Estimate]] = []
     for task in tasks:
         for line in (one for one in lines if one.setting.task == task):
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
-            verdict = baselines[task].verdict(line) if task in baselines else None
             about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
-            table.append(
-                {**about, **measured(line.numbers), "n": line.items, "unscored": line.unscored, "verdict": verdict}
-            )
+            counts = {"n": line.items, "unscored": line.unscored, "verdict": verdicts[id(line)]}
+            table.append({**about, **measured(line.numbers), **counts})
         if task in baselines:
             found = baselines[task]
             table.append({"task": task, "by": "frequency", **measured(found.numbers), "n": found.items})
-    return Table.of(table, "Results", (LEGEND, _BY, *notes), main="MRR")
+    return Table.of(table, "Results", (LEGEND, _BY, *notes), main="MRR"), decisions
 
 
 def measured(numbers: Mapping[str, Estimate]) -> dict[str, Estimate]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
+from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
 from fathom.results.estimates import Estimate
 from fathom.results.facts import outcome_of
 from fathom.results.names import short_names
@@ -31,6 +32,13 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, clu
         outcome_of(run, own, name, cluster) for run, own, name in zip(runs, (wanted[0], wanted[-1]), names, strict=True)
     )
     return agreement(one, other, k)
+
+
+def answer(found: Agreement) -> list[str]:
+    """Whether the probes agree within relations."""
+    name = f"{found.first} and {found.second}, correlation of {WITHIN}"
+    [decision] = decide([Claim(name, (Contrast("correlation", found.within),))])
+    return [sentence_with_value(decision, is_share=False)]
 
 
 def tables(found: Agreement) -> list[Table]:

@@ -39,7 +39,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.entailment import untrained_twins
 from fathom.studies.entailment_chat import ChatQuestions
-from fathom.studies.entailment_controls import Contrast, Gains, contrast_of, gains_over, table, verdicts
+from fathom.studies.entailment_controls import Contrast, Gains, contrast_of, gains_over, in_words, table, verdicts
 from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Loader, check_kind, is_chat, planned, tested
 from fathom.studies.options import ChainStudyOptions
 
@@ -314,6 +314,11 @@ def _mean(own: Mapping[tuple[str, int], _Value], made: str) -> Estimate:
 
 
 # --- tables and curves
+
+
+def answer(found: Chains) -> list[str]:
+    """By how many rules and depths each model follows."""
+    return in_words(verdicts(found.contrasts, {ANOTHER}))
 
 
 def tables(found: Chains) -> list[Table]:

@@ -182,6 +182,13 @@ def _sample(given: Sequence[tuple[str, MarkedQuestion]], group: str) -> Sample:
     return by_default([part for part, _ in given], "question", group)
 
 
+def answer(found: ChoiceLines) -> list[str]:
+    """Whether each model reasons: over all rules, or by its only one."""
+    rules = {one.rule for one in found.conclusions}
+    shown = [one for one in found.conclusions if one.rule == ALL or len(rules) == 1]
+    return [f"{one.model} reasons ({one.rule} rules): {one.conclusion} ({one.because})." for one in shown]
+
+
 def tables(found: ChoiceLines) -> list[Table]:
     """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023), and the controls; those without a line are left
     out."""

@@ -87,6 +87,14 @@ def compute_time(
     return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
 
 
+def answer(found: Sequence[Timing]) -> list[str]:
+    """How long each probe takes."""
+    return [
+        f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
+        for one in found
+    ]
+
+
 def tables(found: Sequence[Timing]) -> list[Table]:
     """One; what was measured stands below it."""
     measured = "measured (queries: seconds): " + "; ".join(

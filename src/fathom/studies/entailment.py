@@ -23,7 +23,7 @@ from fathom.results.tables import Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_controls import Contrast, contrasts, table
+from fathom.studies.entailment_controls import Contrast, contrasts, in_words, table, verdicts
 from fathom.studies.entailment_maps import LEVELS, bars, heat_map
 from fathom.studies.entailment_plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
 from fathom.studies.entailment_runs import ModelRuns, Remembered
@@ -318,6 +318,11 @@ def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Es
 
 
 # --- tables and heat maps
+
+
+def answer(found: Entailment) -> list[str]:
+    """By how many rules each model reasons."""
+    return in_words(verdicts(found.contrasts)) or ["Nothing can be concluded: no controls were evaluated."]
 
 
 def tables(found: Entailment) -> list[Table]:

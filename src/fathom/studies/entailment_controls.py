@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
-from fathom.results.claims import UNDETERMINED, Claim, decide
+from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, decide
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, difference, recipe, untold
 from fathom.results.rows import Floats, Rows, grouped
@@ -234,6 +234,17 @@ def verdicts(found: Sequence[Contrast], needed: Collection[str] = ()) -> dict[tu
         about: one.word if one.word != UNDETERMINED else f"{one.word}: {one.reason}"
         for about, one in zip(conclusions, decisions, strict=True)
     }
+
+
+def in_words(decided: Mapping[tuple[str, ...], str]) -> list[str]:
+    """Return by how many rules each model reaches each conclusion. :param decided: see :func:`verdicts`."""
+    told = grouped(((about[0], about[3]), (" ".join(about[1:3]), word)) for about, word in decided.items())
+    said = []
+    for (model, conclusion), own in told.items():
+        holds = [where for where, word in own if word == SIGNIFICANT]
+        named = f" ({', '.join(holds)})" if holds else ""
+        said.append(f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules{named}.")
+    return said
 
 
 def _claim(about: tuple[str, ...], own: Sequence[Contrast], needed: Collection[str]) -> Claim:

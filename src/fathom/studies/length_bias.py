@@ -15,6 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
+from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
 from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts, outcomes_of
 from fathom.results.names import distinguished
@@ -175,6 +176,15 @@ def _counter(tokenizer: str) -> Counter:
 
     count = token_counter(load_tokenizer(tokenizer))
     return lambda texts: count([" " + text for text in texts])
+
+
+def answer(found: Sequence[LengthBias]) -> list[str]:
+    """Whether each probe favours short names, or long ones, within relations."""
+    claims = [
+        Claim(f"{one.name}, correlation of rank and tokens within relations", (Contrast("correlation", one.within),))
+        for one in found
+    ]
+    return [sentence_with_value(decision, is_share=False) for decision in decide(claims)]
 
 
 def tables(found: Sequence[LengthBias]) -> list[Table]:

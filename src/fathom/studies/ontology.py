@@ -4,7 +4,7 @@ of Wu et al. 2023)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
+from fathom.results.baselines import verdict_of
+from fathom.results.claims import Claim, Decision
 from fathom.results.estimates import Estimate
 from fathom.results.names import short_names
 from fathom.results.plots import Plot
@@ -24,7 +26,9 @@ from fathom.results.tasks import (
     ByFrequency,
     Setting,
     TaskLine,
+    above_in_words,
     baselines_of,
+    decide_all,
     items_drawn,
     lines_of,
     measured,
@@ -84,6 +88,7 @@ class Ontology:
     :param baselines: of each task for which a run says what there was to learn from.
     :param best: (task, model, soft or not) → the line of the highest MRR.
     :param chosen: so the best on other items than those that it is shown for; empty where that was not asked for.
+    :param decisions: whether each of the best is above the frequency baseline, as one family.
     """
 
     lines: list[TaskLine]
@@ -92,6 +97,7 @@ class Ontology:
     comparisons: list[SettingsCompared]
     examples: list[Example]
     chosen: dict[tuple[str, str, bool], Chosen] = field(default_factory=dict)
+    decisions: dict[tuple[str, str, bool], Decision | None] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[str]:
@@ -132,9 +138,27 @@ def ask(
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
     compared = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
-    return Ontology(
-        lines, baselines, best, [one for one in compared if one], _examples(read, best, list(examples)), chosen
+    shown = _examples(read, best, list(examples))
+    found = Ontology(lines, baselines, best, [one for one in compared if one], shown, chosen)
+    return replace(found, decisions=dict(zip(best, decide_all([_claim(found, about) for about in best]), strict=True)))
+
+
+def _claim(found: Ontology, about: tuple[str, str, bool]) -> Claim | None:
+    """Declare that a model's best setting is above the frequency baseline of the task."""
+    baseline, one = found.baselines.get(about[0]), found.chosen.get(about)
+    if baseline is None:
+        return None
+    return (
+        baseline.claim(found.best[about])
+        if one is None
+        else baseline.claim_of_items(about[0], one.asked, one.reciprocal)
     )
+
+
+def answer(found: Ontology) -> list[str]:
+    """For which tasks each model is above the frequency baseline."""
+    by_model = grouped((model, decision) for (_, model, _), decision in found.decisions.items())
+    return [said for model, decisions in by_model.items() if (said := above_in_words(model, decisions))]
 
 
 class _Read(NamedTuple):
@@ -320,20 +344,13 @@ def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Es
     """Of one task and model, by words or learnt."""
     task, model, soft = about
     said = (task, model, "learnt" if soft else "words")
-    baseline, line = found.baselines.get(task), found.best[about]
+    line, verdict = found.best[about], verdict_of(found.decisions[about])
     if (one := found.chosen.get(about)) is None:
-        return (
-            *said,
-            _said(line.setting),
-            *measured(line.numbers).values(),
-            line.items,
-            baseline and baseline.verdict(line),
-        )
+        return *said, _said(line.setting), *measured(line.numbers).values(), line.items, verdict
     settings = "; ".join(
         _said(setting) + (f" ({count} folds)" if len(one.settings) > 1 else "")
         for setting, count in sorted(one.settings.items(), key=lambda of: -of[1])
     )
-    verdict = baseline and baseline.verdict_of_items(one.asked, one.reciprocal)
     return *said, settings, *measured(one.numbers).values(), len(one.asked), verdict
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fathom.errors import refuse
 from fathom.metrics.table import metric
+from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
 from fathom.results.estimates import OVER_MODELS, Estimate, combined, correlation, measure, untold
 from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
@@ -128,6 +129,18 @@ def _correlation(points: Sequence[RunPoint]) -> Estimate:
     made = combined("correlation of accuracy and perplexity", recipes, " and ")
     perplexities, accuracies = zip(*((one.perplexity.value, one.accuracy.value) for one in points), strict=True)
     return correlation(perplexities, accuracies, Sample("point"), made)
+
+
+def answer(found: Perplexities) -> list[str]:
+    """Whether models that predict prompts better answer them better."""
+    claims = [
+        Claim(
+            f"accuracy and perplexity over {one.over}, {one.data}, {one.reading}",
+            (Contrast("correlation", one.correlation),),
+        )
+        for one in found.related
+    ]
+    return [sentence_with_value(decision, is_share=False) for decision in decide(claims)]
 
 
 def tables(found: Perplexities) -> list[Table]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
+from fathom.results.claims import percent
 from fathom.results.facts import every_scoring
 from fathom.results.tables import Table
 from fathom.run import run
@@ -25,6 +26,13 @@ def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, anno
         folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
         found += map(hits_line, every_scoring(folder, name, options.cluster))
     return found
+
+
+def answer(found: Sequence[HitsLine]) -> list[str]:
+    """How far the prompts lie apart."""
+    best, worst = (choose(found, key=lambda line: line.hits[0].value) for choose in (max, min))
+    ends = f"{percent(worst.hits[0].value)} ({worst.name}) to {percent(best.hits[0].value)} ({best.name})"
+    return [f"Hits@1 is {ends}, depending on the tail prompt."]
 
 
 def tables(found: Sequence[HitsLine]) -> list[Table]:

@@ -32,9 +32,9 @@ from fathom.studies.rankings_columns import (
     ranked,
 )
 from fathom.studies.rankings_groups import read_groups
-from fathom.studies.rankings_tables import Rankings, Step, files, plots, tables
+from fathom.studies.rankings_tables import Rankings, Step, answer, files, plots, tables
 
-__all__ = ["Rankings", "ask", "files", "plots", "tables"]
+__all__ = ["Rankings", "answer", "ask", "files", "plots", "tables"]
 
 
 def ask(

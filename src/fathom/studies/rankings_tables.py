@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_of
-from fathom.results.claims import NO_DIFFERENCE, Decision
+from fathom.results.claims import NO_DIFFERENCE, Decision, percent
 from fathom.results.estimates import Estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, FREE
 from fathom.results.plots import Plot
@@ -53,6 +53,20 @@ class Rankings(NamedTuple):
     groups: Mapping[str, str]
     left_out: list[LeftOut]
     steps: list[Step]
+
+
+def answer(found: Rankings) -> list[str]:
+    """The first model of each data set with those above the baselines, and how well the two readings agree."""
+    said = []
+    for column in found.columns:
+        first = min(column.scores, key=lambda score: score.place)
+        above = sum(score.decision is not None and score.decision.holds for score in column.scores)
+        known = f"; {above} of {len(column.scores)} models are above every baseline" if first.decision else ""
+        said.append(f"{column.data}, {column.reading}: {first.model} is first ({percent(first.hits[0].value)}){known}.")
+    for one in found.agreements:
+        ends = "" if one.tau.low is None else f" [{one.tau.low:.2f}, {one.tau.high:.2f}]"
+        said.append(f"{one.over}, {one.group}: tau of the two readings is {one.tau.value:.2f}{ends}.")
+    return said
 
 
 def tables(found: Rankings) -> list[Table]:

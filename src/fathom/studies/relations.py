@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
+from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
 from fathom.results.estimates import Estimate, combined, correlation, difference, mean
 from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
@@ -118,6 +119,13 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
         relation: mean(hits[side.at(own)], side.sample(own), f"{side.recipe('Acc@1')}|relation:{relation}")
         for relation, own in grouped(zip(side.relations_of(told), told, strict=True)).items()
     }
+
+
+def answer(found: SharedRelations) -> list[str]:
+    """On which data set each model is more accurate."""
+    name = f"accuracy on {found.names[0]} minus {found.names[1]}"
+    claims = [Claim(f"{own.model}, {name}", (Contrast(name, own.difference),)) for own in found.models]
+    return [sentence_with_value(decision) for decision in decide(claims)]
 
 
 def tables(found: SharedRelations) -> list[Table]:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, all_of
-from fathom.results.claims import Decision, decide
-from fathom.results.compare import control_sentence, refusals_table
+from fathom.results.claims import Decision, decide, sentence
+from fathom.results.compare import refusals_table
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
 from fathom.results.plots import Plot
@@ -93,7 +93,7 @@ class Repetition(NamedTuple):
 
 def answer(found: Repetition) -> list[str]:
     """Whether trained models repeat themselves differently by sentence."""
-    return [control_sentence(decision) for decision in found.decisions]
+    return [sentence(decision) for decision in found.decisions]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = "") -> Repetition:
