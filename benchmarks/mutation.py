@@ -1,7 +1,7 @@
 """Do the tests notice a wrong number? Cosmic Ray's operators change one number, operator, comparison or condition of a
 module at a time, in a copy of the sources, and the tests of that module are run: a change that they pass has survived.
 
-    python benchmarks/mutation.py [--sample 20] [--only metrics/] [--jobs 2] [--minutes 120] [--out mutation.csv]
+    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/] [--jobs 2] [--minutes 120] [--out mutation.csv]
 
 Survivors stand in the file as they are found. Some change nothing that can be seen, such as ``<`` to ``<=`` where no
 two values are equal; each other one is a test to be written. *places* counts wherever operators fit; of these,
@@ -193,13 +193,13 @@ def _test(tests: str) -> None:
     os._exit(pytest.main([*files, *how]))
 
 
-def examine(module: str, tests: str, sample: int | None, end: float) -> Tested:
-    """:param end: no mutant is begun later, by the clock."""
+def examine(module: str, tests: str, sample: int | None, end: float, seed: str = "") -> Tested:
+    """:param end: no mutant is begun later, by the clock. :param seed: for other mutants than before."""
     if time.time() > end:
         return Tested(module, 0, 0, [], 0.0)
     file = Path("src", "fathom", f"{module}.py")
     source = file.read_text(encoding="utf-8")
-    places, found = mutants(source, seed=module)
+    places, found = mutants(source, seed=f"{seed}{module}")
     sys.dont_write_bytecode, began = False, time.time()
     if not passes(tests, limit=600):
         return Tested(module, places, 0, [], float("nan"))
@@ -226,6 +226,7 @@ def show(one: Tested) -> None:
 def main() -> None:
     said = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     said.add_argument("--sample", type=int, help="so many mutants of each module, the same each time; all without it")
+    said.add_argument("--seed", default="", help="for another sample")
     said.add_argument("--only", default="", help="modules whose name begins so")
     said.add_argument("--jobs", type=int, default=2)
     said.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
@@ -240,7 +241,7 @@ def main() -> None:
         table.writerow(("file:line", "old", "new"))
         spawn, end = multiprocessing.get_context("spawn"), began + 60 * given.minutes
         with ProcessPoolExecutor(given.jobs, spawn, initializer=prepare, initargs=(Path(folder),)) as pool:
-            for future in as_completed(pool.submit(examine, one, of[one], given.sample, end) for one in of):
+            for future in as_completed(pool.submit(examine, one, of[one], given.sample, end, given.seed) for one in of):
                 done.append(future.result())
                 show(done[-1])
                 at = f"src/fathom/{done[-1].module}.py"

@@ -16,9 +16,13 @@ from scipy import stats
 
 import fathom as library
 from fathom.errors import BadInput
+from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import metric
+from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, cells_of, compare
+from fathom.results.detect import detectable_with_seeds
+from fathom.results.estimates import Noise
 from fathom.results.facts import wanted_of
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
@@ -483,3 +487,35 @@ def test_equivalence_and_planning_on_the_command_line(made, fathom):
     # The standard error is 1/40; λ is 2.8 with many degrees of freedom: (2.8 · 0.025 / 0.03)² · 40 = 218 facts.
     assert plan["facts needed"] == pytest.approx(218, rel=0.12)
     assert "equivalent" in printed
+
+
+def test_two_models_with_several_seeds(made, fathom):
+    """Each training of the first knows facts 10 to 30 and one of its own, each of the second 10 to 26: 5/40 of them."""
+    first = [made(knowing(numbered(*range(10, 30), 31 + seed)), FORTY, model=f"a{seed}") for seed in range(3)]
+    second = [made(knowing(numbered(*range(10, 26))), FORTY, model=f"b{seed}") for seed in range(3)]
+    found = compare([*first, *second], metrics=["accuracy"], detect=0.1, seeds=3)
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("a0", "b0"), ("a1", "b1"), ("a2", "b2")]
+    [decision] = found.controlled
+    assert decision.claim.name == "a0 and b0 differ in accuracy over 3 seeds"
+    assert decision.estimate is not None
+    assert decision.estimate.value == pytest.approx(5 / 40)
+    assert decision.estimate.sample.endswith("and seed")
+    assert [plan.seeds for plan in found.plans] == [3, 5, 10, 20]
+    code, _, said = fathom("compare", *(run.path for run in first), "--seeds", "3")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "expected 6 runs, 3 of each model; found 3" in said
+
+
+def test_more_facts_do_not_make_up_for_few_seeds():
+    """Standard errors 0.01 of 100 facts and 0.02 of three seeds. With s seeds 0.02 · √(3 / s) remain for any facts:
+    of three seeds 0.02, so that no number detects 0.03; of twenty 0.0077, and the last fact is needed."""
+    pilot = estimates.difference(np.tile([0.0, 1.0], 50), np.zeros(100), Sample("fact"), "x")
+    plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03)
+    needed = {plan.seeds: plan.needed for plan in plans}
+    assert needed[3] is needed[5] is None
+    assert needed[10] is None or needed[10] > needed[20]
+    enough, error = needed[20], 0.02 * np.sqrt(3 / 20)
+    for number, detects in ((enough, True), (enough - 1, False)):
+        variances = 0.01**2 * 100 / number, error**2
+        degrees = sum(variances) ** 2 / (variances[0] ** 2 / (number - 1) + variances[1] ** 2 / 19)
+        assert (smallest_difference(np.sqrt(sum(variances)), degrees) <= 0.03) == detects

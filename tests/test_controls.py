@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.results.compare import Pair, compare
+from fathom.results.compare import compare
+from fathom.results.comparison import Pair
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder

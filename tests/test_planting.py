@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -16,7 +17,10 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokeniz
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
+from fathom.results import estimates
+from fathom.results.estimates import Estimate
 from fathom.results.rows import Rows
+from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
 from fathom.studies.demo import DemoLine, accuracies, text
 from fathom.training import planting, small
@@ -253,6 +257,12 @@ def test_options_know_their_fields() -> None:
             PlantOptions.model_validate(wrong)
 
 
+def about(mean: float) -> Estimate:
+    """Twenty values around this mean, tested against zero."""
+    values = np.array([mean - 0.1, mean + 0.1] * 10)
+    return estimates.difference(values, np.zeros(20), Sample("fact"), "x")
+
+
 def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     """By the first template: planted q0 and q1 right, q3 tied with one other (1/2): 2.5 / 3. Withheld q2 wrong, q4
     right, q5 unscored and left out: 1 / 2, by frequency (0.5 + 0) / 2. By the second all are wrong."""
@@ -278,19 +288,15 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     )
     rows, by_frequency = Rows(folder), {"q2": 0.5, "q5": 1.0, **dict.fromkeys(("q0", "q1", "q3", "q4"), 0.0)}
     found = accuracies(rows, 0, {"q0", "q1", "q3"}, by_frequency)
-    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25, 0.25])
-    assert [number.n for number in found] == [3, 2, 2, 2]
+    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25, 2.5 / 3 - 0.5, 0.25])
+    assert [number.n for number in found] == [3, 2, 2, 5, 2]
     assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
     line = DemoLine("causal", "trained on", *found)
-    assert line.withheld_is_chance  # of two facts nothing can be told
-    assert not line.told_apart
-    said = text([line], tmp_path)
-    assert "The probe does not tell what a model was told" in said
-    sure = [found[0]._replace(low=0.9, high=1.0), found[1]._replace(low=0.1, high=0.2)]
-    for low, verdict in ((-0.1, "The probe tells"), (0.01, "The probe does not tell")):
-        assert verdict in text(
-            [DemoLine("causal", "trained on", *sure, found[2], found[3]._replace(low=low))], tmp_path
-        )
+    said = " ".join(text([line], tmp_path).split())
+    assert "The probe does not distinguish facts" in said  # of so few facts nothing is known
+    for withheld, gap, verdict in ((0.0, 0.5, "distinguishes"), (0.3, 0.5, "does not"), (0.0, 0.0, "does not")):
+        sure = line._replace(gap=about(gap), beyond=about(withheld))
+        assert f"The probe {verdict}" in text([sure], tmp_path)
     assert "0.83 [" in said
     assert "accuracy|data:six@None|probe:statement|scoring:sum/full|templates:0|" in said
     assert "facts:planted or withheld" in said

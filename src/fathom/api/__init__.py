@@ -16,8 +16,9 @@ from fathom.probes import PROBES
 from fathom.probes.asking_options import HERE
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
-from fathom.results.compare import COMPARED, Comparison
+from fathom.results.compare import COMPARED
 from fathom.results.compare import compare as compare_folders
+from fathom.results.comparison import Comparison
 from fathom.results.diff import Change
 from fathom.results.diff import diff as diff_folders
 from fathom.run import run
@@ -177,6 +178,7 @@ def compare(
     to_first: bool = False,
     margin: float | None = None,
     detect: float | None = None,
+    seeds: int = 1,
 ) -> Comparison:
     """Compare runs: the estimates of each, and the paired difference of every two on the facts that both scored.
 
@@ -186,12 +188,14 @@ def compare(
     :param cluster: sampling unit of the intervals, as for :class:`Result`.
     :param to_first: only the pairs with the first run.
     :param margin: smaller differences do not matter, in units of the primary metric: 0.02 is 2 points.
-    :param detect: also say how many facts and units would detect this difference in 80 % of cases.
+    :param detect: also say how many facts, units and seeds would detect this difference in 80 % of cases.
+    :param seeds: the runs are of two models, each trained with so many seeds: all runs of one, then all of the other.
     :returns: ``tables``, ``to_text()``, ``to_markdown()``, ``to_latex()``, ``to_json()``; ``runs`` and ``pairs`` with
         every number.
     :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
     """
-    return compare_folders(folders_of(runs), separated(scoring), separated(metrics), cluster, to_first, margin, detect)
+    names = separated(scoring), separated(metrics)
+    return compare_folders(folders_of(runs), *names, cluster, to_first, margin, detect, seeds)
 
 
 def diff(

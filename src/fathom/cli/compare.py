@@ -37,9 +37,15 @@ def compare(
     ),
     detect: float | None = option(
         Group.SELECTION,
-        "Also say how many facts and relations would detect this difference, in points, in 80 % of cases.",
+        "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
         default=None,
         min=0,
+    ),
+    seeds: int = option(
+        Group.SELECTION,
+        "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.",
+        default=1,
+        min=1,
     ),
     cluster: str = option(Group.OUTPUT, TWO_WAYS, default=""),
     out: TablesFolder = None,
@@ -54,9 +60,6 @@ def compare(
     from fathom.store.folder import RunFolder
 
     folders = all_of(*(partial(RunFolder.open, run) for run in runs))
-    found = compared(folders, separated(scoring), separated(metrics), cluster, to_first, _share(margin), _share(detect))
+    shares = [None if points is None else points / 100 for points in (margin, detect)]
+    found = compared(folders, separated(scoring), separated(metrics), cluster, to_first, shares[0], shares[1], seeds)
     tell_in_forms(found, format, out, "compare")
-
-
-def _share(points: float | None) -> float | None:
-    return None if points is None else points / 100

@@ -21,7 +21,8 @@ from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
-from fathom.results.compare import COMPARED, Comparison, Pair, compare_facts
+from fathom.results.compare import COMPARED, compare_facts
+from fathom.results.comparison import Comparison, Pair
 from fathom.results.facts import RunFacts, Shared, check_scored
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION

@@ -10,7 +10,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.compare import Comparison
+from fathom.results.comparison import Comparison
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.joint import common_facts, difference

@@ -20,7 +20,8 @@ from fathom.metrics.significance import POWER
 from fathom.results import estimates
 from fathom.results.baselines import LEGENDS, ByLot, Compared, Ranked, above_chance, verdict_of, without_scores
 from fathom.results.claims import NO_DIFFERENCE, Claim, Contrast, Decision, decide, difference_in_words, percent
-from fathom.results.compare import SMALLEST, NotCompared, read_runs, refusals_table
+from fathom.results.compare import read_runs
+from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
 from fathom.results.estimates import MINUS, Estimate, combined
 from fathom.results.facts import RunFacts, check_depth, names_of
 from fathom.results.joint import common_facts, difference

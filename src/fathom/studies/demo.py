@@ -12,7 +12,8 @@ from fathom.data.queries import QuerySet
 from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
 from fathom.reading import Faults, read_json_lines
-from fathom.results.estimates import Estimate, combined, difference, mean, recipe
+from fathom.results.claims import Claim, Contrast, decide
+from fathom.results.estimates import Estimate, combined, contrast, difference, mean, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
@@ -29,9 +30,10 @@ class DemoLine(NamedTuple):
 
     :param kind: of the model.
     :param phrasing: "trained on" or "never seen".
-    :param planted: of the facts that the model was told.
+    :param planted: of the facts that the model was trained on.
     :param withheld: of the others.
     :param baseline: of always giving the most frequent planted answer, on the withheld facts.
+    :param gap: planted − withheld.
     :param beyond: withheld − baseline, paired by fact.
     """
 
@@ -40,18 +42,17 @@ class DemoLine(NamedTuple):
     planted: Estimate
     withheld: Estimate
     baseline: Estimate
+    gap: Estimate
     beyond: Estimate
 
     @property
-    def withheld_is_chance(self) -> bool:
-        """Whether the withheld accuracy is not above answering by frequency."""
-        return self.beyond.low is not None and self.beyond.low <= 0
-
-    @property
-    def told_apart(self) -> bool:
-        """Whether the planted half is known, and the withheld half is not."""
-        low, high = self.planted.low, self.withheld.high
-        return self.withheld_is_chance and low is not None and high is not None and high < low
+    def claims(self) -> tuple[Claim, Claim]:
+        """Declare that the probe finds the planted facts, and that withheld facts are known, which must not hold."""
+        about = f"{self.kind}, {self.phrasing}"
+        return (
+            Claim(f"{about}: planted facts are known better", (Contrast("planted − withheld", self.gap, 1),)),
+            Claim(f"{about}: withheld facts are known", (Contrast("withheld − frequency", self.beyond, 1),)),
+        )
 
 
 def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
@@ -88,9 +89,8 @@ def planted_ids(model: Path) -> set[str]:
 
 def accuracies(
     rows: Rows, template: int, planted: Collection[str], by_frequency: dict[str, float]
-) -> tuple[Estimate, Estimate, Estimate, Estimate]:
-    """Of the facts scored with one template: the planted ones, the others, the others answered by frequency, and what
-    the model is beyond that.
+) -> tuple[Estimate, Estimate, Estimate, Estimate, Estimate]:
+    """Return planted, withheld, baseline, gap and beyond of the facts scored with one template, see :class:`DemoLine`.
 
     :param planted: ids of the queries.
     :param by_frequency: expected accuracy of each query, by its id.
@@ -109,35 +109,42 @@ def accuracies(
     def accuracy(name: str, values: Floats, half: str) -> Estimate:
         return mean(values[places[half]], sample[half], made(name, half))
 
-    hits, withheld = rows.hits(1), places["withheld"]
+    hits, withheld, both = rows.hits(1), places["withheld"], np.flatnonzero(asked)
     frequency = "accuracy by frequency"
     return (
         accuracy("accuracy", hits, "planted"),
         accuracy("accuracy", hits, "withheld"),
         accuracy(frequency, frequent, "withheld"),
+        contrast(hits[both], told[both], rows.sample(rows.query[both].tolist()), made("planted − withheld", "all")),
         difference(hits[withheld], frequent[withheld], sample["withheld"], made(f"accuracy − {frequency}", "withheld")),
     )
 
 
 def text(lines: Sequence[DemoLine], out: Path) -> str:
     """The table, whether the withheld half is at chance, and what to type next."""
+    decisions = decide([claim for line in lines for claim in line.claims])
+    finds, knows = decisions[::2], decisions[1::2]
     numbers = [number for line in lines for number in line[2:5]]
     table = Table(
         ("model", "phrasing", "planted half", "withheld half", "answering by frequency", "withheld at chance"),
-        tuple((*line[:2], *map(_shown, line[2:5]), line.withheld_is_chance) for line in lines),
+        tuple(
+            (*line[:2], *map(_shown, line[2:5]), not decision.holds)
+            for line, decision in zip(lines, knows, strict=True)
+        ),
         title="accuracy of the statement probe, with 95 % intervals",
         notes=(
-            "withheld at chance: not above answering by frequency, by the interval of their paired difference",
+            "withheld at chance: not significantly above the majority baseline",
             *map(legend, dict.fromkeys(number.sample for number in numbers)),
             *dict.fromkeys(number.note for number in numbers if number.note),
             combined("accuracy", [number.recipe for number in numbers], " or "),
         ),
     )
-    verdict = "tells" if all(line.told_apart for line in lines) else "does not tell"
+    works = all(one.holds for one in finds) and not any(one.holds for one in knows)
+    verdict = "distinguishes" if works else "does not distinguish"
     return f"""
 {to_text(table)}
 
-The probe {verdict} what a model was told from what it was not. More of these two runs:
+The probe {verdict} facts that a model was trained on from others. More of these two runs:
   fathom metrics {out / "run-causal"} --by relation,template --groups {out / "planted-causal" / "planted.jsonl"}
   fathom metrics {out / "run-masked"} --errors 10
 

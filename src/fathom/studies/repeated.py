@@ -18,7 +18,7 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of
 from fathom.results.claims import Decision, decide, sentence
-from fathom.results.compare import refusals_table
+from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
 from fathom.results.plots import Plot

@@ -1,0 +1,347 @@
+"""What a comparison of runs found, in sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fathom.metrics.significance import LEVEL, POWER
+from fathom.metrics.table import Metric
+from fathom.results.agreements import Agreement
+from fathom.results.altered import Alteration, altered_table
+from fathom.results.claims import (
+    EQUIVALENT,
+    NO_DIFFERENCE,
+    SIGNIFICANT,
+    UNDETERMINED,
+    Decision,
+    difference_in_words,
+    percent,
+    sentence,
+)
+from fathom.results.detect import Detectable, detectable_table
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.samples import scope
+from fathom.results.tables import Cell, Table, Tabled
+
+AGREE_AT = 10
+"""Two probes agree on a fact if both rank its answer within so many or neither does."""
+SMALLEST = (
+    f"smallest: the true difference that a test of these facts at {LEVEL:.0%} finds in {POWER:.0%} of cases; smaller "
+    "ones remain possible"
+)
+MOST_SENTENCES = 3
+
+
+class OfRun(NamedTuple):
+    """One run in one scoring.
+
+    :param name: label in tables: its model, and what else distinguishes it.
+    :param left_out: number of facts with an unscored prediction.
+    :param numbers: of each metric, over the scored facts.
+    """
+
+    name: str
+    outcome: RunFacts
+    facts: int
+    left_out: int
+    numbers: tuple[Estimate, ...]
+
+
+class Difference(NamedTuple):
+    """The difference of two runs in one metric.
+
+    :param first: mean of the first run over the common facts; NaN where it is undefined; *second* likewise.
+    :param number: first − second, with interval, p value and the smallest detectable difference.
+    """
+
+    first: float
+    second: float
+    number: Estimate
+
+
+class Cells(NamedTuple):
+    """How many facts both runs, one of them or neither have right.
+
+    :param undecided: facts of which one run has neither 0 nor 1 for Hits@1: ties, templates that disagree.
+    """
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    undecided: int
+
+
+class Pair(NamedTuple):
+    """Two runs.
+
+    :param facts: how many both scored. :param only_first: how many only the first scored.
+    :param differences: of each metric; the first is the primary one.
+    :param cells: None where Hits@1 is undefined.
+    :param agreement: of two probes, or scorings, of one model; None of others, and where a run has no ranks.
+    :param differs: what but the model differs in how the runs were made.
+    :param decision: the verdict on the primary metric.
+    """
+
+    first: str
+    second: str
+    facts: int
+    only_first: int
+    only_second: int
+    differences: tuple[Difference, ...]
+    cells: Cells | None
+    agreement: Agreement | None
+    differs: tuple[str, ...]
+    decision: Decision
+
+    @property
+    def higher(self) -> str | None:
+        """The run that is significantly higher; None where neither is."""
+        return {1: self.first, -1: self.second}.get(self.decision.sign)
+
+
+class NotCompared(NamedTuple):
+    """Two runs that could not be compared, and why."""
+
+    first: str
+    second: str
+    why: str
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Tabled):
+    """All that ``fathom compare`` prints.
+
+    :param controlled: verdicts that need a control: chat templates, altered sentences.
+    :param alterations: of runs with altered sentences, against the unmodified ones.
+    :param plans: what would be needed to detect a difference, where that was asked.
+    """
+
+    runs: tuple[OfRun, ...]
+    metrics: tuple[Metric, ...]
+    pairs: tuple[Pair, ...]
+    not_compared: tuple[NotCompared, ...] = ()
+    controlled: tuple[Decision, ...] = ()
+    alterations: tuple[Alteration, ...] = ()
+    plans: tuple[Detectable, ...] = ()
+
+    @property
+    def answer(self) -> list[str]:
+        """One sentence per pair, or one for all of many pairs."""
+        primary = self.metrics[0]
+        if len(self.pairs) > MOST_SENTENCES:
+            said = [_of_many(self.pairs, primary)]
+        else:
+            said = [_sentences(pair, primary) for pair in self.pairs]
+        said += map(sentence, self.controlled)
+        if self.not_compared:
+            said.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
+        samples = dict.fromkeys(pair.differences[0].number.sample for pair in self.pairs)
+        return [*said, *(scope(sample) for sample in samples if sample)]
+
+    @property
+    def tables(self) -> list[Table]:
+        """Runs, differences in the primary metric, secondary metrics, right and wrong answers, and what was refused."""
+        found = [_runs_table(self), _differences_table(self)]
+        found += [_secondary_table(self)] if len(self.metrics) > 1 else []
+        found += [_cells_table(self)]
+        found += [_claims_table(self.controlled)] if self.controlled else []
+        found += [altered_table(self.alterations)] if self.alterations else []
+        found += [_agreements_table(agreeing)] if (agreeing := [one for one in self.pairs if one.agreement]) else []
+        found += [detectable_table(self.plans)] if self.plans else []
+        found += [refusals_table(("first", "second", "why"), self.not_compared)] if self.not_compared else []
+        return found
+
+
+# --- sentences
+
+
+def _sentences(pair: Pair, primary: Metric) -> str:
+    """Return what the pair shows, and what else differs between its runs."""
+    own, decision = pair.differences[0], pair.decision
+    if decision.word == UNDETERMINED:
+        said = f"Whether {pair.first} and {pair.second} differ in {primary.name} {UNDETERMINED}: {decision.reason}."
+        return " ".join((said, *_what_differed(pair)))
+    swap = own.number.value < 0
+    names = (pair.second, pair.first) if swap else (pair.first, pair.second)
+    values = (own.second, own.first) if swap else (own.first, own.second)
+    verbs = {
+        SIGNIFICANT: f"{names[0]} {_VERBS.get(primary.name, f'has a higher {primary.name}')} than {names[1]}",
+        NO_DIFFERENCE: f"{names[0]} and {names[1]} show no significant difference in {primary.name}",
+        EQUIVALENT: f"{names[0]} and {names[1]} are equivalent in {primary.name}: {decision.reason}",
+    }
+    shown = [percent(value) if _is_share(primary) else f"{value:.3f}" for value in values]
+    numbers = (
+        f"{shown[0]} vs {shown[1]}, {difference_in_words(_turned(decision) if swap else decision, _is_share(primary))}"
+    )
+    said = f"{verbs[decision.word]} on the {pair.facts:,} facts that both answered: {numbers}."
+    smallest = own.number.smallest
+    if decision.word == NO_DIFFERENCE and smallest is not None:
+        size = f"{100 * smallest:.1f} points" if _is_share(primary) else f"{smallest:.3f}"
+        said += f" A true difference of {size} would have been found in {POWER:.0%} of cases."
+    if decision.not_worse is not None and decision.word != EQUIVALENT and decision.claim.margin is not None:
+        what = "is not worse" if decision.not_worse else "may be worse"
+        said += f" {pair.first} {what} by more than {decision.claim.margin:g}."
+    return " ".join((said, *_what_differed(pair)))
+
+
+_VERBS = {"accuracy": "knows more"}
+_ENDS = ("low", "high")
+
+
+def _what_differed(pair: Pair) -> list[str]:
+    return [f"The runs used different {', '.join(pair.differs)}."] if pair.differs else []
+
+
+def _turned(decision: Decision) -> Decision:
+    """Return the decision with the difference of second − first."""
+    [first, *others] = decision.claim.contrasts
+    assert first.estimate is not None
+    claim = decision.claim._replace(
+        contrasts=(first._replace(estimate=first.estimate._replace(value=-first.estimate.value)), *others)
+    )
+    low, high = (None if end is None else -end for end in (decision.high, decision.low))
+    return decision._replace(claim=claim, low=low, high=high)
+
+
+def _is_share(primary: Metric) -> bool:
+    return primary.shown.endswith("%")
+
+
+def _of_many(pairs: Sequence[Pair], primary: Metric) -> str:
+    holds = [pair for pair in pairs if pair.decision.holds]
+    said = f"{len(holds)} of {len(pairs)} pairs differ significantly in {primary.name}"
+    if holds:
+        most = max(holds, key=lambda pair: abs(pair.differences[0].number.value))
+        other = most.second if most.higher == most.first else most.first
+        decision = _turned(most.decision) if most.decision.sign < 0 else most.decision
+        said += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
+    equal = sum(pair.decision.word == EQUIVALENT for pair in pairs)
+    return f"{said}{f'; {equal} are equivalent' if equal else ''}."
+
+
+# --- tables
+
+
+def _runs_table(found: Comparison) -> Table:
+    names = [one.name for one in found.metrics]
+    rows = [
+        {
+            "run": run.name,
+            "model": run.outcome.model,
+            "probe": run.outcome.probe,
+            "scoring": run.outcome.scoring,
+            "data": run.outcome.data,
+            "path": run.outcome.path,
+            "facts": run.facts,
+            "unscored": run.left_out,
+            **dict(zip(names, run.numbers, strict=True)),
+        }
+        for run in found.runs
+    ]
+    hidden = ("model", "probe", "scoring", "data", "path")
+    return Table.of(rows, "runs", ["each run over its own facts"], main=names[0], hidden=hidden)
+
+
+def _differences_table(found: Comparison) -> Table:
+    rows: list[dict[str, Cell | Estimate]] = []
+    for pair in found.pairs:
+        own, decision = pair.differences[0], pair.decision
+        rows.append(
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "facts": pair.facts,
+                "only first": pair.only_first,
+                "only second": pair.only_second,
+                "of first": own.first,
+                "of second": own.second,
+                "difference": own.number._replace(low=decision.low, high=decision.high),
+                "p (Holm)": decision.p_value,
+                "smallest": None if decision.holds else own.number.smallest,
+                "verdict": f"{pair.higher} higher" if pair.higher else decision.word,
+                "reason": decision.reason or None,
+            }
+        )
+    family = len(found.pairs) + len(found.controlled)
+    adjusted = f"; p by Holm and simultaneous intervals for {family} verdicts" if family > 1 else ""
+    notes = [f"difference: first minus second, paired by fact{adjusted}", SMALLEST]
+    if any(pair.only_first + pair.only_second for pair in found.pairs):
+        notes.append("facts that only one run of a pair scored are not compared: see CSV and JSON")
+    formats = dict.fromkeys(("of first", "of second", "smallest"), found.metrics[0].shown) | {"p (Holm)": ".2g"}
+    hidden = ("only first", "only second", "of first", "of second", "p", "reason")
+    return Table.of(rows, f"differences in {found.metrics[0].name}", notes, hidden=hidden, formats=formats)
+
+
+def _secondary_table(found: Comparison) -> Table:
+    rows = [
+        {
+            "metric": one.name,
+            "first": pair.first,
+            "second": pair.second,
+            "of first": own.first,
+            "of second": own.second,
+            "difference": own.number,
+            "smallest": own.number.smallest,
+        }
+        for place, one in enumerate(found.metrics[1:], 1)
+        for pair in found.pairs
+        for own in [pair.differences[place]]
+    ]
+    notes = ["no verdict: the primary metric decides; each interval holds by itself"]
+    return Table.of(rows, "secondary metrics", notes, hidden=("p", "smallest"))
+
+
+def _cells_table(found: Comparison) -> Table:
+    columns = ("both right", "only first", "only second", "both wrong", "undecided")
+    return Table(
+        ("first", "second", *columns),
+        tuple((pair.first, pair.second, *(pair.cells or (None,) * len(columns))) for pair in found.pairs),
+        "right and wrong",
+        notes=("number of facts; undecided: ties, or templates that disagree",),
+    )
+
+
+def _claims_table(decisions: Sequence[Decision]) -> Table:
+    """Verdicts that need a control, with their contrasts."""
+    rows = [
+        {
+            "claim": decision.claim.name,
+            "contrast": contrast.name,
+            "difference": contrast.estimate,
+            "p (Holm)": decision.p_value,
+            "verdict": decision.word,
+        }
+        for decision in decisions
+        for contrast in decision.claim.contrasts
+    ]
+    notes = ["a claim needs every contrast to be significant; p (Holm): of the claim"]
+    return Table.of(rows, "claims that need a control", notes, hidden=["p"], formats={"p (Holm)": ".2g"})
+
+
+def _agreements_table(pairs: Sequence[Pair]) -> Table:
+    rows = [
+        {
+            "first": pair.first,
+            "second": pair.second,
+            "facts": own.both_hit.n,
+            "r": own.log_ranks,
+            "r within": own.within,
+            f"both hit@{AGREE_AT}": own.both_hit,
+            "only first": own.only_first,
+            "only second": own.only_second,
+            "both miss": own.both_miss,
+        }
+        for pair in pairs
+        if (own := pair.agreement) is not None
+    ]
+    notes = ("r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation",)
+    return Table.of(rows, "agreement of probes", notes, main="r")
+
+
+def refusals_table(columns: Sequence[str], lines: Sequence[Sequence[Cell]]) -> Table:
+    """List what could not be compared, and why."""
+    return Table(tuple(columns), tuple(map(tuple, lines)), "not compared")
