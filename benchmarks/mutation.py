@@ -1,7 +1,7 @@
 """Do the tests notice a wrong number? Cosmic Ray's operators change one number, operator, comparison or condition of a
 module at a time, in a copy of the sources, and the tests of that module are run: a change that they pass has survived.
 
-    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/] [--jobs 2] [--minutes 120] [--out mutation.csv]
+    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/] [--jobs 2] [--minutes 120] [--out FILE]
 
 Survivors stand in the file as they are found. Some change nothing that can be seen, such as ``<`` to ``<=`` where no
 two values are equal; each other one is a test to be written. *places* counts wherever operators fit; of these,
