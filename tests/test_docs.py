@@ -56,8 +56,12 @@ def desk(tmp_path_factory):
 
 
 def _before_and_after(folder: Path) -> None:
-    """A model that was edited, and the page's own facts."""
+    """A model that was edited, the page's own facts, and runs of two models with three seeds each."""
+    from tests.answerers import EVEN, answered, at_random, world
     from tests.test_cli import gpt2, save
+
+    for name in (f"{model}-{seed}" for model in "ab" for seed in range(3)):
+        answered(folder / "runs" / name, at_random(sum(name.encode())), world(EVEN), model=name)
 
     save(folder / "gpt2-edited", gpt2(n_inner=24))
     (folder / "my-edits").mkdir()

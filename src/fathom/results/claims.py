@@ -17,6 +17,8 @@ from fathom.results.estimates import Estimate
 
 SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
+MOST_SENTENCES = 3
+"""So many claims are told one by one above the tables."""
 FEWEST = 6
 """Units that a claim needs: with five, all of which agree, a test that flips signs has p = 2 / 2⁵ = 0.06."""
 
@@ -209,8 +211,21 @@ def sentence(decision: Decision) -> str:
     return f"{decision.claim.name}: {decision.word}{f' ({decision.reason})' if decision.reason else ''}."
 
 
-def sentence_with_value(decision: Decision, is_share: bool = True) -> str:
-    """Return "NAME: significant, +46.5 points [34.0, 57.3], p < 0.001."."""
+def sentences(decisions: Sequence[Decision], is_share: bool = True) -> list[str]:
+    """Return a sentence per claim with its value, or one for all of more than three."""
+    if len(decisions) <= MOST_SENTENCES:
+        return [_with_value(decision, is_share) for decision in decisions]
+    holds = sorted((one for one in decisions if one.holds), key=_size, reverse=True)
+    largest = f"; the largest: {_with_value(holds[0], is_share)}" if holds else "."
+    return [f"{len(holds)} of {len(decisions)} comparisons are significant{largest}"]
+
+
+def _with_value(decision: Decision, is_share: bool) -> str:
     if decision.word == UNDETERMINED:
         return sentence(decision)
     return f"{decision.claim.name}: {decision.word}, {difference_in_words(decision, is_share)}."
+
+
+def _size(decision: Decision) -> float:
+    first = decision.claim.contrasts[0].estimate
+    return 0.0 if first is None else abs(first.value)

@@ -12,6 +12,7 @@ from fathom.results.agreements import Agreement
 from fathom.results.altered import Alteration, altered_table
 from fathom.results.claims import (
     EQUIVALENT,
+    MOST_SENTENCES,
     NO_DIFFERENCE,
     SIGNIFICANT,
     UNDETERMINED,
@@ -32,7 +33,6 @@ SMALLEST = (
     f"smallest: the true difference that a test of these facts at {LEVEL:.0%} finds in {POWER:.0%} of cases; smaller "
     "ones remain possible"
 )
-MOST_SENTENCES = 3
 
 
 class OfRun(NamedTuple):
@@ -268,11 +268,12 @@ def _differences_table(found: Comparison) -> Table:
         )
     family = len(found.pairs) + len(found.controlled)
     adjusted = f"; p by Holm and simultaneous intervals for {family} verdicts" if family > 1 else ""
-    notes = [f"difference: first minus second, paired by fact{adjusted}", SMALLEST]
+    few = len(found.pairs) <= MOST_SENTENCES  # whose sentences say what would have been found
+    notes = [f"difference: first minus second, paired by fact{adjusted}", *([] if few else [SMALLEST])]
     if any(pair.only_first + pair.only_second for pair in found.pairs):
         notes.append("facts that only one run of a pair scored are not compared: see CSV and JSON")
     formats = dict.fromkeys(("of first", "of second", "smallest"), found.metrics[0].shown) | {"p (Holm)": ".2g"}
-    hidden = ("only first", "only second", "of first", "of second", "p", "reason")
+    hidden = ["only first", "only second", "of first", "of second", "p", "reason", *(["smallest"] if few else [])]
     return Table.of(rows, f"differences in {found.metrics[0].name}", notes, hidden=hidden, formats=formats)
 
 

@@ -29,11 +29,10 @@ from fathom.results.baselines import (
 )
 from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
 from fathom.results.claims import NO_DIFFERENCE, Decision, decide, percent
-from fathom.results.estimates import NOTHING, Estimate, measure
+from fathom.results.estimates import NOTHING, Estimate, measure, untold
 from fathom.results.facts import ACCURACY
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, grouped
-from fathom.results.samples import legend
 from fathom.results.tables import Cell, Table, Tabled, to_json
 from fathom.results.tasks import above_in_words, task_table
 from fathom.store.folder import RunFolder
@@ -380,62 +379,45 @@ USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")
 """Metrics that readers see by default."""
 
 
-def _is_usual(name: str, line: Headline, candidates: float) -> bool:
+def _is_usual(name: str, candidates: float) -> bool:
     """Whether a metric is shown by default: Hits@10 of ten candidates says nothing."""
     return name in USUAL and not (name == "hits@10" and candidates <= 10)
 
 
 def _headline_table(summary: Summary, every: bool) -> Table:
-    body: list[tuple[Cell, ...]] = []
-    formats, notes = [], []
     known = {one.baseline for line in summary.headlines for found in line.baselines.values() for one in found}
-    others_by_name = [name for name in NAMES if name in known]
+    baselines_shown = [name for name in NAMES if name in known]
+    rows: list[dict[str, Cell | Estimate]] = []
+    notes = []
     for line in summary.headlines:
-        reasons = [f"{count} × unscored: {why}" for why, count in _alike(line.reasons)]
+        shown = {n: one for n, one in line.numbers.items() if every or _is_usual(n, summary.candidates)}
         if line.accuracy is None:
-            said = "; ".join((NOTHING, *reasons))
-            nothing = (None,) * (len(others_by_name) + 1)
-            body.append((line.scoring, "accuracy", *(None,) * 4, 0, line.unscored, *nothing, said, None))
-            formats.append(".4g")
-        for name, number in line.numbers.items():
-            if not every and not _is_usual(name, line, summary.candidates):
-                continue
-            told = (number.value, number.low, number.high, line.deviation if name == "accuracy" else None)
+            shown[ACCURACY] = untold(NOTHING)
+        for name, number in shown.items():
             others = {one.baseline: one.value for one in line.baselines.get(name, ())}
-            verdict = (*map(others.get, others_by_name), line.verdict(name))
-            note = "; ".join(filter(None, (number.note, *(reasons if name == "accuracy" else ()))))
-            body.append((line.scoring, name, *told, number.n, line.unscored, *verdict, note, number.recipe))
-            formats.append(metric(name).shown)
-        notes += _notes(line, summary.queries)
+            rows.append(
+                {
+                    "scoring": line.scoring,
+                    "metric": name,
+                    "value": number,
+                    "deviation": line.deviation if name == ACCURACY else None,
+                    "n": number.n,
+                    "unscored": line.unscored,
+                    **{baseline: others.get(baseline) for baseline in baselines_shown},
+                    "verdict": line.verdict(name),
+                }
+            )
+        notes += _notes(line, shown, summary.queries)
     deviations = any(line.deviation is not None for line in summary.headlines)
     deviation = "; deviation: sample standard deviation over templates" if deviations else ""
+    legends = ["baselines: " + "; ".join(LEGENDS[name] for name in baselines_shown)] if known else []
     rest = [] if every else ["--all shows every metric"]
-    hidden = {"scoring"} if len(summary.headlines) == 1 else set()
-    hidden |= {"verdict"}  # the answer says it
-    hidden |= {"deviation"} if not deviations else set()
-    hidden |= {"unscored"} if not any(line.unscored for line in summary.headlines) else set()
-    recipes = [line.accuracy.recipe for line in summary.headlines if line.accuracy is not None]
-    drawn = dict.fromkeys(number.sample for line in summary.headlines for number in line.numbers.values())
-    legends = ["baselines: " + "; ".join(LEGENDS[name] for name in others_by_name)] if known else []
-    return Table(
-        (
-            *("scoring", "metric", "value", "low", "high", "deviation", "n", "unscored", *others_by_name, "verdict"),
-            *("note", "recipe"),
-        ),
-        tuple(body),
-        "Results",
-        row_formats=tuple(formats),
-        hidden=frozenset({"note", "recipe", *hidden}),
-        recipe=recipes[0] if recipes else "",
-        notes=(
-            f"{summary.queries:,} queries{deviation}",
-            *map(legend, filter(None, drawn)),
-            *legends,
-            *summary.notes,
-            *notes,
-            *rest,
-        ),
-    )
+    hidden = {"verdict"}  # the answer says it
+    hidden |= {"scoring"} if len(summary.headlines) == 1 else set()
+    hidden |= set() if deviations else {"deviation"}
+    hidden |= set() if any(line.unscored for line in summary.headlines) else {"unscored"}
+    below = (f"{summary.queries:,} queries{deviation}", *legends, *summary.notes, *notes, *rest)
+    return Table.of(rows, "Results", below, hidden=hidden)
 
 
 def _reasons(headlines: Sequence[Headline]) -> list[str]:
@@ -444,12 +426,13 @@ def _reasons(headlines: Sequence[Headline]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def _notes(line: Headline, queries: int) -> list[str]:
+def _notes(line: Headline, shown: Mapping[str, Estimate], queries: int) -> list[str]:
+    """Return what limits the numbers of a scoring. :param shown: those that the table has."""
     notes = [f"{line.scoring}: {count} × unscored: {why}" for why, count in _alike(line.reasons)]
     if line.queries < queries:
         notes.append(f"{line.scoring}: {line.queries} of {queries} queries were asked so far")
-    told = grouped((number.note, name) for name, number in line.numbers.items() if number.note)
-    told_of = sum(number.sample != "" for number in line.numbers.values())
+    told = grouped((number.note, name) for name, number in shown.items() if number.note)
+    told_of = sum(number.sample != "" for number in shown.values())
     notes += [
         f"{line.scoring}{'' if len(names) == told_of else ', ' + ', '.join(names)}: {note}"
         for note, names in told.items()
@@ -478,22 +461,19 @@ def _parts_table(found: Breakdown) -> Table:
     # Written answers have no rank but a precision.
     written = any("precision" in part.numbers for part in found.parts)
     further = ("precision", "recall", "f1") if written else ("mrr", *_ranked_too(found))
-    body: list[tuple[Cell, ...]] = []
-    for part in found.parts:
-        keys = part.keys if "scoring" in found.by else (part.scoring, *part.keys)
-        share = part.accuracy
-        told: tuple[Cell, ...] = (share.value, share.low, share.high) if share else (None, None, None)
-        said: tuple[Cell, ...] = (share.note, share.recipe) if share else (NOTHING, None)
-        others = [part.numbers[name].value if name in part.numbers else None for name in further]
-        body.append((*keys, part.queries, part.n, part.unscored, *told, *others, *said))
-    return Table(
-        (*by, "queries", "n", "unscored", "accuracy", "low", "high", *further, "note", "recipe"),
-        tuple(body),
-        f"By {' and '.join(found.by)}",
-        dict.fromkeys(("accuracy", "low", "high"), ".1%") | {name: metric(name).shown for name in further},
-        hidden=frozenset({"recipe"}),
-        notes=tuple(map(legend, dict.fromkeys(part.accuracy.sample for part in found.parts if part.accuracy))),
-    )
+    rows = [
+        {
+            **dict(zip(by, part.keys if "scoring" in found.by else (part.scoring, *part.keys), strict=True)),
+            "queries": part.queries,
+            "n": part.n,
+            "unscored": part.unscored,
+            "accuracy": part.accuracy or untold(NOTHING),
+            **{name: part.numbers[name].value if name in part.numbers else None for name in further},
+        }
+        for part in found.parts
+    ]
+    formats = {name: metric(name).shown for name in further}
+    return Table.of(rows, f"By {' and '.join(found.by)}", formats=formats)
 
 
 def _ranked_too(found: Breakdown) -> list[str]:

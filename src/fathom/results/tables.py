@@ -81,10 +81,10 @@ class Table:
         """Make a table of rows, each a mapping of columns to cells, or the cells in the order of *columns*.
 
         A column of estimates becomes several: value, low, high, and p where zero is in question. Readers see the
-        interval of the main column; programs see all, called "NAME low" but for those of the main column.
+        main column's interval in the cell of its value; programs see all, called "NAME low" but for the main column's.
 
         :param main: column of estimates; by default the only one.
-        :param inline: show readers the other intervals as well, in the cells of their values.
+        :param inline: show readers the intervals of the other columns as well.
         :param without_interval: columns of estimates that have none.
         :param hidden: columns that only programs see.
         :param formats: of columns of plain numbers; estimates have their own.
@@ -107,8 +107,9 @@ class Table:
             cells = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name))]
             own = [cell for cell in row.values() if _is_estimate(cell)]
             body.append((*cells, "; ".join(dict.fromkeys(one.note for one in own if one.note)), _made(own)))
-        secondary = [name for other, names in numbers.items() if other != main for name in names]
+        secondary = [name for other, names in numbers.items() for name in (names[:2] if other == main else names)]
         below = [*notes, *map(legend, dict.fromkeys(one.sample for one in every if one.low is not None))]
+        below += [note for note in dict.fromkeys(one.note for one in every) if not any(note in own for own in below)]
         return cls(
             (*(name for column in columns for name in (column, *numbers.get(column, ()))), "note", "recipe"),
             tuple(body),
@@ -116,10 +117,10 @@ class Table:
             _formats(estimates, numbers) | dict(formats),
             _row_formats(table, estimates),
             frozenset({"note", "recipe", *secondary, *hidden}),
-            tuple(note for note in [*below, *dict.fromkeys(one.note for one in every)] if note),
+            tuple(filter(None, below)),
             numbers,
             _made(every),
-            frozenset(numbers) - {main} if inline else frozenset(),
+            frozenset(numbers) & ({*numbers} if inline else {main}),
         )
 
     def without_empty(self, *names: str) -> Table:
@@ -384,7 +385,7 @@ def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
         forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]
         texts = [_text(cell, form) for cell, form in zip(row, forms, strict=True)]
         for place, name in enumerate(table.columns):
-            if name in table.inline and row[place + 1] is not None:
+            if name in table.inline and table.numbers[name] and row[place + 1] is not None:
                 texts[place] += f" [{texts[place + 1].rstrip('%')}, {texts[place + 2].rstrip('%')}]"
         body.append([texts[place] for place in shown])
     return [table.columns[place] for place in shown], body

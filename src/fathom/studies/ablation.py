@@ -14,7 +14,7 @@ from fathom.data.queries import QuerySet
 from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
-from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
+from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, every_scoring
 from fathom.results.joint import difference
@@ -115,7 +115,7 @@ def answer(found: Ablation) -> list[str]:
     claims = [
         Claim(f"{one.first} minus {one.second}", (Contrast("accuracy", one.difference),)) for one in found.comparisons
     ]
-    return [sentence_with_value(decision) for decision in decide(claims)]
+    return sentences(decide(claims))
 
 
 def tables(found: Ablation) -> list[Table]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
-from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
+from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
 from fathom.results.facts import outcome_of
 from fathom.results.names import short_names
@@ -37,8 +37,7 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, clu
 def answer(found: Agreement) -> list[str]:
     """Whether the probes agree within relations."""
     name = f"{found.first} and {found.second}, correlation of {WITHIN}"
-    [decision] = decide([Claim(name, (Contrast("correlation", found.within),))])
-    return [sentence_with_value(decision, is_share=False)]
+    return sentences(decide([Claim(name, (Contrast("correlation", found.within),))]), is_share=False)
 
 
 def tables(found: Agreement) -> list[Table]:

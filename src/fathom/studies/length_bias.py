@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
-from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
+from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts, outcomes_of
 from fathom.results.names import distinguished
@@ -184,7 +184,7 @@ def answer(found: Sequence[LengthBias]) -> list[str]:
         Claim(f"{one.name}, correlation of rank and tokens within relations", (Contrast("correlation", one.within),))
         for one in found
     ]
-    return [sentence_with_value(decision, is_share=False) for decision in decide(claims)]
+    return sentences(decide(claims), is_share=False)
 
 
 def tables(found: Sequence[LengthBias]) -> list[Table]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fathom.errors import refuse
 from fathom.metrics.table import metric
-from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
+from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import OVER_MODELS, Estimate, combined, correlation, measure, untold
 from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
@@ -140,7 +140,7 @@ def answer(found: Perplexities) -> list[str]:
         )
         for one in found.related
     ]
-    return [sentence_with_value(decision, is_share=False) for decision in decide(claims)]
+    return sentences(decide(claims), is_share=False)
 
 
 def tables(found: Perplexities) -> list[Table]:

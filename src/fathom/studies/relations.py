@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
-from fathom.results.claims import Claim, Contrast, decide, sentence_with_value
+from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, combined, correlation, difference, mean
 from fathom.results.facts import RunFacts, by_column, outcomes_of
 from fathom.results.plots import Plot
@@ -125,7 +125,7 @@ def answer(found: SharedRelations) -> list[str]:
     """On which data set each model is more accurate."""
     name = f"accuracy on {found.names[0]} minus {found.names[1]}"
     claims = [Claim(f"{own.model}, {name}", (Contrast(name, own.difference),)) for own in found.models]
-    return [sentence_with_value(decision) for decision in decide(claims)]
+    return sentences(decide(claims))
 
 
 def tables(found: SharedRelations) -> list[Table]:
