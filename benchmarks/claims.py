@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import binomtest, rankdata
-from tests.answerers import EVEN, Answerer, answered, at_random, by_frequency_in, short_names_first, world
+from tests.answerers import EVEN, Answerer, answered, at_random, at_rank, by_frequency_in, short_names_first, world
 from tests.test_frequency import skewed
 
 from fathom.data.queries import CandidateSet, Query
@@ -242,6 +242,12 @@ def answer_space(random: Random, relations: int, facts: int, kind: float) -> boo
 # --- correct claims, and intervals
 
 
+def perfect(random: Random, relations: int, facts: int, _: float) -> bool:
+    """An answerer that knows everything, in a closed answer space with skewed answers."""
+    skew = [[int(min(random.standard_exponential() * 5, 19))] for _ in range(facts)]
+    return is_above(at_rank(1), world(skew, relations=relations))
+
+
 def power(random: Random, count: int, relations: int, effect: float) -> bool:
     """Detect a difference with as many subjects as ``compare --detect`` asks for, from a pilot of 400."""
 
@@ -299,6 +305,7 @@ CELLS = {
     "family": Cells(family, list(product((100, 500), (3, 10), (0.0, 0.5)))),
     "filtered graph": Cells(filtered_graph, [()]),
     "answer space": Cells(answer_space, [(5, 100, kind) for kind in range(5)]),
+    "perfect": Cells(perfect, [(5, 100, 0)], 95),
     "power": Cells(power, list(product((400,), (1, 4), (0.03, 0.06))), 80),
     "calibration": Cells(calibration, list(product((100, 1000), (1, 5), (0.0, 0.05, 0.2))), 95),
 }

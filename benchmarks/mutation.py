@@ -47,7 +47,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "studies/choice_questions",
     "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
-    "report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
+    "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
@@ -57,7 +57,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "robustness": "results/altered",
     "claims choice_controls": "results/claims",
     "compare study_contract studies controls approaches": "results/facts results/joint",
-    f"report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
+    f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes",
     "samples baselines report compare": "results/samples results/baselines",
@@ -71,7 +71,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",
-    "compare": "results/compare results/detect",
+    "compare": "results/compare results/comparison results/detect",
     "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",

@@ -34,11 +34,12 @@ from fathom.studies import relations
 from fathom.studies import repeated as repeated_study
 from fathom.studies.perplexity import ask as perplexities
 from fathom.studies.rankings import ask as rankings
-from fathom.studies.rankings_agreement import EVERY_MODEL
+from fathom.studies.rankings_agreement import COEFFICIENTS, EVERY_MODEL
 from fathom.studies.rankings_columns import MEAN
 from fathom.studies.rankings_groups import read_groups
 from fathom.studies.relations import ask as shared_relations
 from fathom.studies.repeated import ask as repeated
+from fathom.studies.repeated import plots as repeated_plots
 from fathom.studies.repeated_readings import pseudo_values
 
 TWENTY = [f"e{number:02}" for number in range(20)]
@@ -739,3 +740,47 @@ def test_every_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
     result = CliRunner().invoke(make_app(), ["study", "rankings", str(tmp_path / "x"), str(tmp_path / "y")])
     assert isinstance(result.exception, BadInput)
     assert len(result.exception.faults) == 2
+
+
+@pytest.mark.parametrize(
+    ("readings", "over"),
+    [
+        ([("D", BY_TEMPLATE), ("D", FREE)], ["D"]),
+        ([("D", BY_TEMPLATE), ("E", BY_TEMPLATE), ("D", FREE)], ["D", MEAN]),
+        ([("D", BY_TEMPLATE), ("D", FREE), ("E", FREE)], ["D", MEAN]),
+        ([("D", BY_TEMPLATE), ("E", FREE)], [MEAN]),
+        ([("D", BY_TEMPLATE), ("E", BY_TEMPLATE)], []),
+    ],
+)
+def test_over_which_data_the_readings_are_compared(
+    make: Make, readings: list[tuple[str, str]], over: list[str]
+) -> None:
+    ranks = {"a": [1, 1, 1, 6], "b": [1, 6, 6, 6]}
+    runs = [make(model, data, reading, own) for data, reading in readings for model, own in ranks.items()]
+    found = rankings(runs, facts="own")
+    assert [one.over for one in found.agreements] == over
+    for one in found.agreements:
+        assert [one.tau.recipe.partition("|")[0], one.rho.recipe.partition("|")[0]] == list(COEFFICIENTS)
+    *_, table = rankings_study.tables(found)
+    for row, one in zip(table.objects(), found.agreements, strict=True):
+        assert (row["low"], row["high"]) == (one.tau.low, one.tau.high)
+
+
+def test_steps_are_of_accuracy(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "groups.csv").write_text("model,group\na,g\nb,g\n")
+    runs = [make("a", "D", FREE, [1, 6, 6]), make("b", "D", FREE, [1, 1, 6])]
+    for run, size in zip(runs, (1, 2), strict=True):
+        run.add_circumstances(model={"parameters": size})
+    [step] = rankings(runs, groups=tmp_path / "groups.csv").steps
+    assert step.difference.recipe.startswith("Acc@1|")
+    assert step.difference.value == pytest.approx(1 / 3)
+
+
+def test_bars_of_repetition_stand_at_their_shares(make: Make) -> None:
+    """Three prompts; c0 is right in all, and stands in the top ten of all."""
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    found = repeated([make("a", "D", BY_TEMPLATE, [1, 1, 6])])
+    repeated_plots(found)[0].draw(axes)
+    best = found.runs[0].entities[0]
+    assert axes.patches[0].get_height() == pytest.approx(100 * best.shares[-1].value)
+    assert axes.collections[0].get_segments()[0][0][1] == pytest.approx(100 * best.right.value)

@@ -20,8 +20,8 @@ from fathom.results.claims import SIGNIFICANT, decide
 from fathom.results.claims import UNDETERMINED as UNTOLD
 from fathom.results.estimates import contrast, difference
 from fathom.results.samples import Origin, Sample
+from fathom.studies.choice import ChoiceLines, answer, tables
 from fathom.studies.choice import ask as study
-from fathom.studies.choice import tables
 from fathom.studies.choice_bias import letters, likings
 from fathom.studies.choice_controls import (
     ALL,
@@ -30,6 +30,7 @@ from fathom.studies.choice_controls import (
     NOT_COPIED,
     REASONING,
     REPLACED,
+    Conclusion,
     Contrast,
     Item,
     _claim,
@@ -110,6 +111,24 @@ def test_likings_by_hand():
     assert option.excess[1:3] == alone[1:3]
     assert not option.beyond
     assert (often.chosen, often.right, often.excess.value) == (0.25, 0.75, -0.5)
+
+
+def test_the_option_that_is_liked_is_the_one_chosen_too_often():
+    """y is chosen always and right once; z is right three times and never chosen; x stands in two questions."""
+    questions = [marked("yz", "z", "y"), marked("xy", "y", "y"), marked("zy", "z", "y"), marked("yz", "z", "y")]
+    asked = ModelAsked("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
+    [option] = [one for one in likings(asked) if one.kind == "option"]
+    assert (option.which, option.chosen, option.right) == ("y", 1.0, 0.25)
+
+
+def test_the_answer_is_of_all_rules_or_of_the_only_one():
+    def of(*rules: str) -> list[str]:
+        found = [Conclusion("m", "s", rule, UNTOLD, "why") for rule in rules]
+        return answer(ChoiceLines([], [], [], [], found, [], [], (0, 0)))
+
+    assert of("rdfs9") == [f"m reasons (rdfs9 rules): {UNTOLD} (why)."]
+    assert of("rdfs2", "rdfs9", ALL) == [f"m reasons ({ALL} rules): {UNTOLD} (why)."]
+    assert of("rdfs2", "rdfs9") == []
 
 
 def test_what_names_p1_says_nothing_of_likings():
@@ -365,6 +384,11 @@ def test_every_contrast_must_be_above_zero():
     """Of a rule the greatest p counts, 1 of what is below zero; of two rules Holm doubles the lesser."""
     first, second = part_of("rdfs2", 0.001, 0.02, 0.01), part_of("rdfs9", 0.001, -0.001, 0.001)
     assert [one.p_value for one in decide([_claim(first), _claim(second)])] == pytest.approx([0.04, 1.0])
+
+
+def test_contrasts_that_are_all_below_zero_are_no_reasoning():
+    [decision] = decide([_claim(part_of("rdfs2", -0.001, -0.001, -0.001))])
+    assert (decision.word, decision.p_value) == (NOT_SHOWN, 1.0)
 
 
 @pytest.mark.parametrize(("memorised", "expected"), [(91, UNTOLD), (90, REASONING), (10, REASONING), (9, UNTOLD)])

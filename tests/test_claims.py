@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.significance import holm
+from fathom.metrics.significance import holm, permutation_test
 from fathom.results import estimates
 from fathom.results.claims import (
     EQUIVALENT,
@@ -19,6 +19,8 @@ from fathom.results.claims import (
     Decision,
     decide,
     difference_in_words,
+    percent,
+    sentences,
 )
 from fathom.results.estimates import Estimate, untold
 from fathom.results.samples import Sample
@@ -124,3 +126,37 @@ def test_a_null_claim_is_supported_in_one_case_of_twenty() -> None:
         alone += decide(claims[:1])[0].holds
     assert several <= 68  # 5 % and 2.6 standard errors
     assert 32 <= alone <= 68
+
+
+def test_words_of_numbers() -> None:
+    assert percent(0.615) == "61.5 %"
+    half = difference_in_words(verdict(Contrast("a", GOOD)))
+    assert half.startswith("+30.0 points [")
+    assert difference_in_words(verdict(Contrast("a", GOOD)), is_share=False).startswith("+0.300 [")
+
+
+def test_few_claims_are_told_one_by_one_and_many_together() -> None:
+    claims = [
+        Claim(f"claim {place}", (Contrast("a", one),)) for place, one in enumerate((GOOD, NONE, near(-0.9), None))
+    ]
+    three = sentences(decide(claims[:3]))
+    assert [text.partition(":")[0] for text in three] == ["claim 0", "claim 1", "claim 2"]
+    assert ["no significant" in text for text in three] == [False, True, False]
+    [four] = sentences(decide(claims))
+    assert four.startswith("2 of 4 comparisons are significant; the largest: claim 2: significant, -90.0 points")
+    assert sentences(decide(claims[3:])) == ["claim 3: cannot be determined (a was not measured)."]
+
+
+@pytest.mark.parametrize(("low", "limits"), [(0.0, (0.0, 1.0)), (-1.0, (-1.0, 1.0))])
+def test_the_interval_of_few_against_many_agrees_with_permutations(low: float, limits: tuple[float, float]) -> None:
+    """Two of eight values are high, and these two are the group: 1 of 28 groups of two is as extreme. The standard
+    error is then the one that has this p value, |estimate| / z, and the ends are no farther than values allow."""
+    values, first = np.array([1.0, 1.0, *[low] * 6]), np.arange(8) < 2
+    found = estimates.contrast(values, first, Sample("query"), "x", limits=limits)
+    p_value = permutation_test(values, first.astype(float), np.zeros(8), np.arange(8))
+    assert p_value == pytest.approx(1 / 28, abs=0.01)
+    assert found.value == 1 - low
+    assert found.p_value == pytest.approx(p_value, rel=1e-6)
+    z = stats.norm.isf(p_value / 2)
+    assert found.low == pytest.approx(found.value * (1 - stats.norm.isf(0.025) / z))
+    assert found.high == limits[1] - limits[0]

@@ -24,6 +24,7 @@ from fathom.results.compare import COMPARED, cells_of, compare
 from fathom.results.detect import detectable_with_seeds
 from fathom.results.estimates import Noise
 from fathom.results.facts import wanted_of
+from fathom.results.names import distinguished
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -519,3 +520,11 @@ def test_more_facts_do_not_make_up_for_few_seeds():
         variances = 0.01**2 * 100 / number, error**2
         degrees = sum(variances) ** 2 / (variances[0] ** 2 / (number - 1) + variances[1] ** 2 / 19)
         assert (smallest_difference(np.sqrt(sum(variances)), degrees) <= 0.03) == detects
+
+
+def test_names_take_the_first_part_that_distinguishes():
+    assert distinguished([("a", "x", "1"), ("b", "x", "2")]) == ["a", "b"]
+    assert distinguished([("a", "x", "1"), ("a", "y", "1")]) == ["a x", "a y"]
+    assert distinguished([("a", "x", "1"), ("a", "x", "2"), ("b", "x", "2")]) == ["a 1", "a 2", "b"]
+    assert distinguished([("a", "x", "1"), ("a", "y", "1"), ("a", "y", "2")]) == ["a x", "a y 1", "a y 2"]
+    assert distinguished([]) == []

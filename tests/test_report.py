@@ -14,7 +14,7 @@ import scipy.stats
 
 from fathom.errors import BadInput
 from fathom.results.answers import error_table, reliability_table
-from fathom.results.estimates import recipe
+from fathom.results.estimates import Estimate, recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text
@@ -399,3 +399,60 @@ def test_render() -> None:
         render([TABLE], "xml")
     with pytest.raises(ValueError, match="2 cells"):
         Table(("a",), ((1, 2),))
+
+
+# --- tables of estimates
+
+
+def estimate(
+    value: float, form: str, low: float | None = None, p_value: float | None = None, note: str = ""
+) -> Estimate:
+    high = None if low is None else 2 * value - low
+    return Estimate(value, low, high, 9, note, 9, "x|data:d", p_value, "query" if low is not None else "", form=form)
+
+
+def test_a_column_of_estimates_has_its_interval_next_to_it() -> None:
+    rows = [{"model": "a", "share": estimate(0.5, ".1%", 0.4), "n": 3}, {"model": "b", "share": estimate(0.25, ".1%")}]
+    made = Table.of(rows, "t", ["a note"])
+    assert made.columns == ("model", "share", "low", "high", "n", "note", "recipe")
+    assert made.objects()[0] | {"recipe": ""} == {
+        "model": "a", "share": 0.5, "low": 0.4, "high": 0.6, "n": 3, "note": "", "recipe": ""
+    }  # fmt: skip
+    assert made.objects()[1]["low"] is None
+    assert to_text(made).splitlines() == [
+        "t",
+        "model               share  n",
+        "─────  ──────────────────  ─",
+        "a      50.0% [40.0, 60.0]  3",
+        "b                   25.0%  –",
+        "a note",
+        "95 % intervals: for other queries, each for itself",
+    ]
+
+
+def test_of_several_columns_of_estimates_the_main_one_has_the_short_names() -> None:
+    row = {"gain": estimate(0.1, "+.1%", 0.05, 0.001), "share": estimate(0.5, ".1%", 0.4)}
+    assert Table.of([row]).columns[:5] == ("gain", "gain low", "gain high", "gain p", "share")
+    main = Table.of([row], main="share")
+    assert main.columns[4:7] == ("share", "low", "high")
+    assert "50.0% [40.0, 60.0]" in to_text(main)
+    assert "+10.0% [" not in to_text(main)
+    both = Table.of([row], main="gain", inline=True)
+    assert "+10.0% [+5.0, +15.0]" in to_text(both)
+    assert "50.0% [40.0, 60.0]" in to_text(both)
+    assert [name for name in both.columns if name not in both.hidden] == ["gain", "p", "share"]
+
+
+def test_rows_of_different_quantities_have_formats_of_their_own() -> None:
+    rows = [("share", estimate(0.5, "+.1%"), 0.5), ("rank", estimate(2.0, ".2f"), 3.0)]
+    made = Table.of(rows, columns=("of", "value", "other"))
+    lines = [line.split() for line in to_text(made).splitlines()[2:4]]
+    assert lines == [["share", "50.0%", "–", "50.0%"], ["rank", "2.00", "–", "3.00"]]
+
+
+def test_columns_without_interval_and_notes_said_once() -> None:
+    rows = [{"r": estimate(0.5, ".2f", note="why")}, {"r": estimate(0.25, ".2f", note="why")}]
+    made = Table.of(rows, notes=["a: why"], without_interval=["r"])
+    assert made.columns == ("r", "note", "recipe")
+    assert made.notes == ("a: why",)
+    assert [row["note"] for row in made.objects()] == ["why", "why"]

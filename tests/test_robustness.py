@@ -255,6 +255,8 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
     primed = found["follower", "misprimed"]
     assert primed.primed is not None
     assert (primed.primed.share.value, primed.primed.anyway.value, primed.same.value) == (1, 0, 0)
+    assert primed.primed.more_than_anyway.value == 1
+    assert primed.primed.more_than_chance.value == pytest.approx(1 - primed.primed.by_chance.value)
     assert primed.change.value == -1
     assert found["follower", "negated"].same.value == 1
     assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
