@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.table import metric
-from fathom.results.baselines import ByLot, Compared, Ranked, above_chance, baselines, verdict_of
+from fathom.results.baselines import ByLot, Compared, Ranked, _ranks_of_means, above_chance, baselines, verdict_of
 from fathom.results.claims import decide
 from fathom.results.estimates import against, untold
 from fathom.results.rows import Rows
@@ -317,3 +317,11 @@ def _each_of_its_own_subject(queries):
         return table
 
     return made
+
+
+def test_means_of_names_leave_out_what_is_not_ranked() -> None:
+    """Of the first query's others one ranked a, with −3, and b has the mean −4; the second ranks b alone; of the third
+    a has −1 and b −5.5."""
+    scores = np.array([[-1.0, -9.0], [-np.inf, -2.0], [-3.0, -6.0]])
+    ranks = _ranks_of_means(scores, [[0], [1], [0]], [[], [], []])
+    assert ranks.tolist() == [[1, 1, 1], [1, 1, 1]]

@@ -13,6 +13,7 @@ import pytest
 import scipy.stats
 
 from fathom.errors import BadInput
+from fathom.metrics.table import METRICS
 from fathom.results.answers import error_table, reliability_table
 from fathom.results.estimates import Estimate, recipe
 from fathom.results.rows import Rows
@@ -399,6 +400,21 @@ def test_render() -> None:
         render([TABLE], "xml")
     with pytest.raises(ValueError, match="2 cells"):
         Table(("a",), ((1, 2),))
+
+
+# --- what readers see of a headline
+
+
+def test_readers_see_the_usual_metrics_and_programs_all() -> None:
+    text = summarise(Fake(ROWS)).to_text()
+    every = [*METRICS, "hits@5", "hits@10"]
+    shown = [line.split()[0] for line in text.splitlines() if line.strip() and line.split()[0] in every]
+    assert shown == ["accuracy", "mrr", "consistency"]  # there are fewer than ten candidates
+    assert "asked so far" not in text
+    assert "scoring" not in text.split("Results")[1].splitlines()[1]
+    table = summarise(Fake(ROWS), every=True).tables[0]
+    assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in table.objects()}
+    assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in json.loads(summarise(Fake(ROWS)).to_json())}
 
 
 # --- tables of estimates

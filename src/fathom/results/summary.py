@@ -162,7 +162,7 @@ class Summary(Tabled):
 
     def to_json(self) -> str:
         """The first table's rows as a list of objects."""
-        return to_json(self.tables[0])
+        return to_json(self.tables_in("json")[0])
 
 
 class RunNumbers:
