@@ -13,7 +13,7 @@ from fathom.data.graph.leakage import answers_in_descriptions, relations_per_ent
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.words import stands_as_word
 from fathom.formats import read
-from fathom.results.datasets import leakage_tables
+from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.tables import render
 
 
@@ -148,3 +148,26 @@ def test_table_4_of_the_paper_is_near(shared_data):
     # A plain search, triple by triple, gives these.
     assert [f"{100 * part.substring:.2f}" for part in found.values()] == ["14.83", "15.05", "15.35", "14.86"]
     assert [f"{100 * part.word:.2f}" for part in found.values()] == ["11.00", "11.06", "11.10", "11.00"]
+
+
+def test_the_table_of_relations_with_token_counts_by_hand() -> None:
+    """Words stand for tokens: a share of each relation's facts has an answer of one; the last line is their mean."""
+    data = read("geography")
+    *_, table = data_tables(data, lambda texts: [len(text.split()) for text in texts])
+    *rows, mean = table.objects()
+    assert [row["relation"] for row in rows] == ["capital", "continent", "currency", "language"]
+    answers = [query.gold[0] for query in data.queries if query.relation == "continent"]
+    space = data.candidates["continent"]
+    names = [space.name_of(id_) for id_ in answers]
+    continent = rows[1]
+    assert (continent["instances"], continent["answers"]) == (196, len(set(answers)))
+    assert continent["one token"] == sum(" " not in name for name in names) / len(names)
+    assert mean["relation"] == "mean of relations"
+    for column in ("one token", "one token after a space"):
+        assert mean[column] == pytest.approx(sum(row[column] for row in rows) / 4)
+    assert mean["instances"] is None
+
+
+def test_facts_without_sentences_have_no_pool_of_all_answers() -> None:
+    totals, *_ = data_tables(read("geography"))
+    assert not any("--pool" in str(row["part"]) for row in totals.objects())
