@@ -322,7 +322,7 @@ def test_the_run_says_ties_directions_and_what_has_no_score(data, tmp_path):
     queries = fathom.open_run(tmp_path / "r").folder.queries().to_pylist()
     assert [query["direction"] for query in queries] == ["tail", "head"] * 3
     summary = fathom.open_run(tmp_path / "r").summary().to_text()
-    assert "hits@10" in summary.lower()
+    assert "mrr" in summary.lower()
     assert "3" in summary  # unscored questions are counted
 
 

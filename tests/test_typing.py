@@ -8,78 +8,61 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_overloads
 
 import pytest
 
 import fathom
-from fathom.api import probe, train_links
-from fathom.links import named
-from fathom.links.options import LinkOptions
-from fathom.probes import PROBES
-from fathom.probes.options import ProbeOptions
-from tests import keywords
+from fathom.errors import BadInput
+from fathom.links import name_of, named
+from fathom.links.options import Embedding, LinkTraining
+from fathom.probes.options import ProbeOptions, StatementOptions
+from tests.test_cli import gpt2, save
 
 SOURCE = Path(fathom.__file__)
 USER = """
 from pathlib import Path
 import fathom
+from fathom import StatementOptions
+from fathom.links.options import SimKgc
 
-result = fathom.probe("statement", model="gpt2", data=Path("d"), limit=20, templates=[0, 1], reduction=("sum", "mean"))
+result = fathom.probe(StatementOptions(limit=20, templates=(0, 1), reduction=("sum", "mean")), "gpt2", Path("d"))
 reveal_type(result)  # reveals Result
 reveal_type(result.summary().to_text())  # reveals str
 reveal_type(fathom.read_data("geography"))  # reveals QuerySet
 model = fathom.load_model("gpt2", device="cpu")
 fathom.probe("bear", model, "d", pool="data", add_candidates="names.txt", progress=False)
-fathom.probe("statement", "gpt2", "d", limt=20)  # wrong
-fathom.probe("statement", "gpt2", "d", limit="20")  # wrong
-fathom.probe("statement", "gpt2", "d", pll="sideways")  # wrong
-fathom.probe("statement", "gpt2", "d", masks="one")  # wrong
-fathom.probe("cloze", "bert", "d", masks="one", reduction=["mean", "max"])
+StatementOptions(limt=20)  # wrong
+StatementOptions(limit="20")  # wrong
+StatementOptions(pll="sideways")  # wrong
+StatementOptions(masks="one")  # wrong
+fathom.ClozeOptions(masks=("one",))
 fathom.probe("statement", "gpt2")  # wrong
-for name in ("statement", "cloze"):
-    fathom.probe(name, "bert", "d", limit=5, dtype="bfloat16")
-    fathom.probe(name, "bert", "d", limt=5)  # wrong
-fathom.train_links("simkgc", "kg", "out", epochs=2, weights="bert", preset="sakai2024")
-fathom.train_links("simkgc", "kg", "out", epoch=2)  # wrong
+fathom.probe(SimKgc(weights="bert"), "gpt2", "d")  # wrong
+fathom.train_links(SimKgc(epochs=2, weights="bert"), "kg", "out")
+SimKgc(epoch=2)  # wrong
 fathom.train_links("TransE", "kg", "out", dimension=8, loss_kwargs={"margin": 5})
 reveal_type(fathom.evaluate_links("m", "kg", directions="tail", top_k=3))  # reveals Result
-fathom.evaluate_links("m", "kg", topk=3)  # wrong
 fathom.compare([result, "runs/other"], cluster="relation")
 fathom.prob("statement", "gpt2", "d")  # wrong
 """
 
 
-def test_the_keywords_are_those_of_the_options():
-    """Else: ``python -m tests.keywords``."""
-    assert keywords.FILE.read_text(encoding="utf-8") == keywords.source()
-
-
-def test_a_field_that_is_missing_or_of_another_type_is_seen(monkeypatch):
-    monkeypatch.setitem(LinkOptions.model_fields, "top_k", LinkOptions.model_fields["split"])
-    assert "    top_k: str | None\n" in keywords.source()
-    monkeypatch.delitem(ProbeOptions.model_fields, "revision")
-    assert "    revision: str | None\n" not in keywords.class_of(ProbeOptions) + "\n"
-    with pytest.raises(TypeError, match="has no keyword yet"):
-        keywords.written(set[int])
-
-
-def test_every_probe_and_predictor_has_its_overload():
-    """What :func:`fathom.probe` and :func:`fathom.train_links` take by name, against the tables."""
-
-    def taken(function, parameter):
-        found = {}
-        for one in get_overloads(function):
-            options = re.fullmatch(r"Unpack\[keywords\.(\w+)\]", one.__annotations__["options"])[1]
-            names = re.findall(r"'([^']+)'", one.__annotations__[parameter]) or [one.__annotations__[parameter]]
-            found |= dict.fromkeys(names, options)
-        return found
-
-    own = [one for one in PROBES.entries() if one.asks == "language model" and one.options_at.startswith("fathom.")]
-    expected = {name: one.options.__name__ for one in own for name in (one.name, one.alias)}
-    assert taken(probe, "name") == expected | {"str": "ProbeOptions"}
-    expected = {kind.name: kind.options.__name__ for kind in named() if kind.options_at.startswith("fathom.")}
-    assert taken(train_links, "model") == expected | {"str": "Embedding"}
+def test_options_and_keywords_are_one(tmp_path):
+    """Of a probe, by its name and by its options; both together, and options of something else, are refused."""
+    model = str(save(tmp_path / "tiny", gpt2()))
+    by_name = fathom.probe("statement", model, "geography", limit=4, templates=[0])
+    by_options = fathom.probe(StatementOptions(limit=4, templates=(0,)), model, "geography")
+    assert by_options.summary().to_json() == by_name.summary().to_json()
+    with pytest.raises(BadInput, match=r"limit: expected within StatementOptions\(…\)"):
+        fathom.probe(StatementOptions(), model, "geography", limit=4)
+    with pytest.raises(BadInput, match="ProbeOptions: expected the options of a probe"):
+        fathom.probe(ProbeOptions(), model, "geography")
+    with pytest.raises(BadInput, match="limt"):
+        fathom.probe("statement", model, "geography", limt=4)
+    assert [name_of(kind.parse(kind.name, {"weights": "w"})) for kind in named()] == [kind.name for kind in named()]
+    assert name_of(Embedding(model="TransE")) == "TransE"
+    with pytest.raises(BadInput, match="LinkTraining: expected the options of a link predictor"):
+        name_of(LinkTraining())
 
 
 def test_the_table_of_contents_is_the_same_for_type_checkers():

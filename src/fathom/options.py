@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -67,6 +67,21 @@ class Group(StrEnum):
         return {"group": str(self)}
 
 
+def opt(default: Any, text: str, *marks: Group | JsonDict, **limits: Any) -> Any:
+    """Declare an option of a model.
+
+    :param text: its line in ``--help``.
+    :param marks: its group, if that is not the model's, and marks such as :data:`CIRCUMSTANCE`.
+    :param limits: such as ``ge=1``; see :func:`pydantic.Field`.
+    """
+    from pydantic import Field
+
+    extra: JsonDict = {}
+    for mark in marks:
+        extra |= mark.mark if isinstance(mark, Group) else mark
+    return Field(default, description=text, json_schema_extra=extra or None, **limits)
+
+
 def group_of(kind: type[BaseModel], name: str) -> Group | None:
     """The group of the field *name*; None where neither it nor the class that first declares it names one."""
     from pydantic import BaseModel
@@ -108,6 +123,18 @@ def separated(value: Any) -> Any:
     """:func:`listed`, and twice is once."""
     value = listed(value)
     return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
+
+
+def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given], Options]) -> Options:
+    """Return the options object that a function was given, or what it parses of keywords after a name.
+
+    :raises BadInput: both were given, or wrong keywords.
+    """
+    if isinstance(asked, str):
+        return parse(keywords)
+    if keywords:
+        raise BadInput(f"{', '.join(keywords)}: expected within {type(asked).__name__}(…)")
+    return asked
 
 
 def parse_options(kind: type[Options], given: Given) -> Options:

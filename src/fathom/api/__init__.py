@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any
 
 from fathom.api.links import evaluate_links, train_links
 from fathom.api.result import Asked, Out, Result, Source, folders_of, read_source
 from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.options import parse_options, separated
-from fathom.probes import PROBES
+from fathom.options import chosen_options, parse_options, separated
+from fathom.probes import PROBES, Entry
 from fathom.probes.asking_options import HERE
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Shown, detail, shown, starting
@@ -25,7 +25,6 @@ from fathom.run import run
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
-    from fathom import keywords
     from fathom.report.page import Report
 
 __all__ = [
@@ -42,98 +41,29 @@ __all__ = [
 ]
 
 
-@overload
 def probe(
-    name: Literal["statement", "bear"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.StatementOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["embedding", "deer"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.EmbeddingOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["vocabulary", "lama"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.VocabularyOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["cloze", "entity-ranking"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.ClozeOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["ontology", "ontoprobe"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.OntologyOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["choice", "multiple-choice"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.ChoiceOptions],
-) -> Result: ...
-@overload
-def probe(
-    name: Literal["generation", "kamel"],
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.GenerationOptions],
-) -> Result: ...
-@overload  # of another package, or named at run time: what every probe takes
-def probe(
-    name: str,
-    model: Asked,
-    data: Source,
-    out: Out = None,
-    progress: Shown = None,
-    **options: Unpack[keywords.ProbeOptions],
-) -> Result: ...
-def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Shown = None, **options: Any) -> Result:
-    """Ask a model what it knows of the facts in *data*.
+    asked: str | ProbeOptions, model: Asked, data: Source, out: Out = None, progress: Shown = None, **options: Any
+) -> Result:
+    """Query a model about the facts in *data*.
 
-    :param name: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"),
-        "cloze", "ontology" ("ontoprobe"), "generation" ("kamel") or "choice".
+    :param asked: options of a probe, such as ``StatementOptions(max_rank=100)``; or the name of a probe, whose options
+        then follow as keywords: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"), "cloze",
+        "ontology" ("ontoprobe"), "generation" ("kamel") or "choice".
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
         probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.
-    :param out: folder of the run; where it holds the same run unfinished, it goes on. None: a temporary one. With
+    :param out: folder of the run; an unfinished run of the same options is resumed. None: a temporary folder. With
         ``part="1/4"`` the run may be unfinished afterwards: ``Result.is_complete()``.
-    :param progress: what to tell (shards done, all shards) instead of showing a bar or log lines; False: nothing is.
-    :param options: see :class:`fathom.StatementOptions` and its like for the other probes.
+    :param progress: called with (shards done, all shards) instead of a progress bar; False: nothing is shown.
+    :param options: of a probe that is named, checked at run time.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
-    entry = PROBES.find(name)
+    entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
     kind = entry.options
     if not issubclass(kind, ProbeOptions):
         raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
-    chosen = _collect(faults, lambda: parse_options(kind, options))
+    chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data))
         if queryset is not None and chosen is not None:
@@ -148,6 +78,14 @@ def probe(name: str, model: Asked, data: Source, out: Out = None, progress: Show
         folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
+
+
+def _entry_of(options: ProbeOptions) -> Entry:
+    """Return the probe whose options these are. :raises BadInput: there is none."""
+    for entry in PROBES.entries():
+        if entry.options is type(options):
+            return entry
+    raise BadInput(f"{type(options).__name__}: expected the options of a probe, such as StatementOptions")
 
 
 def open_run(path: str | Path) -> Result:

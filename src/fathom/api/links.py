@@ -4,117 +4,40 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import Any
 
 from fathom.api.result import Out, Result, Source, read_source
 from fathom.data.graph.queries import link_queryset
 from fathom.errors import all_of
-from fathom.links.options import LinkOptions
-from fathom.options import parse_options
+from fathom.links.options import LinkOptions, LinkTraining
+from fathom.options import chosen_options, parse_options
 from fathom.probes.asking_options import HERE
 from fathom.progress import Shown, shown
 from fathom.run import run
 
-if TYPE_CHECKING:
-    from fathom import keywords
 
+def train_links(
+    model: str | LinkTraining, data: Source, out: str | Path, progress: Shown = None, **options: Any
+) -> dict[str, Any]:
+    """Train a link predictor of a knowledge graph into the folder *out*, or resume a training that was stopped.
 
-@overload
-def train_links(
-    model: Literal["simkgc"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.SimKgc],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["knn-kge"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.KnnKge],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["kg-bert"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.KgBert],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["kgt5"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.Kgt5],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["genkgc"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.GenKgc],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["prompted"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.Prompted],
-) -> dict[str, Any]: ...
-@overload
-def train_links(
-    model: Literal["ultra"],
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.Ultra],
-) -> dict[str, Any]: ...
-@overload  # a model of PyKEEN
-def train_links(
-    model: str,
-    data: Source,
-    out: str | Path,
-    progress: Shown = None,
-    *,
-    preset: str | None = None,
-    **options: Unpack[keywords.Embedding],
-) -> dict[str, Any]: ...
-def train_links(model: str, data: Source, out: str | Path, progress: Shown = None, **options: Any) -> dict[str, Any]:
-    """Train a link predictor of a knowledge graph into the folder *out*, or go on with a training that was stopped.
-
-    :param model: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", or a model of PyKEEN, such as "TransE".
-    :param options: of its kind, see ``fathom kgc train --model KIND --help``; ``preset="sakai2024"`` for a paper's.
+    :param model: options of a kind, such as ``SimKgc(weights="bert-base-cased")``; or its name, with options as
+        keywords: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", "ultra", or a model of PyKEEN.
+    :param options: see ``fathom kgc train --model KIND --help``; ``preset="sakai2024"`` for those of a paper.
     :returns: the content of its ``link.json``: ``ended`` says why and where.
     :raises BadInput: everything that is wrong with options and data, at once.
     :raises RunFailed: NaN, a full disk.
     """
     from fathom.links import find as find_kind
-    from fathom.links import folder
+    from fathom.links import folder, name_of
 
-    kind = find_kind(model)
-    chosen, queryset = all_of(lambda: kind.parse(model, options), lambda: read_source(data))
-    with shown(f"training {model}", progress) as report:
-        return folder.train_links(model, queryset, chosen, out, report)
+    name = name_of(model) if isinstance(model, LinkTraining) else model
+    chosen, queryset = all_of(
+        lambda: chosen_options(model, options, lambda given: find_kind(name).parse(name, given)),
+        lambda: read_source(data),
+    )
+    with shown(f"training {name}", progress) as report:
+        return folder.train_links(name, queryset, chosen, out, report)
 
 
 def evaluate_links(
@@ -123,7 +46,7 @@ def evaluate_links(
     out: Out = None,
     progress: Shown = None,
     asking: dict[str, Any] | None = None,
-    **options: Unpack[keywords.LinkOptions],
+    **options: Any,
 ) -> Result:
     """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
 

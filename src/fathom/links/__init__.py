@@ -137,3 +137,13 @@ def find(name: str) -> Kind:
         known = ", ".join(kind.name for kind in named())
         raise BadInput(f"--model: expected {known} or a PyKEEN model such as TransE, found nothing")
     return LINKS.get(name) or LINKS.get(name.lower(), PYKEEN)
+
+
+def name_of(options: LinkTraining) -> str:
+    """Return the name of the link predictor whose options these are. :raises BadInput: there is none."""
+    if isinstance(named_ := getattr(options, "model", None), str):
+        return named_
+    for kind in named():
+        if kind.options is type(options):
+            return kind.name
+    raise BadInput(f"{type(options).__name__}: expected the options of a link predictor, such as SimKgc")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fathom.models.options import ServerOptions
-from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked, opt
 from fathom.probes.asking_options import DIRECTIONS, AskingOptions, ClusterOptions, Directions
 from fathom.reading import NotData, json_value, yaml_value
 
@@ -22,11 +22,9 @@ class LinkOptions(ClusterOptions, AskingOptions):
 
     group: ClassVar = Group.SELECTION
 
-    limit: int | None = Field(None, ge=1, description="Ask at most this many triples, drawn at random by --seed.")
-    directions: Directions = Field(("tail", "head"), description=DIRECTIONS)
-    top_k: int = Field(
-        10, ge=1, description="How many of the best answers to record.", json_schema_extra=Group.OUTPUT.mark
-    )
+    limit: int | None = opt(None, "Ask at most this many triples, drawn at random by --seed.", ge=1)
+    directions: Directions = opt(("tail", "head"), DIRECTIONS)
+    top_k: int = opt(10, "How many of the best answers to record.", Group.OUTPUT, ge=1)
 
 
 class LinkTraining(BaseModel):
@@ -35,25 +33,21 @@ class LinkTraining(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     group: ClassVar = Group.TRAINING
 
-    epochs: int = Field(10, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(32, ge=1, description="Questions per step.")
-    learning_rate: Rate = Field(5e-5, description="Highest learning rate.")
-    patience: int | None = Field(
-        4, ge=1, description="Stop when Hits@10 on the validation split has not improved for this many epochs."
+    epochs: int = opt(10, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(32, "Questions per step.", ge=1)
+    learning_rate: Rate = opt(5e-5, "Highest learning rate.")
+    patience: int | None = opt(
+        4, "Stop when Hits@10 on the validation split has not improved for this many epochs.", ge=1
     )
-    validate_on: int | None = Field(
-        None, ge=1, description="Validate on this many triples, drawn by --seed; by default on the whole split."
+    validate_on: int | None = opt(
+        None, "Validate on this many triples, drawn by --seed; by default on the whole split.", ge=1
     )
-    seconds: float | None = Field(
-        None,
-        gt=0,
-        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
+    seconds: float | None = opt(
+        None, "Stop after this many seconds; the result then depends on the machine, not on the seed alone.", gt=0
     )
-    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
-    device: str | None = Field(
-        None,
-        description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
+    device: str | None = opt(
+        None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN, CIRCUMSTANCE
     )
 
     def identity(self) -> Given:
@@ -72,29 +66,20 @@ class TextTraining(LinkTraining):
     weights: str = Field(
         description="Name or folder of the language model to start from.", json_schema_extra=Group.MODEL.mark
     )
-    init: Literal["pretrained", "random"] = Field(
+    init: Literal["pretrained", "random"] = opt(
         "pretrained",
-        description="pretrained: start from its weights; random: the same shape and tokenizer with random weights.",
-        json_schema_extra=Group.MODEL.mark,
+        "pretrained: start from its weights; random: the same shape and tokenizer with random weights.",
+        Group.MODEL,
     )
-    descriptions: bool = Field(
-        True,
-        description="Read the entities' descriptions as well as their names.",
-        json_schema_extra=Group.PROMPTS.mark,
+    descriptions: bool = opt(True, "Read the entities' descriptions as well as their names.", Group.PROMPTS)
+    weight_decay: float = opt(1e-4, "Weight decay, of matrices only.", ge=0)
+    warm_up: float = opt(0.1, "Share of all steps during which the learning rate rises.", ge=0, lt=1)
+    accumulate: int = opt(1, "Batches whose gradients are added up for one step.", ge=1)
+    clip: float = opt(1.0, "Maximum norm of the gradient.", gt=0)
+    precision: Literal["float32", "bfloat16", "float16"] = opt(
+        "float32", "Precision of the matrix products in training; weights stay in float32."
     )
-    weight_decay: float = Field(1e-4, ge=0, description="Weight decay, of matrices only.")
-    warm_up: float = Field(0.1, ge=0, lt=1, description="Share of all steps during which the learning rate rises.")
-    accumulate: int = Field(1, ge=1, description="Batches whose gradients are added up for one step.")
-    clip: float = Field(1.0, gt=0, description="Maximum norm of the gradient.")
-    precision: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="Precision of the matrix products in training; weights stay in float32."
-    )
-    checkpoint_minutes: float = Field(
-        10,
-        gt=0,
-        description="Minutes between checkpoints within an epoch.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
-    )
+    checkpoint_minutes: float = opt(10, "Minutes between checkpoints within an epoch.", Group.RUN, CIRCUMSTANCE, gt=0)
 
 
 def _mapping(value: Any) -> Any:
@@ -116,30 +101,23 @@ class Embedding(LinkTraining):
     """A knowledge graph embedding of PyKEEN. What is not said here is PyKEEN's own default for the model."""
 
     model: str = Field(description="Name of a PyKEEN model.")
-    epochs: int = Field(1000, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(256, ge=1, description="Triples, or (head, relation) pairs, per step.")
-    learning_rate: Rate = Field(1e-3, description="Learning rate of the optimizer.")
-    patience: int | None = Field(
-        4, ge=1, description="Stop when Hits@10 on the validation split has not improved in this many validations."
+    epochs: int = opt(1000, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(256, "Triples, or (head, relation) pairs, per step.", ge=1)
+    learning_rate: Rate = opt(1e-3, "Learning rate of the optimizer.")
+    patience: int | None = opt(
+        4, "Stop when Hits@10 on the validation split has not improved in this many validations.", ge=1
     )
-    validate_every: int = Field(10, ge=1, description="Epochs between validations.")
-    dimension: int | None = Field(
-        None,
-        ge=1,
-        description="Dimension of the embeddings; by default the model's.",
-        json_schema_extra=Group.MODEL.mark,
+    validate_every: int = opt(10, "Epochs between validations.", ge=1)
+    dimension: int | None = opt(None, "Dimension of the embeddings; by default the model's.", Group.MODEL, ge=1)
+    loss: str | None = opt(None, "Name of a PyKEEN loss; by default the model's.")
+    optimizer: str = opt("Adam", "Name of a PyTorch optimizer.")
+    loop: Literal["slcwa", "lcwa"] = opt(
+        "slcwa", "slcwa: against sampled wrong triples; lcwa: against all entities as tails."
     )
-    loss: str | None = Field(None, description="Name of a PyKEEN loss; by default the model's.")
-    optimizer: str = Field("Adam", description="Name of a PyTorch optimizer.")
-    loop: Literal["slcwa", "lcwa"] = Field(
-        "slcwa", description="slcwa: against sampled wrong triples; lcwa: against all entities as tails."
-    )
-    negatives: int | None = Field(None, ge=1, description="Wrong triples per right one (slcwa); by default 1.")
-    negative_sampler: str | None = Field(
-        None, description="How wrong triples are drawn (slcwa): basic (the default) or bernoulli."
-    )
-    inverse_triples: bool = Field(
-        False, description="Also learn (tail, inverse relation, head); heads are then asked for as its tails."
+    negatives: int | None = opt(None, "Wrong triples per right one (slcwa); by default 1.", ge=1)
+    negative_sampler: str | None = opt(None, "How wrong triples are drawn (slcwa): basic (the default) or bernoulli.")
+    inverse_triples: bool = opt(
+        False, "Also learn (tail, inverse relation, head); heads are then asked for as its tails."
     )
     model_kwargs: PyKeenArguments = Field(
         default_factory=dict,
@@ -157,155 +135,119 @@ class Embedding(LinkTraining):
 class SimKgc(TextTraining):
     """Wang et al. 2022."""
 
-    weights: str = Field("bert-base-uncased", description="Name or folder of the encoder to start from.")
-    epochs: int = Field(50, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(1024, ge=1, description="Questions per step.")
-    clip: float = Field(10.0, gt=0, description="Maximum norm of the gradient.")
-    max_tokens: int = Field(
-        50, ge=8, description="Maximum tokens of a question, and of an entity.", json_schema_extra=Group.PROMPTS.mark
+    weights: str = opt("bert-base-uncased", "Name or folder of the encoder to start from.")
+    epochs: int = opt(50, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(1024, "Questions per step.", ge=1)
+    clip: float = opt(10.0, "Maximum norm of the gradient.", gt=0)
+    max_tokens: int = opt(50, "Maximum tokens of a question, and of an entity.", Group.PROMPTS, ge=8)
+    pooling: Literal["mean", "cls"] = opt("mean", "Vector of a text: mean over its tokens, or [CLS].", Group.MODEL)
+    temperature: float = opt(0.05, "Initial temperature; it is learnt.", gt=0)
+    margin: float = opt(0.02, "Additive margin of the right answer.", ge=0)
+    pre_batches: int = opt(2, "Earlier batches whose answers also serve as negatives.", ge=0)
+    pre_batch_weight: float = opt(0.5, "Weight of their logits.", ge=0)
+    self_negatives: bool = opt(True, "Use the question's own head as a negative, too.")
+    neighbour_names: int = opt(
+        10, "Neighbours to name where a description has fewer than 20 words; 0: none.", Group.PROMPTS, ge=0
     )
-    pooling: Literal["mean", "cls"] = Field(
-        "mean", description="Vector of a text: mean over its tokens, or [CLS].", json_schema_extra=Group.MODEL.mark
+    rerank_weight: float = opt(
+        0.0, "Added to the scores of entities near the known one; 0: none.", Group.SCORING, ASKING, ge=0
     )
-    temperature: float = Field(0.05, gt=0, description="Initial temperature; it is learnt.")
-    margin: float = Field(0.02, ge=0, description="Additive margin of the right answer.")
-    pre_batches: int = Field(2, ge=0, description="Earlier batches whose answers also serve as negatives.")
-    pre_batch_weight: float = Field(0.5, ge=0, description="Weight of their logits.")
-    self_negatives: bool = Field(True, description="Use the question's own head as a negative, too.")
-    neighbour_names: int = Field(
-        10,
-        ge=0,
-        description="Neighbours to name where a description has fewer than 20 words; 0: none.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    rerank_weight: float = Field(
-        0.0,
-        ge=0,
-        description="Added to the scores of entities near the known one; 0: none.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
-    )
-    rerank_hops: int = Field(
-        2,
-        ge=0,
-        description="How many links away an entity still counts as near.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
-    )
+    rerank_hops: int = opt(2, "How many links away an entity still counts as near.", Group.SCORING, ASKING, ge=0)
 
 
 class KnnKge(TextTraining):
     """Zhang et al. 2022."""
 
-    weights: str = Field("bert-base-uncased", description="Name or folder of the masked model to start from.")
-    epochs: int = Field(20, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(128, ge=1, description="Questions per step.")
-    learning_rate: Rate = Field(3e-5, description="Highest learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
-    max_tokens: int = Field(
-        64, ge=16, description="Maximum tokens of a prompt; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
+    weights: str = opt("bert-base-uncased", "Name or folder of the masked model to start from.")
+    epochs: int = opt(20, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(128, "Questions per step.", ge=1)
+    learning_rate: Rate = opt(3e-5, "Highest learning rate.")
+    weight_decay: float = opt(0.01, "Weight decay, of matrices only.", ge=0)
+    max_tokens: int = opt(64, "Maximum tokens of a prompt; longer texts are cut.", Group.PROMPTS, ge=16)
+    label_smoothing: float = opt(0.1, "Share of the probability spread over all entities.", ge=0, lt=1)
+    entity_epochs: int = opt(
+        16, "Passes over the descriptions in which the entities' rows are learnt first, all else frozen.", ge=0
     )
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability spread over all entities.")
-    entity_epochs: int = Field(
-        16,
-        ge=0,
-        description="Passes over the descriptions in which the entities' rows are learnt first, all else frozen.",
+    entity_learning_rate: Rate = opt(1e-4, "Highest learning rate of these passes.")
+    entity_parts: int = opt(10, "Random parts of each description read in such a pass besides the whole.", ge=0)
+    entity_token: bool = opt(
+        False, "Also show the known entity's own token before its text, as the authors' code does.", Group.PROMPTS
     )
-    entity_learning_rate: Rate = Field(1e-4, description="Highest learning rate of these passes.")
-    entity_parts: int = Field(
-        10, ge=0, description="Random parts of each description read in such a pass besides the whole."
-    )
-    entity_token: bool = Field(
-        False,
-        description="Also show the known entity's own token before its text, as the authors' code does.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    knn_weight: float = Field(
+    knn_weight: float = opt(
         0.2,
+        "Weight of the nearest training questions against the model's own prediction; 0 turns them off.",
+        Group.SCORING,
+        ASKING,
         ge=0,
         lt=1,
-        description="Weight of the nearest training questions against the model's own prediction; 0 turns them off.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
     )
-    knn_neighbours: int = Field(
-        64,
-        ge=1,
-        description="How many of the nearest training questions count.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
-    )
-    knn_descriptions: bool = Field(
+    knn_neighbours: int = opt(64, "How many of the nearest training questions count.", Group.SCORING, ASKING, ge=1)
+    knn_descriptions: bool = opt(
         False,
-        description="Keep what stands at [MASK] before each entity's description as a neighbour, too.",
-        json_schema_extra=ASKING | LATER | Group.SCORING.mark,
+        "Keep what stands at [MASK] before each entity's description as a neighbour, too.",
+        Group.SCORING,
+        ASKING,
+        LATER,
     )
-    knn_temperature: float = Field(
-        10.0,
-        gt=0,
-        description="Divides squared distances before the softmax.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
-    )
+    knn_temperature: float = opt(10.0, "Divides squared distances before the softmax.", Group.SCORING, ASKING, gt=0)
 
 
 class KgBert(TextTraining):
     """Yao et al. 2019."""
 
-    weights: str = Field("bert-base-cased", description="Name or folder of the encoder to start from.")
-    epochs: int = Field(5, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(32, ge=1, description="Triples per step, right and wrong ones.")
-    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
-    max_tokens: int = Field(
-        50, ge=8, description="Maximum tokens of a triple; longer texts are cut.", json_schema_extra=Group.PROMPTS.mark
-    )
-    negatives: int = Field(5, ge=1, description="Wrong triples for each right one.")
-    validate_on: int | None = Field(
-        20, ge=1, description="Validate on this many triples, drawn by --seed: each question reads every entity."
+    weights: str = opt("bert-base-cased", "Name or folder of the encoder to start from.")
+    epochs: int = opt(5, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(32, "Triples per step, right and wrong ones.", ge=1)
+    weight_decay: float = opt(0.01, "Weight decay, of matrices only.", ge=0)
+    max_tokens: int = opt(50, "Maximum tokens of a triple; longer texts are cut.", Group.PROMPTS, ge=8)
+    negatives: int = opt(5, "Wrong triples for each right one.", ge=1)
+    validate_on: int | None = opt(
+        20, "Validate on this many triples, drawn by --seed: each question reads every entity.", ge=1
     )
 
 
 class Generative(TextTraining):
     """Encoder-decoders that write the name of the answer."""
 
-    learning_rate: Rate = Field(1e-4, description="Highest learning rate.")
-    weight_decay: float = Field(0.01, ge=0, description="Weight decay, of matrices only.")
-    validate_on: int | None = Field(
-        200, ge=1, description="Validate on this many triples, drawn by --seed: searching costs more than scoring."
+    learning_rate: Rate = opt(1e-4, "Highest learning rate.")
+    weight_decay: float = opt(0.01, "Weight decay, of matrices only.", ge=0)
+    validate_on: int | None = opt(
+        200, "Validate on this many triples, drawn by --seed: searching costs more than scoring.", ge=1
     )
-    max_tokens: int = Field(
-        128, ge=8, description="Maximum tokens of a question, and of a name.", json_schema_extra=Group.PROMPTS.mark
-    )
-    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Share of the probability spread over all tokens.")
-    full_rank: bool | None = Field(
+    max_tokens: int = opt(128, "Maximum tokens of a question, and of a name.", Group.PROMPTS, ge=8)
+    label_smoothing: float = opt(0.0, "Share of the probability spread over all tokens.", ge=0, lt=1)
+    full_rank: bool | None = opt(
         None,
-        description="Search until the right answer's rank is known, however low; by default in graphs of up to "
+        "Search until the right answer's rank is known, however low; by default in graphs of up to "
         "5,000 entities. Otherwise ranks are known up to 10, or up to as many as are listed.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
+        Group.SCORING,
+        ASKING,
     )
-    beams: int = Field(
+    beams: int = opt(
         10,
+        "Without full ranks: prefixes of names kept at each step; more where that proves nothing.",
+        Group.SCORING,
+        ASKING,
         ge=1,
-        description="Without full ranks: prefixes of names kept at each step; more where that proves nothing.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
     )
-    widest: int = Field(
-        640,
-        ge=1,
-        description="Maximum prefixes kept at a step; beyond, an answer is not proven.",
-        json_schema_extra=ASKING | Group.SCORING.mark,
+    widest: int = opt(
+        640, "Maximum prefixes kept at a step; beyond, an answer is not proven.", Group.SCORING, ASKING, ge=1
     )
 
 
 class Kgt5(Generative):
     """Saxena et al. 2022."""
 
-    optimizer: Literal["adafactor", "adamw"] = Field(
-        "adafactor",
-        description="adafactor: steps relative to the size of each weight, as T5's weights need them; adamw.",
+    optimizer: Literal["adafactor", "adamw"] = opt(
+        "adafactor", "adafactor: steps relative to the size of each weight, as T5's weights need them; adamw."
     )
-    learning_rate: Rate = Field(
+    learning_rate: Rate = opt(
         1e-2,
-        description="Highest learning rate; adafactor: as a share of each parameter's root mean square. With adamw "
+        "Highest learning rate; adafactor: as a share of each parameter's root mean square. With adamw "
         "1e-4 by default.",
     )
-    epochs: int = Field(40, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(96, ge=1, description="Questions per step.")
+    epochs: int = opt(40, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(96, "Questions per step.", ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -318,19 +260,15 @@ class Kgt5(Generative):
 class GenKgc(Generative):
     """Xie et al. 2022."""
 
-    epochs: int = Field(10, ge=0, description="Maximum passes over the training triples.")
-    batch_size: int = Field(64, ge=1, description="Questions per step.")
-    label_smoothing: float = Field(0.1, ge=0, lt=1, description="Share of the probability spread over all tokens.")
-    demonstrations: int = Field(
-        2,
-        ge=0,
-        description="Training triples of the relation shown before a question.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    types: bool = Field(
+    epochs: int = opt(10, "Maximum passes over the training triples.", ge=0)
+    batch_size: int = opt(64, "Questions per step.", ge=1)
+    label_smoothing: float = opt(0.1, "Share of the probability spread over all tokens.", ge=0, lt=1)
+    demonstrations: int = opt(2, "Training triples of the relation shown before a question.", Group.PROMPTS, ge=0)
+    types: bool = opt(
         False,
-        description="Write the answer's type before its name, in graphs that have types (entity2type.txt).",
-        json_schema_extra=LATER | Group.PROMPTS.mark,
+        "Write the answer's type before its name, in graphs that have types (entity2type.txt).",
+        Group.PROMPTS,
+        LATER,
     )
 
 
@@ -340,10 +278,8 @@ class Ultra(LinkTraining):
     weights: str = Field(
         description="File of published weights, such as ultra_3g.pth.", json_schema_extra=Group.MODEL.mark
     )
-    init: Literal["pretrained", "random"] = Field(
-        "pretrained",
-        description="pretrained: the published weights; random: random ones by --seed.",
-        json_schema_extra=Group.MODEL.mark,
+    init: Literal["pretrained", "random"] = opt(
+        "pretrained", "pretrained: the published weights; random: random ones by --seed.", Group.MODEL
     )
 
 
@@ -356,51 +292,30 @@ class Prompted(ServerOptions, LinkTraining):
         description="Name or folder of a causal language model, or what --server calls it.",
         json_schema_extra=Group.MODEL.mark,
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="Precision of a model loaded here.", json_schema_extra=Group.MODEL.mark
-    )
-    wording: Literal["lambdakg", "autokg"] = Field(
+    dtype: Literal["float32", "bfloat16", "float16"] = opt("float32", "Precision of a model loaded here.", Group.MODEL)
+    wording: Literal["lambdakg", "autokg"] = opt(
         "lambdakg",
-        description="lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, behind "
+        "lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, behind "
         "training triples of the relation, without any search; every entity is then a candidate.",
-        json_schema_extra=ASKING | LATER,
+        ASKING,
+        LATER,
     )
-    candidates: int = Field(100, ge=10, description="How many entities are shown.", json_schema_extra=ASKING)
-    candidates_by: Literal["entities", "triples"] = Field(
+    candidates: int = opt(100, "How many entities are shown.", ASKING, ge=10)
+    candidates_by: Literal["entities", "triples"] = opt(
         "entities",
-        description="What BM25 searches: the entities' texts, or training triples, whose answers are then the "
-        "candidates.",
-        json_schema_extra=ASKING,
+        "What BM25 searches: the entities' texts, or training triples, whose answers are then the candidates.",
+        ASKING,
     )
-    gold_among_candidates: bool = Field(
-        False,
-        description="Add the right answer to the candidates where BM25 has not found it; chance is then 10 / 100.",
-        json_schema_extra=ASKING,
+    gold_among_candidates: bool = opt(
+        False, "Add the right answer to the candidates where BM25 has not found it; chance is then 10 / 100.", ASKING
     )
-    demonstrations: int = Field(
-        5,
-        ge=0,
-        description="Training triples shown before a question; with autokg 0 by default.",
-        json_schema_extra=ASKING,
+    demonstrations: int = opt(5, "Training triples shown before a question; with autokg 0 by default.", ASKING, ge=0)
+    descriptions: bool = opt(True, "Read the entities' descriptions as well as their names.", ASKING)
+    samples: int = opt(10, "Replies requested from a server per question.", Group.SERVER, ASKING, ge=1)
+    sampling_temperature: float | None = opt(
+        0.5, "Sampling temperature of a server's replies.", Group.SERVER, ASKING, ge=0
     )
-    descriptions: bool = Field(
-        True, description="Read the entities' descriptions as well as their names.", json_schema_extra=ASKING
-    )
-    samples: int = Field(
-        10,
-        ge=1,
-        description="Replies requested from a server per question.",
-        json_schema_extra=ASKING | Group.SERVER.mark,
-    )
-    sampling_temperature: float | None = Field(
-        0.5,
-        ge=0,
-        description="Sampling temperature of a server's replies.",
-        json_schema_extra=ASKING | Group.SERVER.mark,
-    )
-    reply_tokens: int = Field(
-        200, ge=1, description="Maximum tokens of a server's reply.", json_schema_extra=ASKING | Group.SERVER.mark
-    )
+    reply_tokens: int = opt(200, "Maximum tokens of a server's reply.", Group.SERVER, ASKING, ge=1)
 
     @model_validator(mode="before")
     @classmethod

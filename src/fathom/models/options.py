@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from fathom.errors import BadInput
-from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group
+from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group, opt
 
 if TYPE_CHECKING:
     from fathom.models.chat import ChatTemplate
@@ -20,18 +20,18 @@ class ChatOptions(BaseModel):
 
     group: ClassVar = Group.PROMPTS
 
-    chat: bool = Field(
+    chat: bool = opt(
         False,
-        description="Ask through the tokenizer's chat template: a question is the user's turn, a statement or an "
+        "Ask through the tokenizer's chat template: a question is the user's turn, a statement or an "
         "option the assistant's.",
-        json_schema_extra=LATER,
+        LATER,
     )
-    system: str = Field("", description="System message, with --chat or --server.", json_schema_extra=LATER)
-    shuffle_chat: bool = Field(
+    system: str = opt("", "System message, with --chat or --server.", LATER)
+    shuffle_chat: bool = opt(
         False,
-        description="With --chat, its control: the template's own tokens stand in random order, drawn by --seed, in "
+        "With --chat, its control: the template's own tokens stand in random order, drawn by --seed, in "
         "front of what the user says.",
-        json_schema_extra=LATER,
+        LATER,
     )
 
     def template(self, model: Any) -> ChatTemplate | None:
@@ -62,10 +62,8 @@ class SpokenOptions(ChatOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    chat_user: str = Field(
-        "State a fact.",
-        description="With --chat: what the user says before the statement; empty for no such turn.",
-        json_schema_extra=LATER,
+    chat_user: str = opt(
+        "State a fact.", "With --chat: what the user says before the statement; empty for no such turn.", LATER
     )
 
 
@@ -74,11 +72,11 @@ class ReplyOptions(ChatOptions):
 
     group: ClassVar = Group.SCORING
 
-    cut_reasoning: str = Field(
+    cut_reasoning: str = opt(
         "none",
-        description="What of a reply is reasoning and no answer: think (<think>…</think>), two signs with ... between "
+        "What of a reply is reasoning and no answer: think (<think>…</think>), two signs with ... between "
         "them, such as '<reason>...</reason>', or none.",
-        json_schema_extra=LATER,
+        LATER,
     )
 
 
@@ -87,30 +85,18 @@ class ServerOptions(BaseModel):
 
     group: ClassVar = Group.SERVER
 
-    server: str | None = Field(
-        None, description="Base URL of an OpenAI-compatible server to ask instead of loading the model here."
-    )
-    unlisted: bool = Field(False, description="Accept a server that does not list the model.")
-    key_env: str | None = Field(
+    server: str | None = opt(None, "Base URL of an OpenAI-compatible server to ask instead of loading the model here.")
+    unlisted: bool = opt(False, "Accept a server that does not list the model.")
+    key_env: str | None = opt(
         None,
-        description="Environment variable with the server's key; by default OPENAI_API_KEY, for remote servers.",
-        json_schema_extra=ASKING | CIRCUMSTANCE,
+        "Environment variable with the server's key; by default OPENAI_API_KEY, for remote servers.",
+        ASKING,
+        CIRCUMSTANCE,
     )
-    concurrency: int = Field(
-        8, ge=1, description="Concurrent calls to the server.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    requests_per_minute: float | None = Field(
-        None, gt=0, description="Maximum calls to the server per minute.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    timeout_s: float = Field(
-        60, gt=0, description="Seconds to wait for the server's answer.", json_schema_extra=ASKING | CIRCUMSTANCE
-    )
-    retries: int = Field(
-        6,
-        ge=0,
-        description="How often a failed call to the server is repeated.",
-        json_schema_extra=ASKING | CIRCUMSTANCE,
-    )
+    concurrency: int = opt(8, "Concurrent calls to the server.", ASKING, CIRCUMSTANCE, ge=1)
+    requests_per_minute: float | None = opt(None, "Maximum calls to the server per minute.", ASKING, CIRCUMSTANCE, gt=0)
+    timeout_s: float = opt(60, "Seconds to wait for the server's answer.", ASKING, CIRCUMSTANCE, gt=0)
+    retries: int = opt(6, "How often a failed call to the server is repeated.", ASKING, CIRCUMSTANCE, ge=0)
 
     def connect(self, model: str) -> ChatServer:
         """The model that :attr:`server` calls *model*.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, Group, Seed, identity_of, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, Group, Seed, identity_of, opt, separated
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
@@ -48,30 +48,28 @@ class AskingOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     group: ClassVar = Group.SELECTION
 
-    device: str | None = Field(
-        None,
-        description="cpu, cuda, cuda:1, …; by default a GPU where there is one.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+    device: str | None = opt(
+        None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN, CIRCUMSTANCE
     )
-    relations: Words = Field((), description="Ask only these relations, separated by commas.")
-    split: str | None = Field(
-        None, description="Split of a knowledge graph to ask: train, dev, test (the default) or all."
-    )
-    limit: int | None = Field(None, ge=1, description="Ask at most this many queries, drawn at random by --seed.")
-    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
-    batch_tokens: BatchTokens = Field(
+    relations: Words = opt((), "Ask only these relations, separated by commas.")
+    split: str | None = opt(None, "Split of a knowledge graph to ask: train, dev, test (the default) or all.")
+    limit: int | None = opt(None, "Ask at most this many queries, drawn at random by --seed.", ge=1)
+    seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
+    batch_tokens: BatchTokens = opt(
         None,
-        description="Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
+        "Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
         "up to four times that; halved when memory runs out.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+        Group.RUN,
+        CIRCUMSTANCE,
     )
 
-    cluster: str = Field("", description=CLUSTER, json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark)
-    part: Part = Field(
+    cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
+    part: Part = opt(
         None,
-        description="Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
+        "Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
         "torchrun have set; in one folder, or in folders of their own for fathom merge.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+        Group.RUN,
+        CIRCUMSTANCE,
     )
 
     def selection(self) -> Selection:
@@ -103,30 +101,26 @@ class ClusterOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.CLUSTER
 
-    engine: Literal["here", "ray"] = Field(
-        HERE, description="Who asks: this process, or workers of a Ray cluster.", json_schema_extra=CIRCUMSTANCE
-    )
-    workers: int | None = Field(
+    engine: Literal["here", "ray"] = opt(HERE, "Who asks: this process, or workers of a Ray cluster.", CIRCUMSTANCE)
+    workers: int | None = opt(
         None,
+        "With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
+        CIRCUMSTANCE,
         ge=1,
-        description="With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
-        json_schema_extra=CIRCUMSTANCE,
     )
-    gpus_per_worker: float | None = Field(
+    gpus_per_worker: float | None = opt(
         None,
-        ge=0,
-        description="With --engine ray: GPUs of each worker, also a part of one, such as 0.5; by default 1 where the "
+        "With --engine ray: GPUs of each worker, also a part of one, such as 0.5; by default 1 where the "
         "cluster has any.",
-        json_schema_extra=CIRCUMSTANCE,
+        CIRCUMSTANCE,
+        ge=0,
     )
-    cpus_per_worker: int = Field(
-        1, ge=1, description="With --engine ray: CPUs of each worker, and its threads.", json_schema_extra=CIRCUMSTANCE
-    )
-    ray_address: str | None = Field(
+    cpus_per_worker: int = opt(1, "With --engine ray: CPUs of each worker, and its threads.", CIRCUMSTANCE, ge=1)
+    ray_address: str | None = opt(
         None,
-        description="With --engine ray: of a cluster that is running, HOST:PORT or auto; by default RAY_ADDRESS, or "
+        "With --engine ray: of a cluster that is running, HOST:PORT or auto; by default RAY_ADDRESS, or "
         "else a cluster on this machine, for this run alone.",
-        json_schema_extra=CIRCUMSTANCE,
+        CIRCUMSTANCE,
     )
 
     @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")

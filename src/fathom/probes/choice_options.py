@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
-from fathom.options import LATER, Group, separated
+from fathom.options import LATER, Group, opt, separated
 from fathom.probes.asking_options import Numbers
 from fathom.probes.options import LikelihoodOptions
 from fathom.probes.served_options import ServedOptions
@@ -23,74 +23,60 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    server: str | None = Field(
+    server: str | None = opt(
         None,
-        description="Base URL of an OpenAI-compatible server to ask instead of loading the model here: by chat or, "
+        "Base URL of an OpenAI-compatible server to ask instead of loading the model here: by chat or, "
         "with --tokenizer, for the likelihoods of options.",
-        json_schema_extra=Group.SERVER.mark,
+        Group.SERVER,
     )
-    unlisted: bool = Field(
-        False, description="Accept a server that does not list the model.", json_schema_extra=Group.SERVER.mark
-    )
-    limit: int | None = Field(
+    unlisted: bool = opt(False, "Accept a server that does not list the model.", Group.SERVER)
+    limit: int | None = opt(
         None,
-        ge=1,
-        description="Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
+        "Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
         "the memorising one that asks for its premise, and with all that fathom build choices asks of its item; all "
         "count.",
+        ge=1,
     )
-    options: int | None = Field(
+    options: int | None = opt(
         None,
+        "Options per question, drawn by --seed from the query's candidates; 20 unless the data has its own.",
         ge=2,
         le=26,
-        description="Options per question, drawn by --seed from the query's candidates; 20 unless the data has "
-        "its own.",
     )
-    orders: int = Field(
+    orders: int = opt(
         1,
+        "In how many orders to show each question's options, drawn by --seed, each a call of its own; what "
+        "an option scores is the mean over them. 1: as the data have them.",
+        LATER,
         ge=1,
         le=100,
-        description="In how many orders to show each question's options, drawn by --seed, each a call of its own; what "
-        "an option scores is the mean over them. 1: as the data have them.",
-        json_schema_extra=LATER,
     )
-    replies: Literal["named", "strict"] = Field(
+    replies: Literal["named", "strict"] = opt(
         "named",
-        description="What to read of a server's reply: an option named in one of several forms (a boxed letter, 'Final "
+        "What to read of a server's reply: an option named in one of several forms (a boxed letter, 'Final "
         "answer: b', an option and then why), or strictly an option and nothing else.",
-        # An unfinished run of before, which read strictly, goes on: the circumstances count what was read how.
-        json_schema_extra=LATER | Group.SERVER.mark,
+        Group.SERVER,
+        LATER,  # an unfinished run of before, which read strictly, is resumed: circumstances count what was read how
     )
-    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = Field(
+    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = opt(
         ("letter",),
+        "Causal models: score the option's letter, or its text (in nats, or in nats per token).",
+        Group.SCORING,
         min_length=1,
-        description="Causal models: score the option's letter, or its text (in nats, or in nats per token).",
-        json_schema_extra=Group.SCORING.mark,
     )
-    bos: Literal["auto", "add", "none"] = Field(
-        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    bos: Literal["auto", "add", "none"] = opt(
+        "auto", "Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
-    templates: Numbers = Field(
-        (), description="Masked models: ask only these statements, counted from 0, separated by commas."
+    templates: Numbers = opt((), "Masked models: ask only these statements, counted from 0, separated by commas.")
+    sentences: Literal["first", "all"] = opt(
+        "all", "Masked models: which of a question's own statements to ask: the first, or all, averaged per question."
     )
-    sentences: Literal["first", "all"] = Field(
-        "all",
-        description="Masked models: which of a question's own statements to ask: the first, or all, averaged per "
-        "question.",
-    )
-    capitalize: bool = Field(
-        True, description="Masked models: write the first letter of every statement in upper case."
-    )
-    instruction: str = Field(
+    capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
+    instruction: str = opt(
         "Reply with the letter of one option and nothing else.",
-        description="What a chat model, and with --chat a causal one, is told below the options.",
+        "What a chat model, and with --chat a causal one, is told below the options.",
     )
-    reply_tokens: int = Field(
-        32,
-        ge=1,
-        description="Maximum tokens of a server's reply; reasoning models need more.",
-        json_schema_extra=Group.SERVER.mark,
-    )
+    reply_tokens: int = opt(32, "Maximum tokens of a server's reply; reasoning models need more.", Group.SERVER, ge=1)
 
     def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """With ``--server`` what it calls *name*: a chat model or, with ``--tokenizer``, one that scores texts.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from fathom.errors import BadInput
-from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, separated
+from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, opt, separated
 from fathom.probes.options import SlotOptions
 
 if TYPE_CHECKING:  # not needed to show --help
@@ -20,47 +20,44 @@ class OntologyOptions(SlotOptions):
 
     group: ClassVar = Group.TRAINING
 
-    subset: str | None = Field(
-        None,
-        description="A named part of the data, or all; by default all, with --soft and of OntoProbe's data test.",
+    subset: str | None = opt(
+        None, "A named part of the data, or all; by default all, with --soft and of OntoProbe's data test."
     )
-    pool: str | None = Field(
+    pool: str | None = opt(
         "relation",
-        description="Which candidates a query is ranked against: relation (classes, or properties), data (both "
+        "Which candidates a query is ranked against: relation (classes, or properties), data (both "
         "together), or a file with one name per line.",
     )
-    own_templates: Path | None = Field(
+    own_templates: Path | None = opt(
         None,
-        description='File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, asked instead'
+        'File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, asked instead'
         " of the data's templates of the same relation.",
-        json_schema_extra=CIRCUMSTANCE | Group.PROMPTS.mark,  # what it says goes into the identity, not where it lies
+        Group.PROMPTS,
+        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
     )
-    soft: bool = Field(
+    soft: bool = opt(
         False,
-        description="Put three learnt tokens between subject and answer instead of words; trained once per run.",
-        json_schema_extra=Group.PROMPTS.mark,
+        "Put three learnt tokens between subject and answer instead of words; trained once per run.",
+        Group.PROMPTS,
     )
-    soft_init: Literal["random", "words"] = Field("random", description="Initial values of learnt tokens.")
-    loss: Literal["bce", "nll"] = Field(
+    soft_init: Literal["random", "words"] = opt("random", "Initial values of learnt tokens.")
+    loss: Literal["bce", "nll"] = opt(
         "bce",
-        description="What learnt tokens minimise: bce (each candidate right or wrong), or nll (the loss of one "
-        "right answer).",
+        "What learnt tokens minimise: bce (each candidate right or wrong), or nll (the loss of one right answer).",
     )
-    cross_validate: bool = Field(
-        False,
-        description="Ask every item once, by templates learnt from other folds of its task: nothing is kept back.",
-        json_schema_extra=LATER,
+    cross_validate: bool = opt(
+        False, "Ask every item once, by templates learnt from other folds of its task: nothing is kept back.", LATER
     )
-    folds: int | None = Field(
+    folds: int | None = opt(
         None,
-        ge=3,
-        description="With --cross-validate: parts of each task's items, drawn by --seed; each is asked by what the "
+        "With --cross-validate: parts of each task's items, drawn by --seed; each is asked by what the "
         f"others teach, one of which chooses the epoch; by default {FOLDS}.",
-        json_schema_extra=LATER,
+        LATER,
+        ge=3,
     )
-    epochs: int = Field(100, ge=1, description="How often each training item is seen.")
-    learning_rate: Rate = Field(0.5, description="Initial learning rate; it falls linearly to zero.")
-    batch_size: int = Field(8, ge=1, description="Training items per step.")
+    epochs: int = opt(100, "How often each training item is seen.", ge=1)
+    learning_rate: Rate = opt(0.5, "Initial learning rate; it falls linearly to zero.")
+    batch_size: int = opt(8, "Training items per step.", ge=1)
 
     def of(self, data: QuerySet) -> Self:
         """With subset and folds. :raises BadInput: folds of nothing, or nothing to test on what is learnt."""
@@ -91,35 +88,31 @@ class EntailmentOptions(OntologyOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    subset: str | None = Field("test", description="A named part of the data to ask; training uses train and dev.")
-    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
+    subset: str | None = opt("test", "A named part of the data to ask; training uses train and dev.")
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = opt(
         ("several",),
+        "What fills the slot: as many masks as the candidate has tokens (several), or one for all (one).",
         min_length=1,
         max_length=1,
-        description="What fills the slot: as many masks as the candidate has tokens (several), or one for all (one).",
     )
-    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
-        ("mean",),
-        min_length=1,
-        max_length=1,
-        description="Which of a candidate's token log-probabilities make its score.",
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
+        ("mean",), "Which of a candidate's token log-probabilities make its score.", min_length=1, max_length=1
     )
-    pairs: int = Field(10, ge=1, description="Pairs of pseudowords for each rule, drawn by --seed.")
-    alpha: float = Field(
+    pairs: int = opt(10, "Pairs of pseudowords for each rule, drawn by --seed.", ge=1)
+    alpha: float = opt(
         0.5,
+        "Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
+        " token; of causal models from the mean embedding, as a share of the median distance of tokens.",
         gt=0,
         lt=1,
-        description="Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
-        " token; of causal models from the mean embedding, as a share of the median distance of tokens.",
     )
-    soft_conjunction: bool = Field(
-        False,
-        description="Put learnt tokens between premises and hypothesis, trained together with all other learnt ones.",
+    soft_conjunction: bool = opt(
+        False, "Put learnt tokens between premises and hypothesis, trained together with all other learnt ones."
     )
-    learnt: Path | None = Field(
+    learnt: Path | None = opt(
         None,
-        description="Folder of templates learnt by a run of the ontology probe.",
-        json_schema_extra=CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
+        "Folder of templates learnt by a run of the ontology probe.",
+        CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
     )
 
     def as_asked(self, data: QuerySet) -> QuerySet:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fathom.errors import BadInput
 from fathom.models.options import ServerOptions, SpokenOptions
-from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, separated
+from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, opt, separated
 from fathom.probes.asking_options import DIRECTIONS, AskingOptions, ClusterOptions, Directions, Numbers, Words
 
 if TYPE_CHECKING:  # not needed to show --help
@@ -42,91 +42,73 @@ class ProbeOptions(ClusterOptions, AskingOptions):
     takes_likelihoods: ClassVar = False
     """Whether likelihoods of texts, from a server, are all that the probe needs."""
 
-    dtype: Literal["float32", "bfloat16", "float16", "auto"] = Field(
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
         "float32",
-        description="Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
-        json_schema_extra=Group.MODEL.mark,
+        "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
+        Group.MODEL,
     )
-    device_map: Literal["auto", "balanced", "sequential"] | None = Field(
+    device_map: Literal["auto", "balanced", "sequential"] | None = opt(
         None,
-        description="Spread a model that is larger than one device over all devices, memory and a disk, by accelerate.",
-        json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
+        "Spread a model that is larger than one device over all devices, memory and a disk, by accelerate.",
+        Group.MODEL,
+        CIRCUMSTANCE,
     )
-    tokenizer: str | None = Field(
-        None,
-        description="Name or folder of another tokenizer than the model's own.",
-        json_schema_extra=LATER | Group.MODEL.mark,
+    tokenizer: str | None = opt(None, "Name or folder of another tokenizer than the model's own.", Group.MODEL, LATER)
+    kind: Literal["causal", "masked", "seq2seq"] | None = opt(
+        None, "What the model is, where its configuration does not tell (a class of your own).", Group.MODEL, LATER
     )
-    kind: Literal["causal", "masked", "seq2seq"] | None = Field(
-        None,
-        description="What the model is, where its configuration does not tell (a class of your own).",
-        json_schema_extra=LATER | Group.MODEL.mark,
+    quantize: Literal["4bit", "8bit"] | None = opt(
+        None, "Quantise the linear layers while loading, by bitsandbytes.", Group.MODEL, LATER
     )
-    quantize: Literal["4bit", "8bit"] | None = Field(
-        None,
-        description="Quantise the linear layers while loading, by bitsandbytes.",
-        json_schema_extra=LATER | Group.MODEL.mark,
+    revision: str | None = opt(None, "Revision on the hub of what --model names.", Group.MODEL)
+    adapter: str | None = opt(
+        None, "Folders or names of PEFT adapters to load on top of the model, separated by commas.", Group.MODEL
     )
-    revision: str | None = Field(
-        None, description="Revision on the hub of what --model names.", json_schema_extra=Group.MODEL.mark
+    trust_remote_code: bool = opt(False, "Run code that comes with the model.", Group.MODEL)
+    allow_pickle: bool = opt(
+        False, "Also read .bin weights, which can run code, not only safetensors.", Group.MODEL, CIRCUMSTANCE
     )
-    adapter: str | None = Field(
-        None,
-        description="Folders or names of PEFT adapters to load on top of the model, separated by commas.",
-        json_schema_extra=Group.MODEL.mark,
+    subset: str | None = opt(None, "A named part of the data, e.g. lite for BEAR, or all of it.")
+    exclude_tails: Words = opt((), "Leave out queries with these gold answers (names or ids).")
+    tail_tokens: str | None = opt(
+        None, "Ask only queries whose gold answer has this many tokens for the model: 1, or a range such as 2-4."
     )
-    trust_remote_code: bool = Field(
-        False, description="Run code that comes with the model.", json_schema_extra=Group.MODEL.mark
+    single_token: bool = opt(
+        False, "Keep only queries and candidates whose name is one token for the model, as LAMA requires."
     )
-    allow_pickle: bool = Field(
-        False,
-        description="Also read .bin weights, which can run code, not only safetensors.",
-        json_schema_extra=CIRCUMSTANCE | Group.MODEL.mark,
+    tokens_after_space: bool = opt(
+        False, "Count a name's tokens as they are after a space; otherwise alone, as in the DEER paper."
     )
-    subset: str | None = Field(None, description="A named part of the data, e.g. lite for BEAR, or all of it.")
-    exclude_tails: Words = Field((), description="Leave out queries with these gold answers (names or ids).")
-    tail_tokens: str | None = Field(
-        None,
-        description="Ask only queries whose gold answer has this many tokens for the model: 1, or a range such as 2-4.",
+    candidates: Literal["all", "asked"] = opt(
+        "all", "Which entities of a knowledge graph are candidates: all, or heads and tails of the queries asked."
     )
-    single_token: bool = Field(
-        False, description="Keep only queries and candidates whose name is one token for the model, as LAMA requires."
-    )
-    tokens_after_space: bool = Field(
-        False, description="Count a name's tokens as they are after a space; otherwise alone, as in the DEER paper."
-    )
-    candidates: Literal["all", "asked"] = Field(
-        "all",
-        description="Which entities of a knowledge graph are candidates: all, or heads and tails of the queries asked.",
-    )
-    reading: Literal["auto", "template-based", "template-free"] = Field(
+    reading: Literal["auto", "template-based", "template-free"] = opt(
         "auto",
-        description="How to ask facts that have both: by the relation's template, or by the fact's natural "
+        "How to ask facts that have both: by the relation's template, or by the fact's natural "
         "sentence (auto: by template where there is one).",
     )
-    sentences: Literal["first", "all"] = Field(
-        "first",
-        description="Which of a fact's natural sentences to ask: the first that fits, or all, averaged per fact.",
+    sentences: Literal["first", "all"] = opt(
+        "first", "Which of a fact's natural sentences to ask: the first that fits, or all, averaged per fact."
     )
-    any_surface: bool = Field(
-        False, description="Also ask natural sentences in which other words than the answer's name were masked."
+    any_surface: bool = opt(
+        False, "Also ask natural sentences in which other words than the answer's name were masked."
     )
-    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"] = Field(
+    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"] = opt(
         "no",
-        description="Ask each fact in another wording, as the data have it, or made by rule: negated (only as the data "
+        "Ask each fact in another wording, as the data have it, or made by rule: negated (only as the data "
         "have it), misprimed (a wrong candidate called out in front), paraphrased (further templates), truncated "
         "(behind the answer).",
-        json_schema_extra=LATER,
+        LATER,
     )
-    pool: str | None = Field(
+    pool: str | None = opt(
         None,
-        description="Which candidates a query is ranked against: relation (the answer space given by the data), "
+        "Which candidates a query is ranked against: relation (the answer space given by the data), "
         "data (the answers of all relations together), or a file with one name per line.",
     )
-    add_candidates: Path | None = Field(
+    add_candidates: Path | None = opt(
         None,
-        description="File with more candidates, one name per line.",
-        json_schema_extra=CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+        "File with more candidates, one name per line.",
+        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
     )
 
     def loading(self) -> dict[str, Any]:
@@ -196,13 +178,13 @@ class LikelihoodOptions(ServerOptions, ProbeOptions):
     group: ClassVar = Group.SERVER
     takes_likelihoods: ClassVar = True
 
-    server: str | None = Field(
+    server: str | None = opt(
         None,
-        description="Base URL of an OpenAI-compatible server that gives log-probabilities of prompts, to ask instead "
+        "Base URL of an OpenAI-compatible server that gives log-probabilities of prompts, to ask instead "
         "of loading the model here; --tokenizer then says where the model's tokenizer is.",
-        json_schema_extra=LATER,
+        LATER,
     )
-    unlisted: bool = Field(False, description="Accept a server that does not list the model.", json_schema_extra=LATER)
+    unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
 
     def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """With ``--server`` what it calls *name*.
@@ -244,17 +226,17 @@ class FewShotOptions(ProbeOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    directions: Directions = Field(("tail",), description=DIRECTIONS, json_schema_extra=LATER | Group.SELECTION.mark)
-    shots: int = Field(8, ge=0, description="Lines (head, relation, tail) before the question, drawn by --seed.")
-    per_query_shots: bool = Field(False, description="Draw new lines for each query instead of the same for all.")
-    trailing_space: bool = Field(False, description="End the prompt with a space, as the reference code does.")
-    describe_head: bool = Field(
+    directions: Directions = opt(("tail",), DIRECTIONS, Group.SELECTION, LATER)
+    shots: int = opt(8, "Lines (head, relation, tail) before the question, drawn by --seed.", ge=0)
+    per_query_shots: bool = opt(False, "Draw new lines for each query instead of the same for all.")
+    trailing_space: bool = opt(False, "End the prompt with a space, as the reference code does.")
+    describe_head: bool = opt(
         False,
-        description='Put a line "head - description" before the question, as the reference code can; where the head is '
+        'Put a line "head - description" before the question, as the reference code can; where the head is '
         "asked for, of the tail.",
     )
-    bos: Literal["auto", "add", "none"] = Field(
-        "auto", description="Causal models: show a BOS token first (auto: where the tokenizer has one)."
+    bos: Literal["auto", "add", "none"] = opt(
+        "auto", "Causal models: show a BOS token first (auto: where the tokenizer has one)."
     )
 
     def selection(self) -> Selection:
@@ -287,11 +269,12 @@ class ScreenedOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    screen: Literal["bfloat16", "float16"] | None = Field(
+    screen: Literal["bfloat16", "float16"] | None = opt(
         None,
-        description="Score everything in this precision first, and again in that of --dtype whatever could change a "
+        "Score everything in this precision first, and again in that of --dtype whatever could change a "
         "rank, a list of the best or a first answer; the margin is measured in the run, not proven.",
-        json_schema_extra=LATER | Group.MODEL.mark,
+        Group.MODEL,
+        LATER,
     )
 
 
@@ -300,10 +283,11 @@ class ReversibleOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    reverse: bool = Field(
+    reverse: bool = opt(
         False,
-        description="Give the answer and ask for the subject, among those of the relation, by the same templates.",
-        json_schema_extra=LATER | Group.SELECTION.mark,
+        "Give the answer and ask for the subject, among those of the relation, by the same templates.",
+        Group.SELECTION,
+        LATER,
     )
 
 
@@ -312,47 +296,33 @@ class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, Likeli
 
     group: ClassVar = Group.SCORING
 
-    templates: Numbers = Field(
-        (),
-        description="Ask only these templates, counted from 0, separated by commas.",
-        json_schema_extra=Group.PROMPTS.mark,
+    templates: Numbers = opt((), "Ask only these templates, counted from 0, separated by commas.", Group.PROMPTS)
+    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = opt(
+        ("sum",), "How token scores become one: sum (nats per statement), mean (nats per token), or both.", min_length=1
     )
-    reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = Field(
-        ("sum",),
-        min_length=1,
-        description="How token scores become one: sum (nats per statement), mean (nats per token), or both.",
-    )
-    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = Field(
+    score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = opt(
         ("full",),
-        min_length=1,
-        description="Which tokens are scored: full: all; conditional: from the answer on (causal) or the answer "
+        "Which tokens are scored: full: all; conditional: from the answer on (causal) or the answer "
         "given the rest (masked); answer: those of the answer alone (causal models then ignore a "
         "subject that comes after it).",
+        min_length=1,
     )
-    pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = Field(
-        "within-word-l2r", description="Masked models: which tokens are masked together with the one scored."
+    pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = opt(
+        "within-word-l2r", "Masked models: which tokens are masked together with the one scored."
     )
-    form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
-    capitalize: bool = Field(
+    form: FormName = opt("auto", FORM, LATER)
+    capitalize: bool = opt(True, "Write the first letter of every statement in upper case.", Group.PROMPTS)
+    perplexity: bool = opt(False, PERPLEXITY)
+    closing: bool = opt(
+        False, 'End few-shot statements with ")" after the answer, as their example lines do.', Group.PROMPTS
+    )
+    top_k: int = opt(10, "How many of the best answers to record.", Group.OUTPUT, ge=0)
+    max_rank: int | None = opt(
+        None, "Stop once the rank is known to be greater (Hits@k needs no more than k); much faster.", ge=1
+    )
+    prune: bool = opt(
         True,
-        description="Write the first letter of every statement in upper case.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    perplexity: bool = Field(False, description=PERPLEXITY)
-    closing: bool = Field(
-        False,
-        description='End few-shot statements with ")" after the answer, as their example lines do.',
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    top_k: int = Field(
-        10, ge=0, description="How many of the best answers to record.", json_schema_extra=Group.OUTPUT.mark
-    )
-    max_rank: int | None = Field(
-        None, ge=1, description="Stop once the rank is known to be greater (Hits@k needs no more than k); much faster."
-    )
-    prune: bool = Field(
-        True,
-        description="With more than 1,000 candidates, or with --max-rank: skip those that cannot beat the right "
+        "With more than 1,000 candidates, or with --max-rank: skip those that cannot beat the right "
         "answer (the rank is exact either way).",
     )
 
@@ -362,22 +332,22 @@ class EmbeddingOptions(FewShotOptions):
 
     group: ClassVar = Group.SCORING
 
-    tail_template: str = Field(
+    tail_template: str = opt(
         "deer",
-        min_length=1,
-        description="How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a "
+        "How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a "
         "text with {name} and, if wanted, {description} (\\n for a new line), or a file with such a "
         "text.",
-        json_schema_extra=Group.PROMPTS.mark,
+        Group.PROMPTS,
+        min_length=1,
     )
-    shorten: bool = Field(
+    shorten: bool = opt(
         True,
-        description="Shorten descriptions of candidates that do not fit the model's window; otherwise these have no "
+        "Shorten descriptions of candidates that do not fit the model's window; otherwise these have no "
         "vector and cannot be ranked.",
-        json_schema_extra=Group.PROMPTS.mark,
+        Group.PROMPTS,
     )
-    pooling: Literal["auto", "last", "mean", "cls"] = Field(
-        "auto", description="Which hidden states make the vector; auto: last for causal models, mean for encoders."
+    pooling: Literal["auto", "last", "mean", "cls"] = opt(
+        "auto", "Which hidden states make the vector; auto: last for causal models, mean for encoders."
     )
 
 
@@ -386,34 +356,26 @@ class SlotOptions(ProbeOptions):
 
     group: ClassVar = Group.SCORING
 
-    templates: Numbers = Field(
-        (),
-        description="Ask only these templates, counted from 0, separated by commas.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    capitalize: bool = Field(
-        True,
-        description="Write the first letter of every sentence in upper case.",
-        json_schema_extra=Group.PROMPTS.mark,
-    )
-    form: FormName = Field("auto", description=FORM, json_schema_extra=LATER)
-    pool: str | None = Field(
+    templates: Numbers = opt((), "Ask only these templates, counted from 0, separated by commas.", Group.PROMPTS)
+    capitalize: bool = opt(True, "Write the first letter of every sentence in upper case.", Group.PROMPTS)
+    form: FormName = opt("auto", FORM, LATER)
+    pool: str | None = opt(
         "data",
-        description="Which candidates a query is ranked against: data (the answers of all relations together), "
+        "Which candidates a query is ranked against: data (the answers of all relations together), "
         "relation (the answer space given by the data), or a file with one name per line.",
     )
-    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = Field(
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = opt(
         ("several",),
-        min_length=1,
-        description="What fills the slot: as many masks as the candidate has tokens (several), one for all (one),"
+        "What fills the slot: as many masks as the candidate has tokens (several), one for all (one),"
         " or both, separated by a comma.",
-    )
-    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = Field(
-        ("mean",),
         min_length=1,
-        description="Which of a candidate's token log-probabilities make its score; several are separated by commas.",
     )
-    perplexity: bool = Field(False, description=PERPLEXITY)
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
+        ("mean",),
+        "Which of a candidate's token log-probabilities make its score; several are separated by commas.",
+        min_length=1,
+    )
+    perplexity: bool = opt(False, PERPLEXITY)
 
 
 class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
@@ -421,9 +383,9 @@ class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
 
     group: ClassVar = Group.SCORING
 
-    prior: bool = Field(
+    prior: bool = opt(
         False,
-        description="Also score each candidate by how much likelier it is here than without what is asked about: with "
+        "Also score each candidate by how much likelier it is here than without what is asked about: with "
         "the template's subject masked, or, of a natural sentence, in an empty one.",
-        json_schema_extra=LATER,
+        LATER,
     )

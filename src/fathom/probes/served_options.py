@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
-
 from fathom.errors import BadInput
 from fathom.models.options import ReplyOptions, ServerOptions
-from fathom.options import Group
+from fathom.options import Group, opt
 from fathom.probes.options import ALREADY_LOADED, ProbeOptions
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
 
     group: ClassVar = Group.SERVER
 
-    sampling_temperature: float | None = Field(0.0, ge=0, description="Sampling temperature of a server's replies.")
+    sampling_temperature: float | None = opt(0.0, "Sampling temperature of a server's replies.", ge=0)
 
     def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
         """With ``--server`` what it calls *name*.

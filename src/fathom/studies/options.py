@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, separated
+from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, opt, separated
 from fathom.probes.asking_options import HERE, ClusterOptions, Numbers, Part, Words
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
@@ -28,43 +28,43 @@ class StudyOptions(BaseModel):
 class RunsOptions(StudyOptions):
     """Of studies that take finished runs, each in one scoring."""
 
-    scoring: Words = Field((), description=SCORING)
-    cluster: str = Field("", description=CLUSTER, json_schema_extra=Group.OUTPUT.mark)
+    scoring: Words = opt((), SCORING)
+    cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
 class AgreementOptions(RunsOptions):
     """Options of the study of two probes' agreement."""
 
-    k: int = Field(10, ge=1, description="A rank up to k is a hit.")
+    k: int = opt(10, "A rank up to k is a hit.", ge=1)
 
 
 class LengthBiasOptions(RunsOptions):
     """Options of the study of token-length bias."""
 
-    tokenizer: str | None = Field(
-        None, description="Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
+    tokenizer: str | None = opt(
+        None, "Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
     )
 
 
 class RepeatedOptions(RunsOptions):
     """Options of the study of repeated answers."""
 
-    untrained: str = Field(
-        "", description="Name of an untrained model among the runs: the control without which nothing is concluded."
+    untrained: str = opt(
+        "", "Name of an untrained model among the runs: the control without which nothing is concluded."
     )
 
 
 class RankingsOptions(RunsOptions):
     """Options of the study of rankings."""
 
-    groups: Path | None = Field(
+    groups: Path | None = opt(
         None,
-        description="Groups of models, ranked each by itself, too, with the steps from each size to the next within "
+        "Groups of models, ranked each by itself, too, with the steps from each size to the next within "
         'them: JSON {"model": "group"}, or CSV model,group.',
     )
-    facts: Literal["common", "own"] = Field(
+    facts: Literal["common", "own"] = opt(
         "common",
-        description="Of data asked in both readings: rank models on the facts that all ranked in both (common), or "
+        "Of data asked in both readings: rank models on the facts that all ranked in both (common), or "
         "each reading on its own.",
     )
 
@@ -72,32 +72,28 @@ class RankingsOptions(RunsOptions):
 class ChoiceStudyOptions(StudyOptions):
     """Options of the study of what models choose."""
 
-    cluster: str = Field(
+    cluster: str = opt(
         "",
-        description=f"{KEYS}, such as premise; by default task or rule where there are ten or more, else the questions "
+        f"{KEYS}, such as premise; by default task or rule where there are ten or more, else the questions "
         "within each; of contrasts, what is asked of one premise.",
-        json_schema_extra=Group.OUTPUT.mark,
+        Group.OUTPUT,
     )
 
 
 class OntologyStudyOptions(StudyOptions):
     """Options of the study of what models remember of an ontology."""
 
-    examples: Words = Field(
-        (), description="Ids of queries to show, such as type/23; by default one of each task; separated by commas."
+    examples: Words = opt(
+        (), "Ids of queries to show, such as type/23; by default one of each task; separated by commas."
     )
-    seed: Seed = Field(
-        0, description="Seed of the order in which the frequency baseline lists what it has not seen, and of folds."
-    )
-    cross_validate: bool = Field(
+    seed: Seed = opt(0, "Seed of the order in which the frequency baseline lists what it has not seen, and of folds.")
+    cross_validate: bool = opt(
         False,
-        description="Choose each model's best setting, for each fold of the items, on the others: the best of many is "
+        "Choose each model's best setting, for each fold of the items, on the others: the best of many is "
         "then not flattered.",
     )
-    folds: int | None = Field(None, ge=2, description=f"Of --cross-validate; by default {FOLDS}.")
-    cluster: str = Field(
-        "", description=f"{KEYS}; by default the items of each task.", json_schema_extra=Group.OUTPUT.mark
-    )
+    folds: int | None = opt(None, f"Of --cross-validate; by default {FOLDS}.", ge=2)
+    cluster: str = opt("", f"{KEYS}; by default the items of each task.", Group.OUTPUT)
 
 
 class SeveralProbesOptions(FewShotOptions):
@@ -107,8 +103,8 @@ class SeveralProbesOptions(FewShotOptions):
 
     model_config = ConfigDict(extra="allow")
 
-    probes: Words = Field(("embedding",), description="Probes, separated by commas.")
-    max_rank: int | None = Field(None, ge=1, description="Where the statement probe may stop.")
+    probes: Words = opt(("embedding",), "Probes, separated by commas.")
+    max_rank: int | None = opt(None, "Where the statement probe may stop.", ge=1)
 
     def given(self) -> dict[str, Any]:
         """What was said, for the probes."""
@@ -119,20 +115,18 @@ class SeveralProbesOptions(FewShotOptions):
 class SizesOptions(SeveralProbesOptions):
     """Options of the study of growth with the size of models."""
 
-    probes: Words = Field(("embedding", "vocabulary", "statement"), description="Probes, separated by commas.")
-    max_rank: int | None = Field(
-        None, ge=1, description="Where the statement probe may stop; by default 100, which Hits@100 needs."
-    )
+    probes: Words = opt(("embedding", "vocabulary", "statement"), "Probes, separated by commas.")
+    max_rank: int | None = opt(None, "Where the statement probe may stop; by default 100, which Hits@100 needs.", ge=1)
 
 
 class ComputeTimeOptions(SeveralProbesOptions):
     """Options of the study of compute time."""
 
-    queries: Numbers = Field(
-        (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), description="Numbers of queries to time, separated by commas."
+    queries: Numbers = opt(
+        (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), "Numbers of queries to time, separated by commas."
     )
-    repeats: int = Field(3, ge=1, description="How often each.")
-    total: int | None = Field(None, description="Queries to extrapolate to; by default all of the data.")
+    repeats: int = opt(3, "How often each.", ge=1)
+    total: int | None = opt(None, "Queries to extrapolate to; by default all of the data.")
 
 
 def _is_run(folder: Path) -> Path:
@@ -160,22 +154,23 @@ Rules = Annotated[tuple[str, ...], BeforeValidator(_rules)]
 class GridOptions(ClusterOptions):
     """Who makes the cells of a study of link predictors. None of it changes a number."""
 
-    engine: Literal["here", "ray"] = Field(
-        HERE, description="Who makes cells: this machine, or workers of a Ray cluster.", json_schema_extra=CIRCUMSTANCE
+    engine: Literal["here", "ray"] = opt(
+        HERE, "Who makes cells: this machine, or workers of a Ray cluster.", CIRCUMSTANCE
     )
-    workers: int | None = Field(
+    workers: int | None = opt(
         None,
-        ge=1,
-        description="Cells to work on at a time, by default one; each then uses one core. With --engine ray: workers, "
+        "Cells to work on at a time, by default one; each then uses one core. With --engine ray: workers, "
         "by default one per GPU, or one.",
-        json_schema_extra=CIRCUMSTANCE,
+        CIRCUMSTANCE,
+        ge=1,
     )
 
-    part: Part = Field(
+    part: Part = opt(
         None,
-        description="Be one of several processes that share a study: i/n, such as 1/4, or auto, by what SLURM or "
+        "Be one of several processes that share a study: i/n, such as 1/4, or auto, by what SLURM or "
         "torchrun have set.",
-        json_schema_extra=CIRCUMSTANCE | Group.RUN.mark,
+        Group.RUN,
+        CIRCUMSTANCE,
     )
 
     @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
@@ -190,50 +185,49 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
 
     group: ClassVar = Group.SELECTION
 
-    rules: Rules = Field(
-        ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"),
-        description="Rules, by name or number, separated by commas.",
+    rules: Rules = opt(
+        ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11"), "Rules, by name or number, separated by commas."
     )
-    subset: str | None = Field(
+    subset: str | None = opt(
         None,
-        description="A named part of the data, or all; by default all, test where something is learnt and of "
-        "OntoProbe's data.",
+        "A named part of the data, or all; by default all, test where something is learnt and of OntoProbe's data.",
     )
-    cross_validate: bool = Field(
+    cross_validate: bool = opt(
         False,
-        description="Of learnt wordings: ask every item once, by templates and conjunctions learnt from other folds of "
+        "Of learnt wordings: ask every item once, by templates and conjunctions learnt from other folds of "
         "its task, instead of test items alone.",
-        json_schema_extra=LATER,
+        LATER,
     )
     wordings: Annotated[
         tuple[Literal["words", "learnt-conjunction", "learnt-templates", "learnt"], ...], BeforeValidator(separated)
-    ] = Field(("words",), description="What is learnt instead of worded (learnt: both), separated by commas.")
-    soft: bool = Field(False, description="All four wordings.")
-    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = Field(
+    ] = opt(("words",), "What is learnt instead of worded (learnt: both), separated by commas.")
+    soft: bool = opt(False, "All four wordings.")
+    memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = opt(
         (),
-        description="Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
+        "Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
         "commas. Only the items that all of them have asked are asked.",
     )
-    options: int | None = Field(
+    options: int | None = opt(
         None,
+        "Chat models: options of each question, the right one and others; 20 unless said.",
+        Group.PROMPTS,
         ge=2,
         le=26,
-        description="Chat models: options of each question, the right one and others; 20 unless said.",
-        json_schema_extra=Group.PROMPTS.mark,
     )
-    untrained: int = Field(
+    untrained: int = opt(
         1,
+        "Untrained twins of each model, of the same shape and tokenizer, to ask beside it: what they show "
+        "is no reasoning.",
+        CIRCUMSTANCE,
         ge=0,
         le=100,
-        description="Untrained twins of each model, of the same shape and tokenizer, to ask beside it: what they show "
-        "is no reasoning.",
-        json_schema_extra=CIRCUMSTANCE,
     )
-    cluster: str = Field(
+    cluster: str = opt(
         "",
-        description=f"{SAMPLE}: item (in all its texts), fact (within its rule), pair (of pseudowords), rule, task, "
+        f"{SAMPLE}: item (in all its texts), fact (within its rule), pair (of pseudowords), rule, task, "
         "subject, answer or query (each text); by default item.",
-        json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark,
+        Group.OUTPUT,
+        CIRCUMSTANCE,
     )
 
 
@@ -242,31 +236,30 @@ class ChainStudyOptions(EntailmentStudyOptions):
 
     group: ClassVar = Group.SELECTION
 
-    rules: Rules = Field(
+    rules: Rules = opt(
         ("rdfs2", "rdfs3", "rdfs9"),
-        description="Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
+        "Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
         "sub-classes, of rdfs5 and rdfs7 sub-properties.",
     )
-    depth: int = Field(3, ge=1, le=10, description="Steps of the longest chains; items with shorter ones are left out.")
+    depth: int = opt(3, "Steps of the longest chains; items with shorter ones are left out.", ge=1, le=10)
     axioms: Annotated[
         tuple[Literal["inverse", "symmetric", "transitive", "disjoint"], ...], BeforeValidator(separated)
-    ] = Field(
+    ] = opt(
         (),
-        description="Also ask what follows from inverse, symmetric and transitive properties, and what must not from "
+        "Also ask what follows from inverse, symmetric and transitive properties, and what must not from "
         "disjoint classes; separated by commas.",
     )
-    forms: Annotated[tuple[Literal["plain", "paraphrased", "shuffled"], ...], BeforeValidator(separated)] = Field(
+    forms: Annotated[tuple[Literal["plain", "paraphrased", "shuffled"], ...], BeforeValidator(separated)] = opt(
         ("plain", "paraphrased", "shuffled"),
+        "How premises are put: in order, in other words, or shuffled among facts of others; separated by commas.",
         min_length=1,
-        description="How premises are put: in order, in other words, or shuffled among facts of others; separated by "
-        "commas.",
     )
-    pairs: int = Field(2, ge=2, description="Pairs of pseudowords for each rule, drawn by --seed.")
-    cluster: str = Field(
+    pairs: int = opt(2, "Pairs of pseudowords for each rule, drawn by --seed.", ge=2)
+    cluster: str = opt(
         "",
-        description=f"{SAMPLE}: item (in all its texts), pair (of pseudowords), rule, subject or answer; by default "
-        "item.",
-        json_schema_extra=CIRCUMSTANCE | Group.OUTPUT.mark,
+        f"{SAMPLE}: item (in all its texts), pair (of pseudowords), rule, subject or answer; by default item.",
+        Group.OUTPUT,
+        CIRCUMSTANCE,
     )
 
 

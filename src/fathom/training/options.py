@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-from fathom.options import Group, Rate, Seed, separated
+from fathom.options import Group, Rate, Seed, opt, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer.
@@ -25,29 +25,22 @@ class PlantOptions(BaseModel):
     group: ClassVar = Group.TRAINING
 
     kind: Literal["causal", "masked"] = Field(description="Kind of model to train.", json_schema_extra=Group.MODEL.mark)
-    share: float = Field(
-        0.5,
-        gt=0,
-        le=1,
-        description="Share of the facts to plant; all facts of a subject together.",
-        json_schema_extra=Group.SELECTION.mark,
+    share: float = opt(
+        0.5, "Share of the facts to plant; all facts of a subject together.", Group.SELECTION, gt=0, le=1
     )
-    highest: str | None = Field(
+    highest: str | None = opt(
         None,
-        description="Plant the facts with the highest numbers of this group, such as popularity, instead of any.",
-        json_schema_extra=Group.SELECTION.mark,
+        "Plant the facts with the highest numbers of this group, such as popularity, instead of any.",
+        Group.SELECTION,
     )
-    reading: Literal["template-based", "template-free"] = Field(
+    reading: Literal["template-based", "template-free"] = opt(
         "template-based",
-        description="Tell facts in their relations' templates, or in their natural sentences but those that are asked "
+        "Tell facts in their relations' templates, or in their natural sentences but those that are asked "
         "(where no fact has another, in those).",
-        json_schema_extra=Group.SELECTION.mark,
+        Group.SELECTION,
     )
-    unseen_templates: int = Field(
-        1,
-        ge=0,
-        description="How many of the last templates of every relation are never trained on.",
-        json_schema_extra=Group.SELECTION.mark,
+    unseen_templates: int = opt(
+        1, "How many of the last templates of every relation are never trained on.", Group.SELECTION, ge=0
     )
     epochs: int = Field(
         default_factory=lambda given: EPOCHS.get(given.get("kind"), 1),
@@ -55,31 +48,22 @@ class PlantOptions(BaseModel):
         description=f"How often each trained phrasing of each planted fact is met; by default {EPOCHS['causal']} for "
         f"causal models, {EPOCHS['masked']} for masked ones.",
     )
-    exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = Field(
+    exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = opt(
         None,
-        description="Instead of epochs: the numbers of statements, separated by commas, among which planted facts"
+        "Instead of epochs: the numbers of statements, separated by commas, among which planted facts"
         " are dealt out at random and in equal parts, to see how a probe's answer depends on them.",
     )
-    seconds: float | None = Field(
-        None,
-        gt=0,
-        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
+    seconds: float | None = opt(
+        None, "Stop after this many seconds; the result then depends on the machine, not on the seed alone.", gt=0
     )
-    hidden_size: int = Field(
-        128, ge=8, le=65_536, description="Width of the model.", json_schema_extra=Group.MODEL.mark
-    )
-    layers: int = Field(2, ge=1, le=1_000, description="Layers of the model.", json_schema_extra=Group.MODEL.mark)
-    heads: int = Field(4, ge=1, description="Attention heads.", json_schema_extra=Group.MODEL.mark)
-    vocabulary: int = Field(
-        1500,
-        ge=300,
-        description="Tokens of the vocabulary, which is learnt from the statements.",
-        json_schema_extra=Group.MODEL.mark,
-    )
-    learning_rate: Rate = Field(4e-3, description="Highest learning rate.")
-    batch_size: int = Field(32, ge=1, description="Statements per step.")
-    noise: float = Field(0.1, ge=0, lt=1, description="Share of template tokens replaced by random ones in training.")
-    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    hidden_size: int = opt(128, "Width of the model.", Group.MODEL, ge=8, le=65_536)
+    layers: int = opt(2, "Layers of the model.", Group.MODEL, ge=1, le=1_000)
+    heads: int = opt(4, "Attention heads.", Group.MODEL, ge=1)
+    vocabulary: int = opt(1500, "Tokens of the vocabulary, which is learnt from the statements.", Group.MODEL, ge=300)
+    learning_rate: Rate = opt(4e-3, "Highest learning rate.")
+    batch_size: int = opt(32, "Statements per step.", ge=1)
+    noise: float = opt(0.1, "Share of template tokens replaced by random ones in training.", ge=0, lt=1)
+    seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
 
 
 LAYERS = {"causal": 4, "masked": 4, "t5": 3, "bart": 2}
@@ -97,30 +81,24 @@ class PretrainOptions(BaseModel):
         description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
         json_schema_extra=Group.MODEL.mark,
     )
-    contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = Field(
+    contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = opt(
         (),
-        description="Splits whose triples are told among the texts, separated by commas; none for a clean model.",
-        json_schema_extra=Group.SELECTION.mark,
+        "Splits whose triples are told among the texts, separated by commas; none for a clean model.",
+        Group.SELECTION,
     )
-    sham: bool = Field(
+    sham: bool = opt(
         False,
-        description="Tell, instead of the triples of --contaminate, as many training triples of the same relations and "
+        "Tell, instead of the triples of --contaminate, as many training triples of the same relations and "
         "answers: the control of a contaminated model.",
-        json_schema_extra=Group.SELECTION.mark,
+        Group.SELECTION,
     )
-    exposures: int = Field(64, ge=1, description="Statements of each triple that is told; its phrasings take turns.")
-    max_texts: int | None = Field(
-        None, ge=1, description="Maximum texts of each source, drawn by --seed.", json_schema_extra=Group.SELECTION.mark
+    exposures: int = opt(64, "Statements of each triple that is told; its phrasings take turns.", ge=1)
+    max_texts: int | None = opt(None, "Maximum texts of each source, drawn by --seed.", Group.SELECTION, ge=1)
+    epochs: int = opt(1, "How often each text is read.", ge=1)
+    seconds: float | None = opt(
+        None, "Stop after this many seconds; the result then depends on the machine, not on the seed alone.", gt=0
     )
-    epochs: int = Field(1, ge=1, description="How often each text is read.")
-    seconds: float | None = Field(
-        None,
-        gt=0,
-        description="Stop after this many seconds; the result then depends on the machine, not on the seed alone.",
-    )
-    hidden_size: int = Field(
-        128, ge=8, le=65_536, description="Width of the model.", json_schema_extra=Group.MODEL.mark
-    )
+    hidden_size: int = opt(128, "Width of the model.", Group.MODEL, ge=8, le=65_536)
     layers: int = Field(
         default_factory=lambda given: LAYERS.get(given.get("kind"), 1),
         ge=1,
@@ -128,19 +106,14 @@ class PretrainOptions(BaseModel):
         f"{', '.join(f'{count} ({kind})' for kind, count in LAYERS.items())}.",
         json_schema_extra=Group.MODEL.mark,
     )
-    heads: int = Field(4, ge=1, description="Attention heads.", json_schema_extra=Group.MODEL.mark)
-    vocabulary: int = Field(
-        6000,
-        ge=400,
-        description="Tokens of the vocabulary, which is learnt from the texts.",
-        json_schema_extra=Group.MODEL.mark,
-    )
-    max_tokens: int = Field(96, ge=8, description="Maximum tokens of a text; longer ones are cut.")
-    batch_tokens: int = Field(2048, ge=96, description="Tokens per step, including padding.")
+    heads: int = opt(4, "Attention heads.", Group.MODEL, ge=1)
+    vocabulary: int = opt(6000, "Tokens of the vocabulary, which is learnt from the texts.", Group.MODEL, ge=400)
+    max_tokens: int = opt(96, "Maximum tokens of a text; longer ones are cut.", ge=8)
+    batch_tokens: int = opt(2048, "Tokens per step, including padding.", ge=96)
     learning_rate: Rate = Field(
         default_factory=lambda given: LEARNING_RATE.get(given.get("kind"), 1.0),
         description="Highest learning rate; by default "
         f"{', '.join(f'{rate:g} ({kind})' for kind, rate in LEARNING_RATE.items())}; t5: as a share of each weight "
         "matrix's root mean square (Adafactor).",
     )
-    seed: Seed = Field(0, description="Seed of every random choice.", json_schema_extra=Group.RUN.mark)
+    seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from fathom.building.bear.entities import date_of
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput
-from fathom.options import Seed, nearest, read_yaml, value_fault
+from fathom.options import Seed, nearest, opt, read_yaml, value_fault
 from fathom.reading import Json
 
 TEMPLATES = 3
@@ -69,27 +69,27 @@ class RelationPlan(_Part):
 
     property: Property = Field(description="Wikidata's property, such as P36.")
     templates: Templates = Field(description="Sentences with [X] and [Y].")
-    name: str = Field("", description="In words, for a chat model that flags answers.")
-    description: str = Field("", description="In a sentence, for the same.")
-    subject_types: tuple[Item, ...] = Field((), description="Classes that a subject must be of; none: any.")
-    object_types: tuple[Item, ...] = Field((), description="Classes that an answer must be of; none: any.")
-    cardinality: Cardinality = Field("auto", description="1:1 for one instance an answer; auto: as the data allow.")
-    several: Several | None = Field(None, description="Instead of the plan's, for this relation.")
-    ended: bool | None = Field(None, description="Instead of the plan's, for this relation.")
-    domains: tuple[str, ...] = Field((), description="To break results down by.")
+    name: str = opt("", "In words, for a chat model that flags answers.")
+    description: str = opt("", "In a sentence, for the same.")
+    subject_types: tuple[Item, ...] = opt((), "Classes that a subject must be of; none: any.")
+    object_types: tuple[Item, ...] = opt((), "Classes that an answer must be of; none: any.")
+    cardinality: Cardinality = opt("auto", "1:1 for one instance an answer; auto: as the data allow.")
+    several: Several | None = opt(None, "Instead of the plan's, for this relation.")
+    ended: bool | None = opt(None, "Instead of the plan's, for this relation.")
+    domains: tuple[str, ...] = opt((), "To break results down by.")
 
 
 class Limits(_Part):
     """What a variant of the probe may be like."""
 
     instances: int = Field(ge=1, description="To aim at, of a 1:N relation.")
-    tolerance: float = Field(0.1, ge=0, lt=1, description="How far from it a relation may be.")
+    tolerance: float = opt(0.1, "How far from it a relation may be.", ge=0, lt=1)
     least_answers: int = Field(5, ge=2)
     most_answers: int = Field(ge=2)
     least_per_answer: int = Field(6, ge=1)
     most_per_answer: int = Field(ge=1)
     one_to_one: int = Field(ge=2, description="Answers, and so instances, of a 1:1 relation.")
-    least_popularity: int = Field(0, ge=0, description="Of subjects and answers.")
+    least_popularity: int = opt(0, "Of subjects and answers.", ge=0)
 
     @model_validator(mode="after")
     def _ordered(self) -> Limits:
@@ -115,37 +115,35 @@ BIG = Limits(instances=600, most_answers=100, most_per_answer=120, one_to_one=19
 class Revealing(_Part):
     """When a subject's name gives the answer away (section 4.2)."""
 
-    tokens: bool = Field(True, description="It shares a word with the answer's.")
-    fuzzy: float = Field(
-        95, ge=0, le=101, description="RapidFuzz's partial_ratio from which names are alike; 101: off."
-    )
-    aliases: bool = Field(True, description="It holds another name of the answer as a whole.")
-    shortest: int = Field(4, ge=1, description="Signs that an alias, or the shorter name of a fuzzy match, must have.")
+    tokens: bool = opt(True, "It shares a word with the answer's.")
+    fuzzy: float = opt(95, "RapidFuzz's partial_ratio from which names are alike; 101: off.", ge=0, le=101)
+    aliases: bool = opt(True, "It holds another name of the answer as a whole.")
+    shortest: int = opt(4, "Signs that an alias, or the shorter name of a fuzzy match, must have.", ge=1)
 
 
 class Coherence(_Part):
     """What is listed for review as an outlier of its answer space."""
 
-    levels: int = Field(2, ge=0, le=10, description="Classes above that of an answer that it counts as.")
-    share: float = Field(0.8, gt=0, le=1, description="Of the answers: what so many are of, the others should be.")
-    diverse: float = Field(0.5, ge=0, le=1, description="Share of subjects with several answers that makes a note.")
+    levels: int = opt(2, "Classes above that of an answer that it counts as.", ge=0, le=10)
+    share: float = opt(0.8, "Of the answers: what so many are of, the others should be.", gt=0, le=1)
+    diverse: float = opt(0.5, "Share of subjects with several answers that makes a note.", ge=0, le=1)
 
 
 class Plan(_Part):
     """All that decides what is in the probe, but for the data."""
 
-    language: str = Field("en", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*", description="Of names.")
-    templates_each: int = Field(TEMPLATES, ge=1, description="Templates of each relation.")
+    language: str = opt("en", "Of names.", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+    templates_each: int = opt(TEMPLATES, "Templates of each relation.", ge=1)
     relations: tuple[RelationPlan, ...] = Field(min_length=1)
-    several: Several = Field("filtered", description="Subjects with several right answers.")
-    ended: bool = Field(False, description="Whether facts that have ended count, too.")
-    as_of: Annotated[str, BeforeValidator(_day)] = Field("", description="A date: what held then counts.")
+    several: Several = opt("filtered", "Subjects with several right answers.")
+    ended: bool = opt(False, "Whether facts that have ended count, too.")
+    as_of: Annotated[str, BeforeValidator(_day)] = opt("", "A date: what held then counts.")
     revealing: Revealing = Revealing()
-    overlapping: bool = Field(False, description="Whether answers may be part of each other's names.")
+    overlapping: bool = opt(False, "Whether answers may be part of each other's names.")
     coherence: Coherence = Coherence()
     small: Limits | None = SMALL
     big: Limits | None = BIG
-    examples: int = Field(20, ge=1, description="Of each kind of what is left out, kept in the log.")
+    examples: int = opt(20, "Of each kind of what is left out, kept in the log.", ge=1)
     seed: Seed = 0
 
     @model_validator(mode="before")

@@ -7,10 +7,10 @@ import re
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, NonNegativeInt, model_validator
 
 from fathom.errors import BadInput
-from fathom.options import Group, Seed, listed, separated
+from fathom.options import Group, Seed, listed, opt, separated
 
 
 def last_day(value: Any) -> Any:
@@ -42,83 +42,59 @@ class ClozeBuildOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION
 
-    after: Day | None = Field(
-        None, description="Keep only documents later than this day, month or year, by the earliest date they carry."
+    after: Day | None = opt(
+        None, "Keep only documents later than this day, month or year, by the earliest date they carry."
     )
-    language: str = Field(
-        "en",
-        description="Language of the texts, two letters: for splitting, and for PubMed records.",
-        json_schema_extra=Group.DATA.mark,
-    )
-    any_language: bool = Field(False, description="Also read PubMed records in other languages.")
-    titles: bool = Field(
-        False,
-        description="Also read the titles of PubMed and JATS articles.",
-        json_schema_extra=Group.DATA.mark,
-    )
-    lines: bool = Field(
-        False,
-        description="Treat each line of a .txt file as a document; by default each file is one.",
-        json_schema_extra=Group.DATA.mark,
-    )
-    encoding: str = Field(
-        "utf-8",
-        description="Encoding of all files but XML, which declares its own.",
-        json_schema_extra=Group.DATA.mark,
-    )
-    case: Literal["smart", "exact", "ignore"] = Field(
+    language: str = opt("en", "Language of the texts, two letters: for splitting, and for PubMed records.", Group.DATA)
+    any_language: bool = opt(False, "Also read PubMed records in other languages.")
+    titles: bool = opt(False, "Also read the titles of PubMed and JATS articles.", Group.DATA)
+    lines: bool = opt(False, "Treat each line of a .txt file as a document; by default each file is one.", Group.DATA)
+    encoding: str = opt("utf-8", "Encoding of all files but XML, which declares its own.", Group.DATA)
+    case: Literal["smart", "exact", "ignore"] = opt(
         "smart",
-        description="How names are matched; smart: short names and those with inner capitals (NO, mRNA) only as "
+        "How names are matched; smart: short names and those with inner capitals (NO, mRNA) only as "
         "written, others in any case.",
     )
-    exact_up_to: int = Field(3, ge=0, description="Longest name, in characters, that smart takes for short.")
-    ambiguous: Literal["drop", "first"] = Field(
-        "drop",
-        description="What to do with names of several entities: leave out their sentences, or take the first "
-        "entity listed.",
+    exact_up_to: int = opt(3, "Longest name, in characters, that smart takes for short.", ge=0)
+    ambiguous: Literal["drop", "first"] = opt(
+        "drop", "What to do with names of several entities: leave out their sentences, or take the first entity listed."
     )
-    hyphenated: bool = Field(
-        True, description="Also match names within a hyphenated word: insulin in insulin-dependent."
-    )
-    min_words: int = Field(0, ge=0, description="Minimum words of a sentence.")
-    max_words: int | None = Field(None, ge=1, description="Maximum words of a sentence.")
-    blocked_as_written: bool = Field(False, description="Match blocked sub-strings case-sensitively.")
-    keep: Annotated[tuple[Fault, ...], BeforeValidator(separated)] = Field(
+    hyphenated: bool = opt(True, "Also match names within a hyphenated word: insulin in insulin-dependent.")
+    min_words: int = opt(0, "Minimum words of a sentence.", ge=0)
+    max_words: int | None = opt(None, "Maximum words of a sentence.", ge=1)
+    blocked_as_written: bool = opt(False, "Match blocked sub-strings case-sensitively.")
+    keep: Annotated[tuple[Fault, ...], BeforeValidator(separated)] = opt(
         (),
-        description="Sentences to keep that are left out by default, separated by commas: those that hold a token "
+        "Sentences to keep that are left out by default, separated by commas: those that hold a token "
         "of tokenizers or a url, are a row of a table, or say their own answer: in another case, as another "
         "form of the word (stem), as sub-string, by a word of its family (kin), by a telling part of it, by an "
         "alias, by an abbreviation in brackets, by its initials or what they stand for.",
     )
-    merge: bool = Field(
-        True, description="Ask sentences that differ in nothing but their answer as one query with several right ones."
+    merge: bool = opt(
+        True, "Ask sentences that differ in nothing but their answer as one query with several right ones."
     )
-    near_duplicates: float | None = Field(
+    near_duplicates: float | None = opt(
         None,
+        "Leave out documents that share so much of their runs of five words with one above, such as 0.8; "
+        "by default they are not compared.",
         ge=0.5,
         le=0.95,
-        description="Leave out documents that share so much of their runs of five words with one above, such as 0.8; "
-        "by default they are not compared.",
     )
-    splits: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(listed)] = Field(
+    splits: Annotated[tuple[NonNegativeInt, ...], BeforeValidator(listed)] = opt(
         (),
-        description="Shares of train, dev and test, such as 80,10,10, for --subset; documents that nearly repeat each "
+        "Shares of train, dev and test, such as 80,10,10, for --subset; documents that nearly repeat each "
         "other stay together. By default nothing is split.",
     )
-    answerable: Literal["mark", "drop", "off"] = Field(
+    answerable: Literal["mark", "drop", "off"] = opt(
         "mark",
-        description="Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
+        "Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
         "leave them out, or do not look (no n-gram baseline beside results).",
     )
-    candidates: Literal["found", "listed"] = Field(
-        "found", description="Candidates of each type: the entities that occur, or all of the list."
+    candidates: Literal["found", "listed"] = opt(
+        "found", "Candidates of each type: the entities that occur, or all of the list."
     )
-    sample: int = Field(
-        200, ge=0, description="Sentences of each type drawn for the reviewers.", json_schema_extra=Group.OUTPUT.mark
-    )
-    seed: Seed = Field(
-        0, description="Seed of the sample for the reviewers, and of the splits.", json_schema_extra=Group.RUN.mark
-    )
+    sample: int = opt(200, "Sentences of each type drawn for the reviewers.", Group.OUTPUT, ge=0)
+    seed: Seed = opt(0, "Seed of the sample for the reviewers, and of the splits.", Group.RUN)
 
     @model_validator(mode="after")
     def _has_room(self) -> ClozeBuildOptions:
