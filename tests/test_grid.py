@@ -313,7 +313,9 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     out = tmp_path / "out"
     done = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert "[H(base, p) − H(base, r)]" in done.output
+    tables = json.loads((out / "memory.json").read_text())
+    [terms] = [rows for title, rows in tables.items() if title.startswith("What Hits@10 is made of")]
+    assert terms[0]["formula"].startswith("[H(base, p) − H(base, r)]")
     assert {"memory.json", "memory.md", "correlations.csv"} <= {file.name for file in out.iterdir()}
     [row, *_] = next(iter(json.loads((out / "correlations.json").read_text()).values()))
     assert row["base pretrained"] == pytest.approx(1.0)

@@ -30,7 +30,7 @@ OF_FENCES = "fences and outliers describe the gaps of one model's worlds; they a
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
 FLAT = "no r: a curve that does not change"
 BY_SEED = "error by facts, by training (seeds alone): standard errors; their squares add up to that of the interval"
-P_HOLM, SMALLEST, SEEDS = "p (Holm)", "smallest", "seeds"
+P_HOLM, SMALLEST, SEEDS, FORMULA = "p (Holm)", "smallest", "seeds", "formula"
 NOISE = ("error by facts", "error by training")
 HEADS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mrr": "MRR", "mean_rank": "MR"}
 
@@ -48,7 +48,7 @@ def tables(found: Memory) -> list[Table]:
             [(one, (one.formula,)) for one in found.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
             "the terms of all models",
-            ("formula",),
+            (FORMULA,),
         ),
         _table_of_gaps(found.gaps),
         _table_of_effects(
@@ -133,10 +133,18 @@ def _table_of_effects(
     return Table.of(
         rows,
         title,
-        (*notes, f"{P_HOLM} and simultaneous intervals: for {family}", *_notes_of_noise(noises, values)),
+        (
+            *notes,
+            f"{P_HOLM} and simultaneous intervals: for {family}; CSV and JSON have facts, seeds, standard errors and "
+            "formulas",
+            *dict.fromkeys(
+                f"{one.name}: {one.formula.partition(' (')[2][:-1]}" for one, _ in lines if one.value is None
+            ),
+            *_notes_of_noise(noises, values),
+        ),
         columns=(*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
         main=columns[2],
-        hidden=_without_noise(noises),
+        hidden=("p", "facts", SEEDS, *NOISE, FORMULA),
         formats={P_HOLM: ".2g"} | dict.fromkeys((SMALLEST, *NOISE), ".3f") | dict.fromkeys(FENCES, "+.3f"),
     )
 
