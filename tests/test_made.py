@@ -53,7 +53,7 @@ def test_anything_else_is_in_the_way(tmp_path, data, change, monkeypatch):
     elif change == "new":
         (data / "b.txt").write_text("")
     elif change == "version":
-        monkeypatch.setattr("fathom.__version__", "0.0.0")
+        monkeypatch.setattr("fathom.store.made.VERSION", "0.0.0")
     elif change == "unsigned":
         (out / ".made").unlink()
     elif change == "damaged":

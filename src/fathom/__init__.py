@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fathom._version import VERSION
+
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.api import (
         Result,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.store.folder import RunFolder
     from fathom.training.planting import plant
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [  # noqa: RUF022 # the version, then by name
     "__version__",

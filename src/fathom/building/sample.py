@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import fathom
+from fathom._version import VERSION
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, refuse
 from fathom.formats.kg import unwritable, write_graph
@@ -67,7 +67,7 @@ def write_sample(
         **_sizes(sample.graph),
         "counts": sample.counts,
         "notes": list(sample.notes),
-        "versions": {"fathom": fathom.__version__, "python": platform.python_version(), "numpy": np.__version__},
+        "versions": {"fathom": VERSION, "python": platform.python_version(), "numpy": np.__version__},
     }
     with whole_folder(out) as folder:
         write_graph(sample.graph, folder)

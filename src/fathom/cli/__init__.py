@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-import fathom
+from fathom._version import VERSION
 from fathom.cli.options import Commands, option, with_example
 from fathom.cli.usage import Refused, refusal
 from fathom.errors import BadInput, FathomError, MadeBefore
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
 
 def _version(said: bool) -> None:
     if said:
-        print(f"fathom {fathom.__version__}")  # noqa: T201
+        print(f"fathom {VERSION}")  # noqa: T201
         raise typer.Exit
 
 

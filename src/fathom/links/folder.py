@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fathom
+from fathom._version import VERSION
 from fathom.data.graph.queries import graph_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
@@ -144,7 +144,7 @@ def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTr
         "options": options.identity(),
         "weights": None if began is None else {"name": began.name, "content_hash": began.content_hash},
         "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},
-        "version": fathom.__version__,
+        "version": VERSION,
     }
 
 

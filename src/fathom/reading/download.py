@@ -20,7 +20,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fathom
+from fathom._version import VERSION
 from fathom.errors import BadInput, RunFailed
 from fathom.reading.files import BLOCK, MEGABYTE, stands
 from fathom.reading.replies import host_of, pause_asked, sends_elsewhere, words_of
@@ -99,7 +99,7 @@ class _Fetching:
 
     def attempt(self) -> bool:
         """Ask for what is missing. :returns: whether all is there. :raises _Busy: another attempt may work."""
-        headers = {"Accept-Encoding": "identity", "User-Agent": f"fathom-lm/{fathom.__version__} (data sets)"}
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"fathom-lm/{VERSION} (data sets)"}
         if self.size:
             headers["Range"] = f"bytes={self.size}-"
             if self._version:

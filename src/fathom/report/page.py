@@ -12,7 +12,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fathom
+from fathom._version import VERSION
 from fathom.errors import BadInput, FathomError, all_of
 from fathom.metrics.table import Metric, metric
 from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
@@ -157,7 +157,7 @@ def _page(
     page = needed["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).generate(  # type: ignore[no-any-return]
         title=title,
-        version=fathom.__version__,
+        version=VERSION,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         data=list(dict.fromkeys(view.data for view in evidence.views)),
         facts=len(evidence.facts),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-import fathom
+from fathom._version import VERSION
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
@@ -125,7 +125,7 @@ def _identity(
             **({"pool": _pool(selected)} if options.selection().changes_candidates else {}),
         },
         "seed": options.seed,
-        "version": fathom.__version__,
+        "version": VERSION,
     }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, NamedTuple
 
-import fathom
+from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed, refuse
 from fathom.probes.asking_options import ClusterOptions
 from fathom.progress import is_quiet, log
@@ -217,7 +217,7 @@ class Crew:
             if hand.stage != "hired":
                 raise
             raise BadInput(
-                f"a worker could not begin: {str(error.cause).splitlines()[0]}; is Fathom {fathom.__version__} "
+                f"a worker could not begin: {str(error.cause).splitlines()[0]}; is Fathom {VERSION} "
                 "installed on every node?"
             ) from error
         except ray.exceptions.RayError as error:
@@ -234,10 +234,8 @@ class Crew:
     def _advance(self, hand: Hand, call: str, found: Any) -> None:
         """To the next stage. :raises BadInput: it is of another version."""
         if call == "version":
-            if found != fathom.__version__:
-                raise BadInput(
-                    f"a worker has Fathom {found}, here is {fathom.__version__}: install the same on every node"
-                )
+            if found != VERSION:
+                raise BadInput(f"a worker has Fathom {found}, here is {VERSION}: install the same on every node")
             hand.begin("open", self._work)
         else:
             hand.stage = "opened"

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import fathom
+from fathom._version import VERSION
 from fathom.errors import BadInput, FathomError, MissingExtra, RunFailed
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Hired:
 
     def version(self) -> str:
         """Of Fathom there."""
-        return fathom.__version__
+        return VERSION
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import fathom
+from fathom._version import VERSION
 from fathom.errors import BadInput, MadeBefore
 from fathom.reading import Json, as_read_back, json_file, stands
 from fathom.store.files import AT_WORK, free, write_json
@@ -28,7 +28,7 @@ def made_by(command: str, options: Mapping[str, object], *, files: Iterable[str 
     :param more: digests of data that are read, …
     """
     stamps = [stamp for file in files for stamp in _stamps(Path(file))]
-    said = {"command": command, "fathom": fathom.__version__, "options": dict(options), "files": stamps, **more}
+    said = {"command": command, "fathom": VERSION, "options": dict(options), "files": stamps, **more}
     return dict(as_read_back(said))
 
 

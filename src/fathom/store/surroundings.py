@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import fathom
+from fathom._version import VERSION
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "peft", "bitsandbytes")
 """Whose numbers and tokens they are, besides Fathom's own."""
@@ -25,7 +25,7 @@ def surroundings(before: Mapping[str, Any]) -> dict[str, Any]:
     :returns: ``versions`` (name → version, libraries that are not installed left out), ``platform``, ``begun`` and
         ``resumed`` (UTC, ISO 8601, to the second), ``earlier_versions``.
     """
-    own = {"fathom": fathom.__version__, "python": platform.python_version()}
+    own = {"fathom": VERSION, "python": platform.python_version()}
     versions = own | {name: there for name in LIBRARIES if (there := _version(name))}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     found: dict[str, Any] = {"versions": versions, "platform": platform.platform(), "begun": before.get("begun", now)}

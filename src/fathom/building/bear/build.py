@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.bear.coherence import (
     REVIEW_FILE,
     Decided,
@@ -287,7 +287,7 @@ class _Builder:
         """Nothing in it depends on the day or the place, so that the same data give the same bytes."""
         return {
             "command": "fathom build bear",
-            "fathom": fathom.__version__,
+            "fathom": VERSION,
             "options": self._plan.model_dump(mode="json"),
             "sources": [source.name for source in sources],
             "variants": {name: "." if name == root else name for name in variants},

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.cloze.blocked import BLOCKED_FILE, blocked_in
 from fathom.building.cloze.built import BuiltCloze
 from fathom.building.cloze.confusable import confusable
@@ -375,7 +375,7 @@ class _Builder:
         """What the same folder can be made from again; no times and no names of machines."""
         return {
             "command": "fathom build cloze",
-            "fathom": fathom.__version__,
+            "fathom": VERSION,
             "libraries": {name: version(name) for name in self._libraries()},
             "options": self.options.model_dump(),
             "inputs": [

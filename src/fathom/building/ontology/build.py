@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.notes import Notes
 from fathom.building.ontology.alignment import vocabulary
 from fathom.building.ontology.axioms import with_disjoint
@@ -265,7 +265,7 @@ def _manifest(
         },
         "default_patterns": sorted(built.defaults),
         "notes": built.notes,
-        "version": fathom.__version__,
+        "version": VERSION,
     }
 
 

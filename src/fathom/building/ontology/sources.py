@@ -22,7 +22,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.notes import Notes
 from fathom.building.ontology.instances import Instances
 from fathom.errors import BadInput, MissingExtra, refuse
@@ -376,7 +376,7 @@ class Endpoint:
             data=urllib.parse.urlencode({"query": query}).encode(),
             headers={
                 "Accept": "application/sparql-results+json",
-                "User-Agent": f"fathom-lm/{fathom.__version__} (ontology building)",
+                "User-Agent": f"fathom-lm/{VERSION} (ontology building)",
             },
         )
         try:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.worlds.forms import Forms, forms_of
 from fathom.building.worlds.leftovers import LEFT, Leftovers, Spans
 from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVectors, Floats, TfIdf, Vectors
@@ -129,7 +129,7 @@ class Auditor:
         alike = pc.equal(old, new).to_numpy()[named]
         texts = take_rows(old, np.flatnonzero(named)).to_pylist()
         told = np.array([kept / bearers[name] for kept, name in zip(alike.tolist(), texts, strict=True)])
-        return _told(told, UNNAMED, f"hits@1|{made_of}|attack:name|ties:expected|fathom:{fathom.__version__}")
+        return _told(told, UNNAMED, f"hits@1|{made_of}|attack:name|ties:expected|fathom:{VERSION}")
 
     def _by_type(self, made_of: str) -> Json:
         """Worlds keep types: an entity is a guess among those of its type. Nothing of a graph without types."""
@@ -138,14 +138,14 @@ class Auditor:
         types = self.source.entities.column("type")
         kinds = types.filter(pc.not_equal(types, "")).combine_chunks().dictionary_encode().indices.to_numpy()
         alike = np.bincount(kinds)[kinds]
-        recipe, n = f"{made_of}|attack:type|ties:expected|fathom:{fathom.__version__}", len(kinds)
+        recipe, n = f"{made_of}|attack:type|ties:expected|fathom:{VERSION}", len(kinds)
         told: Json = {f"hits@{k}": _told(hits_at_k(np.ones(n), alike, k), UNTYPED, f"hits@{k}|{recipe}") for k in AMONG}
         return {"types": told | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
 
     def _by_description(self, attacker: str, column: pa.ChunkedArray, made_of: str) -> Json:
         """Hits@k of one attack, each with the chance rate: what a guess would hit."""
         n = len(self.described)
-        recipe = f"{made_of}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{fathom.__version__}"
+        recipe = f"{made_of}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
             return {f"hits@{k}": untold(UNDESCRIBED, f"hits@{k}|{recipe}").plain() for k in AMONG}
         asked = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))

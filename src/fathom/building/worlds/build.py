@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy
 
-import fathom
+from fathom._version import VERSION
 from fathom.building.worlds.audit import Auditor, Reader
 from fathom.building.worlds.audited import PUT, audit_in, put_in
 from fathom.building.worlds.constructions import Materials, Options, make, why_not
@@ -186,7 +186,7 @@ def _identity(variant: Variant, materials: Materials, name: str) -> Json:
         "seed": materials.seed,
         "options": asdict(materials.options),
         "versions": {
-            "fathom": fathom.__version__,
+            "fathom": VERSION,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "scipy": scipy.__version__,

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-import fathom
+from fathom._version import VERSION
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import RunFailed
 from fathom.reading import Faults, Unreadable, check_file, json_file
@@ -81,7 +81,7 @@ def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
 def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:
     """:raises Unreadable, OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
     about = json_file(folder / "about.json")
-    if about["version"] != fathom.__version__ or about["sources"] != _stamp(sources):
+    if about["version"] != VERSION or about["sources"] != _stamp(sources):
         raise ValueError("stale")
     tables = {}
     for name in _TABLES:
@@ -105,7 +105,7 @@ def _save(folder: Path, sources: Sequence[Path], graph: KnowledgeGraph, notes: l
             with pa.memory_map(str(temporary)) as written:
                 checksums[name] = zlib.crc32(written.read_buffer())
     about = {
-        "version": fathom.__version__,  # another one may read the same files otherwise
+        "version": VERSION,  # another one may read the same files otherwise
         "sources": _stamp(sources),
         "splits": [[name, rows.start, rows.stop] for name, rows in graph.splits.items()],
         "checksums": checksums,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
-import fathom
+from fathom._version import VERSION
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
@@ -89,7 +89,7 @@ def _pretrain_into(
         "seconds": made.seconds,
         "final_loss": made.curve[-1].loss,
         "curve": [point._asdict() for point in made.curve],
-        "version": fathom.__version__,
+        "version": VERSION,
     }
     save(made.network, tokenizer, LONGEST, folder)
     write_json(folder / "pretraining.json", summary)
