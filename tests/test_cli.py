@@ -282,7 +282,7 @@ def test_help_teaches_and_loads_no_model_library():
     script = (
         "import sys, fathom, fathom.cli\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'a model library was loaded'\n"
-        "sys.argv = ['fathom', 'probe', 'statement', '--help']\n"
+        "sys.argv = ['fathom', 'probe', 'statement', '--help-all']\n"
         "fathom.cli.main()\n"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

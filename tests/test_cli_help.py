@@ -182,3 +182,13 @@ def test_commands_stand_under_headings(fathom):
     shown = fathom("--help")[1]
     places = [shown.index(f"─ {panel} ─") for panel in ("Start here", "Ask", "Look at runs", "Data", "Train")]
     assert places == sorted(places)
+
+
+def test_help_shows_the_most_used_options_and_help_all_every_one(fathom):
+    short, every = (fathom("probe", "statement", name)[1] for name in ("--help", "--help-all"))
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", short.partition("─ Model")[2]))
+    assert {"--model", "--data", "--out", "--templates", "--limit", "--help-all"} <= shown
+    assert "--reduction" not in shown
+    assert "--reduction" in every
+    assert len(short.splitlines()) < 50 < len(every.splitlines())
+    assert "--help-all" not in fathom("merge", "--help")[1]  # a command with few options shows them all

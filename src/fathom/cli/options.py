@@ -7,8 +7,9 @@ import re
 import signal
 import threading
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,7 +25,16 @@ if TYPE_CHECKING:  # not needed for fathom --help
 
 WIDTH = 76
 """Columns that an example may take: a terminal of 80 does not break its lines."""
-TYPERS_OWN = {"help", "install_completion", "show_completion"}
+TYPERS_OWN = {"help", "help_all", "install_completion", "show_completion"}
+
+
+SHOWN, FEW = 8, 4
+"""So many options are shown by ``--help``, unless it would hide fewer than this."""
+COMMON = (
+    *("model", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
+    *("scoring", "format", "server", "epochs", "weights", "cluster"),
+)
+HELP_ALL = "fathom.help-all"
 
 
 class _Grouped:
@@ -41,7 +51,31 @@ class _Grouped:
 
 
 class Command(_Grouped, TyperCommand):
-    """A command that can be called, and stopped."""
+    """A command that can be called, and stopped; ``--help`` shows its most used options, ``--help-all`` every one."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Hide rarely used options while the help is written."""
+        rare = [] if ctx.meta.get(HELP_ALL) else self._rare(self.get_params(ctx))
+        hidden = rare if len(rare) >= FEW else []
+        for param in hidden:
+            param.hidden = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for param in hidden:
+                param.hidden = False
+
+    def _rare(self, params: Sequence[Any]) -> list[Any]:
+        """Return the options but for required ones, those of the example, and then the most common, eight in all."""
+        options = [one for one in params if one.param_type_name == "option" and not one.hidden]
+        example = set(re.findall(r"--([a-z-]+)", self.help or ""))
+        ranks = {
+            one.name: 0 if one.required or one.name.replace("_", "-") in example else 1 + COMMON.index(one.name)
+            for one in options
+            if one.required or one.name.replace("_", "-") in example or one.name in COMMON
+        }
+        shown = {*sorted(ranks, key=lambda name: ranks[name])[:SHOWN], *TYPERS_OWN}
+        return [one for one in options if one.name not in shown]
 
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
@@ -71,7 +105,35 @@ def add_command(
     :param hidden: not listed, such as another name of the same command.
     """
     shown = with_example(does or command.__doc__ or "", example)
-    app.command(name, cls=Command, help=shown, rich_help_panel=panel, hidden=hidden)(command)
+    app.command(name, cls=Command, help=shown, rich_help_panel=panel, hidden=hidden)(_with_help_all(command))
+
+
+def _with_help_all(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command with many options ``--help-all``."""
+    signature = inspect.signature(command, eval_str=True)
+    if len(signature.parameters) < SHOWN + FEW:
+        return command
+
+    def every(ctx: typer.Context, value: bool) -> None:
+        if value:
+            ctx.meta[HELP_ALL] = True
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        kwargs.pop("help_all")
+        command(*args, **kwargs)
+
+    default = typer.Option(
+        False, "--help-all", is_eager=True, callback=every, help="Show every option.", rich_help_panel=Group.OUTPUT
+    )
+    extra = inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
+    parameters = [*signature.parameters.values(), extra]
+    wrapped.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[one.replace(kind=one.KEYWORD_ONLY) for one in parameters]
+    )
+    return wrapped
 
 
 def new_group(does: str, example: str) -> typer.Typer:
