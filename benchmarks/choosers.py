@@ -27,7 +27,7 @@ def shares(chooser: Chooser, seeds: int, items: int, options: int, controls: boo
     found: Counter[str] = Counter()
     for seed in range(seeds):
         asked = simulated(chooser, seed, items, options, controls)
-        [conclusion] = controlled(asked, likings(asked))[1]
+        [conclusion] = controlled([(asked, likings(asked))])[1]
         found[conclusion.conclusion] += 1
     return found
 

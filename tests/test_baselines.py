@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from fathom.results.claims import decide
 from fathom.results.estimates import against, untold
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
+from tests.answerers import answered, at_random, world
 from tests.test_report import ROWS, Fake, scored
 
 
@@ -325,3 +327,11 @@ def test_means_of_names_leave_out_what_is_not_ranked() -> None:
     scores = np.array([[-1.0, -9.0], [-np.inf, -2.0], [-3.0, -6.0]])
     ranks = _ranks_of_means(scores, [[0], [1], [0]], [[], [], []])
     assert ranks.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_a_missing_baseline_by_names_has_a_reason(tmp_path: Path) -> None:
+    """More than a thousand candidates, so that their scores are not kept."""
+    small, large = (world([[number % 20] for number in range(20)], relations=2, size=size) for size in (20, 1001))
+    told = [summarise(answered(tmp_path / str(n), at_random(n), data)).notes for n, data in enumerate((small, large))]
+    assert not any("no baseline by names" in note for note in told[0])
+    assert any("no baseline by names: it needs the scores of all candidates" in note for note in told[1])

@@ -335,7 +335,7 @@ def test_a_constant_letter_on_the_published_files(shared_data, serve, tmp_path):
 
 def concluded(chooser, seed, **more):
     asked = simulated(chooser, seed, **more)
-    return controlled(asked, likings(asked))[1][0].conclusion
+    return controlled([(asked, likings(asked))])[1][0].conclusion
 
 
 @pytest.mark.parametrize("controls", [True, False])
@@ -366,7 +366,7 @@ def test_one_half_alone_is_named(right, because):
         others = [option for option in asked.options if option != asked.gold]
         return asked.gold if right else others[0]
 
-    _, [conclusion] = controlled(simulated(of_one_half, 0, items=20), [])
+    _, [conclusion] = controlled([(simulated(of_one_half, 0, items=20), [])])
     assert conclusion.conclusion != REASONING
     if conclusion.conclusion == UNTOLD:
         assert because in conclusion.because
@@ -421,7 +421,7 @@ def test_a_fifth_of_the_items_may_lack_an_answer(lacking, expected):
     for number in range(lacking):
         id_ = f"rdfs9 {NOTHING}/{number}"
         asked.questions[id_] = asked.questions[id_]._replace(credit=np.nan)
-    [conclusion] = controlled(asked, likings(asked))[1]
+    [conclusion] = controlled([(asked, likings(asked))])[1]
     assert conclusion.conclusion == expected
     assert ("21 of 100 items lack an answer" in conclusion.because) == (lacking > 20)
 
@@ -439,6 +439,6 @@ def test_luck_is_no_memory():
         return asked.gold if asked.form == "said" else at_random(asked)
 
     asked = simulated(without_memory, 1)
-    _, [conclusion] = controlled(asked, likings(asked))
+    _, [conclusion] = controlled([(asked, likings(asked))])
     assert conclusion.conclusion == NOT_SHOWN
     assert "the halves are luck" in conclusion.because

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.significance import holm, permutation_test
+from fathom.metrics.significance import holm, permutation_test, smallest_difference
 from fathom.results import estimates
 from fathom.results.claims import (
     EQUIVALENT,
@@ -107,8 +107,30 @@ def test_equivalence_is_two_one_sided_tests() -> None:
     assert verdict(Contrast("a", NONE), margin=0.038).word == NO_DIFFERENCE
     assert verdict(Contrast("a", near(0.1)), margin=0.2).word == EQUIVALENT
     apart = verdict(Contrast("a", near(0.1)), margin=0.12)
-    assert (apart.word, apart.not_worse) == (SIGNIFICANT, True)
-    assert verdict(Contrast("a", near(-0.1)), margin=0.12).not_worse is False
+    assert (apart.word, apart.not_worse) == (SIGNIFICANT, False)  # what is subtracted may be worse by 0.12
+    assert verdict(Contrast("a", near(-0.1)), margin=0.12).not_worse is True
+
+
+def test_a_claim_whose_first_contrast_is_missing_is_undetermined() -> None:
+    found = verdict(Contrast("a", None, 0, "no run"), Contrast("b", GOOD))
+    assert (found.word, found.reason) == (UNDETERMINED, "no run")
+
+
+def test_what_a_family_could_have_found_is_more_than_what_one_test_could() -> None:
+    alone, among = verdict(Contrast("a", NONE)), decide([Claim("it", (Contrast("a", NONE),))] * 10)[0]
+    assert NONE.interval is not None
+    for decision, level in ((alone, 0.05), (among, 0.005)):
+        expected = smallest_difference(NONE.interval.error, NONE.interval.degrees, level=level)
+        assert decision.smallest == pytest.approx(expected)
+
+
+def test_intervals_of_constant_answers_widen_with_the_family() -> None:
+    """Twenty facts are right, the baseline has 0.5: Wilson's z² / (n + z²) of others may be wrong."""
+    _, one = estimates.beyond(np.ones(20), np.full(20, 0.5), Sample("query"), "x")
+    among = decide([Claim("it", (Contrast("a", one),))] * 10)[0]
+    for low, confidence in ((one.low, 0.95), (among.low, 0.995)):
+        z = stats.norm.isf((1 - confidence) / 2)
+        assert low == pytest.approx(0.5 - z**2 / (20 + z**2))
 
 
 def test_words() -> None:

@@ -496,7 +496,8 @@ def test_two_models_with_several_seeds(made, fathom):
     second = [made(knowing(numbered(*range(10, 26))), FORTY, model=f"b{seed}") for seed in range(3)]
     found = compare([*first, *second], metrics=["accuracy"], detect=0.1, seeds=3)
     assert [(pair.first, pair.second) for pair in found.pairs] == [("a0", "b0"), ("a1", "b1"), ("a2", "b2")]
-    [decision] = found.controlled
+    [decision] = found.over_seeds
+    assert found.answer[0].startswith("a0 and b0 differ in accuracy over 3 seeds: ")
     assert decision.claim.name == "a0 and b0 differ in accuracy over 3 seeds"
     assert decision.estimate is not None
     assert decision.estimate.value == pytest.approx(5 / 40)

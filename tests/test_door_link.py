@@ -117,7 +117,9 @@ def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
 
 @pytest.mark.usefixtures("toy")
 def test_its_flags_are_shown_and_say_whose_they_are(graph, tmp_path):
-    shown = " ".join(CliRunner().invoke(make_app(), ["kgc", "train", "--help"], env={"COLUMNS": "200"}).output.split())
+    shown = " ".join(
+        CliRunner().invoke(make_app(), ["kgc", "train", "--help-all"], env={"COLUMNS": "200"}).output.split()
+    )
     assert "(toy) What every score begins with." in shown
     kgc("train", "--model", "toy", "--data", graph, "--out", tmp_path / "model", "--epochs", 1)
     bonus = ("--bonus", 100, "--limit", 1)

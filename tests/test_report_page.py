@@ -352,6 +352,9 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     text = made_of.path.read_text("utf-8")
     assert made_of.runs == 2
     assert "differences in accuracy" in text
+    [answer] = re.findall(r'<section aria-labelledby="answer">(.*?)</section>', text, re.DOTALL)
+    assert "the 8 facts that both answered" in answer
+    assert text.index("the 8 facts that both answered") < text.index("Choose facts")
     assert "rank by length" in text
     assert "0.1235" in text
     assert "corr|data:D" in text

@@ -155,12 +155,7 @@ def _beyond(others: int, golds: int) -> Floats:
 
 
 def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
-    """By name; those of which nothing can be told are NaN throughout."""
-    return {**without_scores(rows), "names": Ranked(*_by_names(rows))}
-
-
-def without_scores(rows: Rows) -> dict[str, Ranked | ByLot]:
-    """Those that need no model's scores: random, majority, and n-gram where the queries say it."""
+    """Return the baselines by name; those that are undefined are NaN throughout."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     asked = rows.number_of_candidates > 0
@@ -172,7 +167,16 @@ def without_scores(rows: Rows) -> dict[str, Ranked | ByLot]:
         found[FREQUENCY] = Ranked(*(ranks[rows.query] for ranks in rows.by_frequency))
     if any(NGRAM in groups for groups in rows.groups):
         found[NGRAM_MODEL] = Ranked(*(ranks[rows.query] for ranks in _by_ngrams(rows)))
-    return found
+    return {**found, "names": Ranked(*_by_names(rows))}
+
+
+def why_no_names(rows: Rows, found: Mapping[str, Ranked | ByLot]) -> str:
+    """Return why the names baseline is missing; "" where it is there."""
+    if not np.isnan(found["names"].hits(1)).all():
+        return ""
+    if rows.natural:
+        return "no baseline by names: each query has a sentence of its own"
+    return "no baseline by names: it needs the scores of all candidates (at most 1,000, without --max-rank)"
 
 
 def compared_with(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Compared, ...]:

@@ -79,6 +79,8 @@ def compare(
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
         pair that can be compared.
     """
+    if detect is not None and not detect > 0:
+        raise BadInput("--detect: expected a difference above 0")
     wanted: list[Metric] = []
     shared: Shared = {}
     _, facts = all_of(
@@ -116,7 +118,6 @@ def compare_facts(
     if not joined:
         raise BadInput(dict.fromkeys(one.why for one in refused))
     controlled = [*_chat_claims(facts, metrics[0]), *altered_claims(changed)]
-    controlled += [] if trained is None else [trained.claim(metrics[0])]
     decisions = decide([*(one.claim(metrics[0], margin) for one in joined), *controlled])
     pairs = [one.pair(decision) for one, decision in zip(joined, decisions, strict=False)]
     plans: list[Detectable] = []
@@ -125,7 +126,9 @@ def compare_facts(
     elif detect is not None:
         plans = [detectable(one.first, one.second, one.differences[0].number, detect) for one in pairs]
     controls = tuple(decisions[len(pairs) :])
-    return Comparison(lines, tuple(metrics), tuple(pairs), tuple(refused), controls, tuple(changed), tuple(plans))
+    over = () if trained is None else tuple(decide([trained.claim(metrics[0])]))
+    every = (tuple(metrics), tuple(pairs), tuple(refused), controls, tuple(changed), tuple(plans), over)
+    return Comparison(lines, *every)
 
 
 class _Trained(NamedTuple):

@@ -20,6 +20,7 @@ from fathom.results.claims import (
     difference_in_words,
     percent,
     sentence,
+    sentences,
 )
 from fathom.results.detect import Detectable, detectable_table
 from fathom.results.estimates import Estimate
@@ -118,6 +119,7 @@ class Comparison(Tabled):
     :param controlled: verdicts that need a control: chat templates, altered sentences.
     :param alterations: of runs with altered sentences, against the unmodified ones.
     :param plans: what would be needed to detect a difference, where that was asked.
+    :param over_seeds: whether two models differ over facts and seeds; the pairs, one per seed, then decide nothing.
     """
 
     runs: tuple[OfRun, ...]
@@ -127,19 +129,24 @@ class Comparison(Tabled):
     controlled: tuple[Decision, ...] = ()
     alterations: tuple[Alteration, ...] = ()
     plans: tuple[Detectable, ...] = ()
+    over_seeds: tuple[Decision, ...] = ()
 
     @property
     def answer(self) -> list[str]:
         """One sentence per pair, or one for all of many pairs."""
         primary = self.metrics[0]
-        if len(self.pairs) > MOST_SENTENCES:
+        if self.over_seeds:
+            said = sentences(self.over_seeds, _is_share(primary))
+        elif len(self.pairs) > MOST_SENTENCES:
             said = [_of_many(self.pairs, primary)]
         else:
             said = [_sentences(pair, primary) for pair in self.pairs]
         said += map(sentence, self.controlled)
         if self.not_compared:
             said.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
-        samples = dict.fromkeys(pair.differences[0].number.sample for pair in self.pairs)
+        decided = [one.claim.contrasts[0].estimate for one in self.over_seeds]
+        numbers = decided or [pair.differences[0].number for pair in self.pairs]
+        samples = dict.fromkeys(one.sample for one in numbers if one is not None)
         return [*said, *(scope(sample) for sample in samples if sample)]
 
     @property
@@ -148,7 +155,8 @@ class Comparison(Tabled):
         found = [_runs_table(self), _differences_table(self)]
         found += [_secondary_table(self)] if len(self.metrics) > 1 else []
         found += [_cells_table(self)]
-        found += [_claims_table(self.controlled)] if self.controlled else []
+        found += [_claims_table(self.controlled, "claims that need a control")] if self.controlled else []
+        found += [_claims_table(self.over_seeds, "over all seeds")] if self.over_seeds else []
         found += [altered_table(self.alterations)] if self.alterations else []
         found += [_agreements_table(agreeing)] if (agreeing := [one for one in self.pairs if one.agreement]) else []
         found += [detectable_table(self.plans)] if self.plans else []
@@ -171,25 +179,26 @@ def _sentences(pair: Pair, primary: Metric) -> str:
     verbs = {
         SIGNIFICANT: f"{names[0]} {_VERBS.get(primary.name, f'has a higher {primary.name}')} than {names[1]}",
         NO_DIFFERENCE: f"{names[0]} and {names[1]} show no significant difference in {primary.name}",
-        EQUIVALENT: f"{names[0]} and {names[1]} are equivalent in {primary.name}: {decision.reason}",
     }
+    if decision.claim.margin is not None:
+        within = _in_units(decision.claim.margin, primary)
+        verbs[EQUIVALENT] = f"{names[0]} and {names[1]} are equivalent in {primary.name} within {within}"
     shown = [percent(value) if _is_share(primary) else f"{value:.3f}" for value in values]
     numbers = (
         f"{shown[0]} vs {shown[1]}, {difference_in_words(_turned(decision) if swap else decision, _is_share(primary))}"
     )
     said = f"{verbs[decision.word]} on the {pair.facts:,} facts that both answered: {numbers}."
-    smallest = own.number.smallest
+    smallest = decision.smallest
     if decision.word == NO_DIFFERENCE and smallest is not None:
-        size = f"{100 * smallest:.1f} points" if _is_share(primary) else f"{smallest:.3f}"
+        size = _in_units(smallest, primary)
         said += f" A true difference of {size} would have been found in {POWER:.0%} of cases."
     if decision.not_worse is not None and decision.word != EQUIVALENT and decision.claim.margin is not None:
         what = "is not worse" if decision.not_worse else "may be worse"
-        said += f" {pair.first} {what} by more than {decision.claim.margin:g}."
+        said += f" {pair.second} {what} than {pair.first} by more than {_in_units(decision.claim.margin, primary)}."
     return " ".join((said, *_what_differed(pair)))
 
 
 _VERBS = {"accuracy": "knows more"}
-_ENDS = ("low", "high")
 
 
 def _what_differed(pair: Pair) -> list[str]:
@@ -205,6 +214,10 @@ def _turned(decision: Decision) -> Decision:
     )
     low, high = (None if end is None else -end for end in (decision.high, decision.low))
     return decision._replace(claim=claim, low=low, high=high)
+
+
+def _in_units(value: float, primary: Metric) -> str:
+    return f"{100 * value:.3g} points" if _is_share(primary) else f"{value:.3g}"
 
 
 def _is_share(primary: Metric) -> bool:
@@ -261,7 +274,7 @@ def _differences_table(found: Comparison) -> Table:
                 "of second": own.second,
                 "difference": own.number._replace(low=decision.low, high=decision.high),
                 "p (Holm)": decision.p_value,
-                "smallest": None if decision.holds else own.number.smallest,
+                "smallest": None if decision.holds else decision.smallest,
                 "verdict": f"{pair.higher} higher" if pair.higher else decision.word,
                 "reason": decision.reason or None,
             }
@@ -306,8 +319,8 @@ def _cells_table(found: Comparison) -> Table:
     )
 
 
-def _claims_table(decisions: Sequence[Decision]) -> Table:
-    """Verdicts that need a control, with their contrasts."""
+def _claims_table(decisions: Sequence[Decision], title: str) -> Table:
+    """Verdicts with their contrasts."""
     rows = [
         {
             "claim": decision.claim.name,
@@ -320,7 +333,7 @@ def _claims_table(decisions: Sequence[Decision]) -> Table:
         for contrast in decision.claim.contrasts
     ]
     notes = ["a claim needs every contrast to be significant; p (Holm): of the claim"]
-    return Table.of(rows, "claims that need a control", notes, hidden=["p"], formats={"p (Holm)": ".2g"})
+    return Table.of(rows, title, notes, hidden=["p"], formats={"p (Holm)": ".2g"})
 
 
 def _agreements_table(pairs: Sequence[Pair]) -> Table:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fathom.metrics.significance import LEVEL, POWER, smallest_difference
+from fathom.results.claims import FEWEST
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.tables import Table
 
@@ -63,7 +64,8 @@ def detectable_with_seeds(
     :param noise: what it is unsure by, of facts and of seeds.
     """
     units = pilot.clusters or pilot.n
-    of_facts, of_seeds = noise.facts or math.nan, noise.training or 0.0
+    of_facts = math.nan if noise.facts is None else noise.facts
+    of_seeds = noise.training or 0.0
 
     def enough_with(seeds: int) -> Callable[[int], bool]:
         def is_enough(number: int) -> bool:
@@ -90,8 +92,11 @@ def _plan(
 
 
 def _least(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest number that is enough, by doubling and bisection; None beyond :data:`MOST`."""
-    low, high = 1, 2
+    """Return the smallest number that is enough, by doubling and bisection; None beyond :data:`MOST`.
+
+    It is at least :data:`FEWEST`, without which no claim is decided.
+    """
+    low, high = FEWEST - 1, FEWEST
     while not is_enough(high):
         low, high = high, 2 * high
         if high > MOST:

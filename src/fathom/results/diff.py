@@ -18,14 +18,24 @@ import numpy as np
 from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import POWER
 from fathom.results import estimates
-from fathom.results.baselines import LEGENDS, ByLot, Compared, Ranked, above_chance, verdict_of, without_scores
-from fathom.results.claims import NO_DIFFERENCE, Claim, Contrast, Decision, decide, difference_in_words, percent
+from fathom.results.baselines import LEGENDS, ByLot, Compared, Ranked, above_chance, lacks_frequency, verdict_of
+from fathom.results.baselines import baselines as baselines_of
+from fathom.results.claims import (
+    NO_DIFFERENCE,
+    UNDETERMINED,
+    Claim,
+    Contrast,
+    Decision,
+    decide,
+    difference_in_words,
+    percent,
+)
 from fathom.results.compare import read_runs
 from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
 from fathom.results.estimates import MINUS, Estimate, combined
 from fathom.results.facts import RunFacts, check_depth, names_of
 from fathom.results.joint import common_facts, difference
-from fathom.results.rows import Floats
+from fathom.results.rows import Floats, Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder, differences
@@ -105,13 +115,15 @@ class Change(Tabled):
         whole = self.parts[0]
         assert whole.changed is not None
         words = {0: "shows no significant change", 1: "knows more than before", -1: "knows less than before"}
+        if whole.changed.word == UNDETERMINED:
+            return [f"Whether the model changed {UNDETERMINED}: {whole.changed.reason} ({whole.facts:,} facts)."]
         before, after = (percent(number.value) for number in (whole.before, whole.after))
         said = [
             f"The model {words[whole.changed.sign]}: {before} before, {after} after, "
             f"{difference_in_words(whole.changed)} ({whole.facts:,} facts)."
         ]
-        if whole.changed.word == NO_DIFFERENCE and whole.difference.smallest is not None:
-            points = f"{100 * whole.difference.smallest:.1f} points"
+        if whole.changed.word == NO_DIFFERENCE and whole.changed.smallest is not None:
+            points = f"{100 * whole.changed.smallest:.1f} points"
             said.append(f"A true change of {points} would have been found in {POWER:.0%} of cases.")
         if self.by:
             holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]
@@ -163,7 +175,8 @@ def diff(
     outcomes = read_runs([before, after], scoring, cluster, lambda outcome: outcome)
     all_of(*(partial(_check_cut, side, k) for side in outcomes))
     first, second = outcomes
-    baselines = without_scores(second.rows)
+    rows = Rows(after, cluster=cluster)  # with the scores of all candidates, for the names baseline
+    baselines, missing = baselines_of(rows), lacks_frequency(rows)
     parts = [_part(ALL, first, second, k, baselines)]
     refused: list[NotCompared] = []
     if by:
@@ -174,13 +187,15 @@ def diff(
                 parts.append(_part(name, *sides, k, baselines))
             except BadInput as error:
                 refused.append(NotCompared(first.path, name, str(error)))
-    return Change(tuple(_decided(parts)), by, k, listed, tuple(refused), tuple(_asked_otherwise(first, second)))
+    return Change(
+        tuple(_decided(parts, missing)), by, k, listed, tuple(refused), tuple(_asked_otherwise(first, second))
+    )
 
 
-def _decided(parts: Sequence[Part]) -> list[Part]:
+def _decided(parts: Sequence[Part], missing: str) -> list[Part]:
     """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
     changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
-    above = [above_chance(f"{part.name} is above the baselines", part.baselines) for part in parts]
+    above = [above_chance(f"{part.name} is above the baselines", part.baselines, missing) for part in parts]
     decisions = iter(decide([*changes, *filter(None, above)]))
     changed = [next(decisions) for _ in parts]
     over = [next(decisions) if claim is not None else None for claim in above]
@@ -281,7 +296,7 @@ def _before_and_after(found: Change) -> Table:
                 "after": part.after,
                 "difference": part.difference._replace(low=changed.low, high=changed.high),
                 "p (Holm)": changed.p_value,
-                "smallest": None if changed.holds else part.difference.smallest,
+                "smallest": None if changed.holds else changed.smallest,
                 "change": {1: "rose", -1: "fell"}.get(changed.sign, changed.word),
                 **{name: known.get(name) for name in baselines},
                 **({"verdict": part.verdict} if baselines else {}),

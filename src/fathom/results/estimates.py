@@ -345,7 +345,9 @@ def _shifted(found: Interval, by: float, limits: tuple[float, float]) -> Interva
     """Move an interval of equal values, and give it the p value that belongs to it: it reaches 0 where the share
     z² / (n + z²) of others, all at the nearer limit, makes up for the estimate."""
     low, high = (None if end is None else end + by for end in (found.low, found.high))
-    moved = found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan, spread=None)
+    spread = found.spread and found.spread._replace(estimate=found.spread.estimate + by)
+    ends = (found.limits[0] + by, found.limits[1] + by)
+    moved = found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan, spread=spread, limits=ends)
     if found.spread is None or abs(moved.estimate) < 1e-12:
         return moved._replace(p_value=1.0 if abs(moved.estimate) < 1e-12 and low is not None else np.nan)
     reach = found.estimate - (limits[0] if moved.estimate > 0 else limits[1])

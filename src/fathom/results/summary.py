@@ -26,6 +26,7 @@ from fathom.results.baselines import (
     compared_with,
     lacks_frequency,
     verdict_of,
+    why_no_names,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
 from fathom.results.claims import NO_DIFFERENCE, Decision, decide, percent
@@ -194,6 +195,8 @@ class RunNumbers:
             raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
         breakdowns = tuple(self._breakdown(keys, binned) for keys in crossed)
         notes, tasks, above = self.rows.declared.notes, None, ""
+        if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self._baselines)):
+            notes = (*notes, lacking)
         model = short_names([self.run])[0]
         if self.rows.declared.headline == "tasks":
             tasks, decisions = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
@@ -417,7 +420,8 @@ def _headline_table(summary: Summary, every: bool) -> Table:
     hidden |= set() if deviations else {"deviation"}
     hidden |= set() if any(line.unscored for line in summary.headlines) else {"unscored"}
     below = (f"{summary.queries:,} queries{deviation}", *legends, *summary.notes, *notes, *rest)
-    return Table.of(rows, "Results", below, hidden=hidden)
+    formats = dict.fromkeys((*baselines_shown, "deviation"), ".1%")  # where all rows are shares
+    return Table.of(rows, "Results", below, hidden=hidden, formats=formats)
 
 
 def _reasons(headlines: Sequence[Headline]) -> list[str]:

@@ -90,13 +90,13 @@ def ask(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
     """
     asked = asked_of(runs, cluster)
     liked = [likings(of_model) for of_model in asked]
-    parts = [controlled(of_model, own) for of_model, own in zip(asked, liked, strict=True)]
+    contrasts, conclusions = controlled(list(zip(asked, liked, strict=True)))
     return ChoiceLines(
         [line for of_model in asked for line in _memorizing(of_model)],
         [line for of_model in asked for line in _reasoning(of_model)],
         [f"{run.path} is unfinished: numbers are of the finished part only" for run in runs if not run.is_complete()],
-        [one for contrasts, _ in parts for one in contrasts],
-        [one for _, conclusions in parts for one in conclusions],
+        contrasts,
+        conclusions,
         [one for own in liked for one in own],
         [one for of_model in asked for one in letters(of_model)],
         _same(asked),

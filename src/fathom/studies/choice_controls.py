@@ -112,22 +112,26 @@ class _Part(NamedTuple):
     refused: list[str]
 
 
-def controlled(asked: ModelAsked, found: Sequence[Liking]) -> tuple[list[Contrast], list[Conclusion]]:
-    """Each rule, and all together.
+def controlled(asked: Sequence[tuple[ModelAsked, Sequence[Liking]]]) -> tuple[list[Contrast], list[Conclusion]]:
+    """Decide on each rule of each model, and on all rules together, as one family.
 
-    :param found: likings of the model.
+    :param asked: models, each with its likings.
     """
+    parts = [(model, part) for model, liked in asked for part in _parts(model, liked)]
+    decisions = decide([_claim(part) for _, part in parts])
+    conclusions = [
+        Conclusion(model.model, model.scoring, part.rule, REASONING if own.holds else own.word, own.reason)
+        for (model, part), own in zip(parts, decisions, strict=True)
+    ]
+    return [one for _, part in parts for one in part.contrasts], conclusions
+
+
+def _parts(asked: ModelAsked, found: Sequence[Liking]) -> list[_Part]:
     items = items_of(asked)
     own = grouped((item.rule, item) for item in items)
     if len(own) > 1:
         own[ALL] = items
-    parts = [_part(asked, rule, of_rule, found) for rule, of_rule in own.items()]
-    decisions = decide([_claim(part) for part in parts])
-    conclusions = [
-        Conclusion(asked.model, asked.scoring, part.rule, REASONING if own.holds else own.word, own.reason)
-        for part, own in zip(parts, decisions, strict=True)
-    ]
-    return [one for part in parts for one in part.contrasts], conclusions
+    return [_part(asked, rule, of_rule, found) for rule, of_rule in own.items()]
 
 
 def items_of(asked: ModelAsked) -> list[Item]:

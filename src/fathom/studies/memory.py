@@ -33,7 +33,7 @@ from fathom.links.folder import read_curve
 from fathom.metrics.outliers import tukey_fences
 from fathom.metrics.table import metric
 from fathom.results import joint
-from fathom.results.claims import Claim, Decision, decide, sentence
+from fathom.results.claims import Claim, Decision, decide, sentences
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared, outcome_of
@@ -224,7 +224,7 @@ def _effects(plan: StudyPlan, grid: _Grid, metric_name: str) -> Effects:
 
 def answer(found: Memory) -> list[str]:
     """Which models remember answers, as far as their controls allow to say."""
-    return [sentence(decision) for decision in found.decisions]
+    return sentences(found.decisions)
 
 
 def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None:

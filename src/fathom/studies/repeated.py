@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, all_of
-from fathom.results.claims import Decision, decide, sentence
+from fathom.results.claims import Decision, decide, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
@@ -93,7 +93,11 @@ class Repetition(NamedTuple):
 
 def answer(found: Repetition) -> list[str]:
     """Whether trained models repeat themselves differently by sentence."""
-    return [sentence(decision) for decision in found.decisions]
+    if found.decisions:
+        return sentences(found.decisions)
+    return [
+        "Nothing is compared: a comparison needs a model with runs of both readings, template-based and template-free."
+    ]
 
 
 def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = "") -> Repetition:

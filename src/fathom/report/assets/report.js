@@ -172,7 +172,7 @@ class Choice {
     names.every((name) => slicesOf[fact].includes(labels.slice.indexOf(name)));
   cell = ([name], cellOf = this.cellsOf()) => (fact) => cellOf(fact) === name;
 
-  // Of McNemar's table; "" where one of the two runs did not score the fact.
+  // Right or wrong by both runs; "" where one of the two runs did not score the fact.
   cellsOf() {
     const [[first, second], whole] = [this.pair(), (hit) => hit === 0 || hit === 1];
     const told = (one, other) => (one ? (other ? "both" : "first") : other ? "second" : "neither");
