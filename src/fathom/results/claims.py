@@ -19,7 +19,7 @@ from fathom.results.estimates import Estimate
 SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
 MOST_SENTENCES = 3
-"""So many claims are told one by one above the tables."""
+"""Up to so many claims have a sentence each above the tables."""
 FEWEST = 6
 """Units that a claim needs: with five, all of which agree, a test that flips signs has p = 2 / 2⁵ = 0.06."""
 

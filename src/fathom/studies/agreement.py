@@ -68,7 +68,9 @@ def tables(found: Agreement) -> list[Table]:
 
 def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes: Sequence[str]) -> Table:
     """:param lines: what is correlated, and how."""
-    return Table.of([{"of": name, "Pearson r": number, "facts": number.n} for name, number in lines], title, notes)
+    return Table.of(
+        [{"of": name, "Pearson r": number, "facts": number.n} for name, number in lines], title, notes, hidden=["p"]
+    )
 
 
 def files(found: Agreement) -> dict[str, Table]:

@@ -1,8 +1,8 @@
 """Does a probe favour short names? Pearson's correlation of gold ranks and gold token lengths.
 
 Section 5.3 and figure 9 of Jinno et al. (DEER), who found r = 0.484 for BEAR and 0.005 for DEER with OPT-1.3B. Over
-relations whose candidates are of unequal number, answers by lot are correlated, too: short names that are ranked among
-few have low ranks. So the same is told within relations, where answers by lot are not.
+relations with unequal numbers of candidates, random answers are correlated as well: short names that are ranked among
+few have low ranks. So the correlation is also computed within relations, where that of random answers is 0.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
     """Correlations, and the ranks of each length."""
     left_out = sum(bias.left_out for bias in found)
     notes = [
-        "a positive r favours short names; of relations with unequally many candidates so does answering by lot, which "
+        "a positive r favours short names; of relations with unequally many candidates so does random guessing, which "
         "has none within relations (rank and tokens less their means over the relation's facts)"
     ]
     notes += [f"{left_out} facts without a rank are left out"] if left_out else []
