@@ -28,6 +28,9 @@ from fathom.results.names import distinguished
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
+from fathom.studies.agreement import ask as agreement
+from fathom.studies.length_bias import ask as length_bias
+from fathom.studies.length_bias import plots as length_plots
 from tests.answerers import (
     EVEN,
     answered,
@@ -529,3 +532,32 @@ def test_names_take_the_first_part_that_distinguishes():
     assert distinguished([("a", "x", "1"), ("a", "x", "2"), ("b", "x", "2")]) == ["a 1", "a 2", "b"]
     assert distinguished([("a", "x", "1"), ("a", "y", "1"), ("a", "y", "2")]) == ["a x", "a y 1", "a y 2"]
     assert distinguished([]) == []
+
+
+def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):
+    """The second scoring ranks each answer one lower: both within ten, so that both hit."""
+    run = scored_twice(tmp_path / "twice", made(at_rank(1), model="a"))
+    found = agreement([run, run], ["sum/full", "mean/full"])
+    assert (found.both_hit.value, found.only_first.value) == (1, 0)
+    assert agreement([run, run], ["sum/full", "mean/full"], k=1).only_first.value == 1
+    with pytest.raises(BadInput, match="is both runs"):
+        agreement([run, run], ["sum/full"])
+    with pytest.raises(BadInput, match="expected one for both runs, or one for each"):
+        agreement([run, run], ["sum/full", "mean/full", "sum/full"])
+
+
+def test_boxes_of_ranks_are_drawn_from_the_facts_with_these_tokens(made):
+    """Answers of one word at rank 1, of more at rank 5."""
+
+    def answer(query, space, template):
+        words = len(space.name_of(query.gold[0]).split())
+        return at_rank(1 if words == 1 else 5)(query, space, template)
+
+    [bias] = length_bias([made(answer, world(EVEN))], count_tokens=lambda texts: [len(text.split()) for text in texts])
+    assert [(box.tokens, box.median) for box in bias.boxes] == [(1, 1), (2, 5), (3, 5), (4, 5), (5, 5)]
+    axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    length_plots([bias])[0].draw(axes)
+    medians = [
+        line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2
+    ]
+    assert {1.0, 5.0} <= set(medians)
