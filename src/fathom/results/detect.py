@@ -124,5 +124,6 @@ def detectable_table(found: Sequence[Detectable]) -> Table:
         for one in found
     ]
     hidden = [] if any(one.seeds > 1 for one in found) else ["seeds"]
+    hidden += ["first", "second"] if len({one[:2] for one in found}) == 1 else []
     note = f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}"
     return Table.of(rows, "what would detect it", [note], hidden=hidden, formats={"detect": ".1%"})
