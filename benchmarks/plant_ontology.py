@@ -251,7 +251,7 @@ def main() -> None:
         separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)
     options = EntailmentStudyOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
     out = chosen.out / "study"
-    found = entailment.ask(models, chosen.data, options, out, lambda name: lambda done, total: None)
+    found = entailment.analyse(models, chosen.data, options, out, lambda name: lambda done, total: None)
     tables = entailment.tables(found)
     (out / "entailment.md").write_text(render(tables, "md") + "\n")
     print(render([tables[place] for place in (0, -2, -1)], "text"))

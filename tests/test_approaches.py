@@ -32,13 +32,13 @@ from fathom.store.predictions import SCHEMA
 from fathom.studies import rankings as rankings_study
 from fathom.studies import relations
 from fathom.studies import repeated as repeated_study
-from fathom.studies.perplexity import ask as perplexities
-from fathom.studies.rankings import ask as rankings
+from fathom.studies.perplexity import analyse as perplexities
+from fathom.studies.rankings import analyse as rankings
 from fathom.studies.rankings_agreement import COEFFICIENTS, EVERY_MODEL
 from fathom.studies.rankings_columns import MEAN
 from fathom.studies.rankings_groups import read_groups
-from fathom.studies.relations import ask as shared_relations
-from fathom.studies.repeated import ask as repeated
+from fathom.studies.relations import analyse as shared_relations
+from fathom.studies.repeated import analyse as repeated
 from fathom.studies.repeated import plots as repeated_plots
 from fathom.studies.repeated_readings import pseudo_values
 

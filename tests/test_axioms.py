@@ -161,7 +161,7 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
     monkeypatch.setattr(SlotProbe, "_answers", answers)
     monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
     options = ChainStudyOptions(rules=(), axioms=KINDS, limit=25)
-    found = chains.ask([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
+    found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
     told = {}
     for contrast in found.contrasts:
         told.setdefault((contrast.rule, contrast.wording), []).append(contrast)
@@ -224,7 +224,7 @@ def test_bad_input_is_one_line(family, tmp_path, small, fathom):
     with pytest.raises(
         BadInput, match=r"--axioms inverse: plain has 0 items of it, 2 are needed; fathom build ontology"
     ):
-        chains.ask([("m", lambda: small)], plain, options, tmp_path / "o", print)
+        chains.analyse([("m", lambda: small)], plain, options, tmp_path / "o", print)
     code, _, said = fathom("study", "chains", "--model", "m", "--data", plain, "--axioms", "reflexive", "--out", "o")
     assert code == 2
     assert "reflexive" in said or "'inverse'" in said
@@ -246,7 +246,9 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     write_axioms(some, Axioms([("rel0", "rel1")], ["rel2"], [], []))
     said = {"rules": (), "forms": ("plain",), "untrained": 0, "limit": 4}
     options = ChainStudyOptions(axioms=("transitive", "inverse", "symmetric"), **said)
-    found = chains.ask([("who", lambda: small)], some, options, tmp_path / "o", lambda name: lambda done, total: None)
+    found = chains.analyse(
+        [("who", lambda: small)], some, options, tmp_path / "o", lambda name: lambda done, total: None
+    )
     assert found.notes[:2] == [
         "--axioms transitive: some has 0 items of it, 2 are needed: not asked",
         "--axioms symmetric: some has 1 items of it, 2 are needed: not asked",
@@ -261,7 +263,7 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     assert {"gain", "a fact missing", "answer's fact alone"} <= told
     neither = ChainStudyOptions(axioms=("transitive", "symmetric"), **said)
     with pytest.raises(BadInput) as caught:
-        chains.ask([("who", lambda: small)], some, neither, tmp_path / "p", print)
+        chains.analyse([("who", lambda: small)], some, neither, tmp_path / "p", print)
     assert [line.partition(":")[0] for line in caught.value.faults] == ["--axioms transitive", "--axioms symmetric"]
 
 

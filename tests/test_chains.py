@@ -236,7 +236,7 @@ def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch,
     monkeypatch.setattr(SlotProbe, "_answers", answers)
     monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
     options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=60)
-    found = chains.ask([("who", lambda: small)], tower, options, tmp_path, lambda name: lambda done, total: None)
+    found = chains.analyse([("who", lambda: small)], tower, options, tmp_path, lambda name: lambda done, total: None)
     verdicts = {}
     for contrast in found.contrasts:
         verdicts.setdefault((contrast.rule, contrast.wording), []).append(contrast)
@@ -285,10 +285,12 @@ def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
     tokenizer = byte_level([f"{name} is a {above} ." for name, above in ABOVE.items()])
     model = causal("GPT2LMHeadModel", tokenizer)
     options = ChainStudyOptions(rules=("rdfs2", "rdfs9"), depth=2, forms=("plain",), limit=16, untrained=0)
-    found = chains.ask([("gpt2", lambda: model)], tower, options, tmp_path / "a", lambda name: lambda done, total: None)
+    found = chains.analyse(
+        [("gpt2", lambda: model)], tower, options, tmp_path / "a", lambda name: lambda done, total: None
+    )
     assert {line.place.depth for line in found.lines} == {1, 2}
     with pytest.raises(BadInput, match=r"--depth 9: 0 of the items of rdfs9 have so many steps: ask with a smaller"):
-        chains.ask([("gpt2", lambda: model)], tower, ChainStudyOptions(rules=("rdfs9",), depth=9), tmp_path, print)
+        chains.analyse([("gpt2", lambda: model)], tower, ChainStudyOptions(rules=("rdfs9",), depth=9), tmp_path, print)
     saved = tmp_path / "saved"
     tokenizer.save_pretrained(saved)
     build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_embd=32, n_layer=1, n_head=2).save_pretrained(saved)

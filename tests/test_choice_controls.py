@@ -20,8 +20,8 @@ from fathom.results.claims import SIGNIFICANT, decide
 from fathom.results.claims import UNDETERMINED as UNTOLD
 from fathom.results.estimates import contrast, difference
 from fathom.results.samples import Origin, Sample
-from fathom.studies.choice import ChoiceLines, answer, tables
-from fathom.studies.choice import ask as study
+from fathom.studies.choice import ChoiceLines, conclude, tables
+from fathom.studies.choice import analyse as study
 from fathom.studies.choice_bias import letters, likings
 from fathom.studies.choice_controls import (
     ALL,
@@ -124,7 +124,7 @@ def test_the_option_that_is_liked_is_the_one_chosen_too_often():
 def test_the_answer_is_of_all_rules_or_of_the_only_one():
     def of(*rules: str) -> list[str]:
         found = [Conclusion("m", "s", rule, UNTOLD, "why") for rule in rules]
-        return answer(ChoiceLines([], [], [], [], found, [], [], (0, 0)))
+        return conclude(ChoiceLines([], [], [], [], found, [], [], (0, 0)))
 
     assert of("rdfs9") == [f"m reasons (rdfs9 rules): {UNTOLD} (why)."]
     assert of("rdfs2", "rdfs9", ALL) == [f"m reasons ({ALL} rules): {UNTOLD} (why)."]

@@ -28,8 +28,8 @@ from fathom.results.names import distinguished
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
-from fathom.studies.agreement import ask as agreement
-from fathom.studies.length_bias import ask as length_bias
+from fathom.studies.agreement import analyse as agreement
+from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.length_bias import plots as length_plots
 from tests.answerers import (
     EVEN,

@@ -53,7 +53,7 @@ class TestOntology:
     def asked(self, folder: Path, answer: Answerer, seed: int = 0) -> ontology.Ontology:
         run = answered(folder, answer, self.data, probe="ontology")
         write_json(run.path / "artifacts" / "training.json", SEEN)
-        return ontology.ask([run], seed=seed)
+        return ontology.analyse([run], seed=seed)
 
     @pytest.mark.parametrize("seed", [0, 3])
     def test_an_answerer_led_by_frequency_is_the_baseline(self, seed: int, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def grid_of(out: Path, *hits: Hits, **plan: object) -> tuple[StudyPlan, list[Cel
 
 def taken_apart(out: Path, *hits: Hits, **plan: object) -> memory.Memory:
     """Of :func:`grid_of`."""
-    return memory.ask(*grid_of(out, *hits, **plan), out)
+    return memory.analyse(*grid_of(out, *hits, **plan), out)
 
 
 def terms(found: memory.Memory) -> dict[str, float]:
@@ -346,7 +346,7 @@ class TestSeeds:
             state._replace(run=None, failed="no memory") if state.cell == Cell("m", "pretrained", BASE, 1) else state
             for state in states
         ]
-        found = memory.ask(plan, lacking, tmp_path)
+        found = memory.analyse(plan, lacking, tmp_path)
         assert terms(found)["memory of names (base)"] == 0.6
         assert terms(found)["structure"] == 0.15
         assert [term.noise.seeds for term in found.terms] == [2, 3, 3, 3, 3]
@@ -357,7 +357,7 @@ class TestSeeds:
     def test_cells_of_no_seed_in_common(self, tmp_path: Path) -> None:
         plan, states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS[:2]))
         there = {Cell("m", "pretrained", BASE), Cell("m", "random", BASE, 1), Cell("m", "random", MEANINGLESS)}
-        found = memory.ask(
+        found = memory.analyse(
             plan, [state if state.cell in there else state._replace(run=None) for state in states], tmp_path
         )
         formulas = {term.name: term.formula for term in found.terms}
@@ -370,7 +370,7 @@ class TestSeeds:
         only = {
             Cell("m", init, world, seed) for init, seed in (("pretrained", None), ("random", 1)) for world in SEEDS[0]
         }
-        found = memory.ask(
+        found = memory.analyse(
             plan, [state if state.cell in only else state._replace(run=None) for state in states], tmp_path
         )
         assert found.terms[0].formula.endswith("(no cell of one seed for all of them)")
@@ -436,6 +436,6 @@ class TestSeeds:
     def test_a_seed_of_the_study_that_is_not_nought_is_told(self, tmp_path: Path) -> None:
         """Its cells have none of their own, so that a study of one seed may go on with more."""
         plan, states = grid_of(tmp_path, {"m": SEEDS[0]}, {"m": SEEDS[1]}, seed=0)
-        found = memory.ask(plan, states, tmp_path)
+        found = memory.analyse(plan, states, tmp_path)
         found = replace(found, plan=found.plan.model_copy(update={"seed": 7}))
         assert [row["seed"] for row in memory_tables.tables(found)[-1].objects()[:2]] == [7, 1]

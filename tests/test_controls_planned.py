@@ -77,7 +77,7 @@ class TestAblation:
     def test_where_scoring_decides_nothing_no_arm_differs(self, masked: bool, tmp_path: Path) -> None:
         """Names of one word behind the same words: mean and sum, full and conditional, and every masking rank alike."""
         data = statements("abcdef", ["[X] has [Y]", "[X] it is [Y]"])
-        found = ablation.ask(by_lot(masked), data, StatementOptions(), tmp_path, silent)
+        found = ablation.analyse(by_lot(masked), data, StatementOptions(), tmp_path, silent)
         assert len(found.comparisons) == (8 if masked else 2)
         assert len({arm.accuracy.value for arm in found.arms}) == 1
         for compared in found.comparisons:
@@ -95,7 +95,7 @@ class TestAblation:
             if masked
             else make_local(build("GPT2LMHeadModel", **shape, n_embd=16, n_layer=2, n_head=2))
         )
-        found = ablation.ask(model, data, StatementOptions(), tmp_path, silent)
+        found = ablation.analyse(model, data, StatementOptions(), tmp_path, silent)
         differing = 0
         for compared in found.comparisons:
             arms = (side.split() for side in (compared.first, compared.second))
@@ -144,7 +144,7 @@ class TestPrompts:
     ) -> dict[str, tuple[float, ...]]:
         """Hits@1, 10 and 100 by the name of the line."""
         monkeypatch.setattr("fathom.probes.embedding.text_vectors", encoding(heeds))
-        lines = prompts.ask(by_lot(False), lands(), EmbeddingOptions(shots=2), out, silent)
+        lines = prompts.analyse(by_lot(False), lands(), EmbeddingOptions(shots=2), out, silent)
         return {line.name: tuple(values(line.hits)) for line in lines}
 
     def test_each_run_asks_by_a_wording_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ class TestSizes:
         """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
         named = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
         loading = [(name, partial(named.get, name)) for name in named]
-        return sizes.ask(loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
+        return sizes.analyse(loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
 
     @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
     def test_models_stand_by_size_however_they_are_listed(self, listed: Sequence[int], tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ class TestComputeTime:
         monkeypatch.setattr(compute_time, "run", run)
         monkeypatch.setattr(compute_time, "time", SimpleNamespace(perf_counter=lambda: clock.now))
         options = ComputeTimeOptions(probes=("statement",), queries=(2, 5, 11, 20), repeats=3, total=1000)
-        [found] = compute_time.ask(by_lot(False), capitals(), options, out, silent)
+        [found] = compute_time.analyse(by_lot(False), capitals(), options, out, silent)
         return found
 
     def slope(self, found: compute_time.Timing) -> tuple[float, float, float]:

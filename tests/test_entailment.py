@@ -104,7 +104,7 @@ def asked(model, folder: Path, out: Path, rules=CHOSEN, wordings=("words",), mem
 
 def asked_several(models, folder: Path, out: Path, rules, wordings=("words",), memory=(), **options):
     given = {"rules": rules, "wordings": wordings, "memory": [made.path for made in memory], "pairs": 2, "untrained": 0}
-    return entailment.ask(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
+    return entailment.analyse(list(models.items()), folder, EntailmentStudyOptions(**given | options), out, quiet)
 
 
 def of_words(found: Entailment) -> RunFolder:

@@ -136,7 +136,7 @@ def asked(things, small, out, answerer, monkeypatch, **options):
 
     monkeypatch.setattr(SlotProbe, "_answers", answers)
     said = EntailmentStudyOptions(**{"rules": ("rdfs9",), "pairs": 2} | options)
-    return entailment.ask([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
+    return entailment.analyse([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
 
 
 @pytest.mark.parametrize("name", ANSWERERS)
@@ -227,7 +227,7 @@ def test_texts_of_controls(things, small, tmp_path, monkeypatch):
 
 def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
     said = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, untrained=2, limit=30)
-    found = entailment.ask([("bert", lambda: small)], things, said, tmp_path, lambda name: lambda done, total: None)
+    found = entailment.analyse([("bert", lambda: small)], things, said, tmp_path, lambda name: lambda done, total: None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bert", "bert-untrained-0", "bert-untrained-1"]
     assert {run.manifest["identity"]["model"]["content_hash"] for run in found.runs}.__len__() == 3
     assert {one.model for one in found.contrasts} == {"bert"}

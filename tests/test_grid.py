@@ -142,7 +142,7 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     plan = read_plan(plan_file)
     found = run_grid(plan, tmp_path / "out")
     assert all(state.run is not None for state in found)
-    result = memory.ask(plan, found, tmp_path / "out")
+    result = memory.analyse(plan, found, tmp_path / "out")
     terms = {(term.model, term.name): term.value for term in result.terms}
     assert terms["reader", "memory of names (base)"].value == 1.0
     assert terms["other", "memory of names (base)"].value == 0.0
@@ -192,7 +192,7 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
         f"data: graph\nworlds: [{', '.join(KNOWN)}]\nmodels:\n  reader: {{model: reader, weights: none}}\n"
     )
     plan = read_plan(plan_file)
-    result = memory.ask(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    result = memory.analyse(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
     assert [cell.hits.value for cell in result.cells] == pytest.approx(np.array(list(KNOWN.values())).ravel() / 10)
     assert {term.name: round(term.value.value, 9) for term in result.terms} == {
         "memory of names (base)": 0.6,
@@ -280,7 +280,7 @@ def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch)
     assert {"cells/reader/random/base/model", "cells-7/reader/random/base/model"} <= names
     seeds = {state.run.manifest["identity"]["seed"] for state in found}
     assert seeds == {0}, "all seeds are asked the same"
-    result = memory.ask(plan, found, tmp_path / "out")
+    result = memory.analyse(plan, found, tmp_path / "out")
     assert len(result.cells) == 10
     assert [one.cell.seed for one in result.cells[0].trainings] == [None, 1, 7]
     assert result.terms[0].noise.seeds == 3
@@ -436,7 +436,7 @@ def test_a_cell_without_ranks_does_not_end_the_report(plan_file, tmp_path, monke
 
     monkeypatch.setattr(Reader, "rank", nan)
     plan = read_plan(plan_file)
-    result = memory.ask(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    result = memory.analyse(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
     [blind] = [line for line in result.cells if line.cell.model == "blind"]
     assert blind.hits is None
     assert "no ranks to compare" in blind.why

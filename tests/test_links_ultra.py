@@ -216,7 +216,7 @@ def test_a_study_finds_no_memory_in_it(weights, tmp_path):
     plan = read_plan(tmp_path / "plan.yaml")
     found = run_grid(plan, tmp_path / "out")
     assert [state.failed for state in found] == [""] * 36
-    result = memory.ask(plan, found, tmp_path / "out")
+    result = memory.analyse(plan, found, tmp_path / "out")
     own = {term.name: term.value for term in result.terms}
     assert {name for name in own if name.startswith("memory")} == {
         f"memory of names ({w})" for w in worlds if w != NAMELESS

@@ -109,7 +109,7 @@ def asked(folder: Path, known: list[float], pretrained: list[float], random: lis
         run_of(folder, "p", pretrained, True),
         run_of(folder, "r", random, True),
     ]
-    return memory_slope.ask(runs)
+    return memory_slope.analyse(runs)
 
 
 def test_by_hand(tmp_path):
@@ -195,7 +195,7 @@ def test_ease_is_not_memory(tmp_path):
             runs = [
                 run_of(folder, name, own, name in "pr") for name, own in zip(("lm", "p", "r", "c"), ranks, strict=True)
             ]
-            decisions.append(memory_slope.ask(runs))
+            decisions.append(memory_slope.analyse(runs))
         found[told] = decisions
     slopes = [{line.of: line.value for line in one.lines} for one in found[False]]
     assert sum(own[PER_FACT].low > 0 for own in slopes) > 4
@@ -221,8 +221,8 @@ def test_runs_that_do_not_fit(tmp_path):
     probe, link = run_of(tmp_path, "lm", ranks, False), run_of(tmp_path, "p", ranks, True)
     other = run_of(tmp_path, "r", ranks, True, data="2")
     with pytest.raises(BadInput, match=r"expected three runs or four: .*; found 2"):
-        memory_slope.ask([probe, link])
+        memory_slope.analyse([probe, link])
     with pytest.raises(BadInput, match=r"lm: expected a run of fathom kgc evaluate"):
-        memory_slope.ask([link, probe, link])
+        memory_slope.analyse([link, probe, link])
     with pytest.raises(BadInput, match=r"r asked other data than .*lm"):
-        memory_slope.ask([probe, link, other])
+        memory_slope.analyse([probe, link, other])

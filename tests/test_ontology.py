@@ -30,8 +30,8 @@ from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
 from fathom.store.folder import RunFolder
-from fathom.studies.ontology import answer, tables
-from fathom.studies.ontology import ask as study
+from fathom.studies.ontology import analyse as study
+from fathom.studies.ontology import conclude, tables
 from fathom.training import soft
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
@@ -620,7 +620,7 @@ def test_the_study_by_hand(tmp_path):
     decision = found.decisions["type", "scripted", False]
     assert decision is not None
     assert decision.word == "cannot be determined"
-    [said] = answer(found)
+    [said] = conclude(found)
     assert "in 0 of 1 tasks" in said
     assert "cannot be determined for 1" in said
     assert baseline["MRR"].value == pytest.approx((1 / min(ann) + 1 / ina) / 2)

@@ -23,7 +23,7 @@ from fathom.results.summary import summarise
 from fathom.results.tasks import baselines_of
 from fathom.run import run
 from fathom.store.folder import RunFolder
-from fathom.studies.ontology import ask as study
+from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import tables
 from tests.test_cli import bert, save
 from tests.test_ontology import THINGS, model, published, town  # noqa: F401

@@ -384,10 +384,10 @@ def test_another_wording_is_of_neither_reading(tmp_path):
         )
     ]
     assert [outcome.reading for outcome in outcomes_of(runs)] == [BY_TEMPLATE, "misprimed"] * 2
-    ranked = rankings.ask(runs)
+    ranked = rankings.analyse(runs)
     assert [column.reading for column in ranked.columns] == [BY_TEMPLATE, "misprimed"]
     assert not ranked.agreements
-    assert not repeated.ask(runs).in_both
+    assert not repeated.analyse(runs).in_both
     assert [one.name for one in compare(runs[:2]).runs] == ["1 template-based", "1 misprimed"]
     told = answered(tmp_path / "told", at_random(1), altered, options={"reading": BY_TEMPLATE, "alter": "misprimed"})
     assert outcomes_of([told])[0].reading == "template-based, misprimed"

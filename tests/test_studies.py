@@ -25,7 +25,7 @@ from fathom.results.facts import every_scoring
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time
-from fathom.studies.length_bias import ask as length_bias
+from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import SizesOptions
 from fathom.studies.sizes import AskedProbe
 
@@ -105,7 +105,7 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     # Ranks 1, 10, 100 against 10, 1, 100: logs 0, 1, 2 and 1, 0, 2, whose r is 0.5 (as x, y = 1, 3, 2 above).
     first = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 10, "e3": 100, "e4": None, "e5": 2})
     second = make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100, "e4": 3, "e5": None})
-    found = agreement.ask([first, second], k=5)
+    found = agreement.analyse([first, second], k=5)
     assert found.log_ranks.n == 3
     assert found.log_ranks.value == pytest.approx(0.5)
     assert found.ranks.value == pytest.approx(np.corrcoef([1, 10, 100], [10, 1, 100])[0, 1])
@@ -115,9 +115,9 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     assert found.left_out == 2
     other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
     with pytest.raises(BadInput, match=r"among 0 candidates, .* others: ask both with the same --pool"):
-        agreement.ask([first, other])
+        agreement.analyse([first, other])
     with pytest.raises(BadInput, match="no ranked fact in common"):
-        agreement.ask([first, make_run(tmp_path / "d", "other", {"e9": 10})])
+        agreement.analyse([first, make_run(tmp_path / "d", "other", {"e9": 10})])
 
 
 def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
     facts would be one of facts chosen by their rank."""
     whole = make_run(tmp_path / "a", "embedding", {"e1": 1.0, "e2": 20.0, "e3": 30.0, "e4": 4.0})
     stopped = make_run(tmp_path / "b", "statement", {"e1": 2.0, "e2": math.inf, "e3": math.inf, "e4": 3.0}, beyond=10)
-    found = agreement.ask([whole, stopped])
+    found = agreement.analyse([whole, stopped])
     assert values(found.both_hit, found.both_miss) == [0.5, 0.5]
     assert (found.left_out, found.stopped) == (0, 2)
     assert math.isnan(found.ranks.value)
     assert math.isnan(found.log_ranks.value)
     [table, _] = agreement.tables(found)
     assert any("only known to rank beyond --max-rank" in note for note in table.notes)
-    beyond_the_question = agreement.ask([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
+    beyond_the_question = agreement.analyse([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
     assert beyond_the_question.left_out == 2
     with pytest.raises(BadInput, match="2 of 4 facts only that they rank beyond --max-rank"):
         length_bias([stopped])
@@ -142,8 +142,8 @@ def test_a_run_beside_itself_says_nothing(tmp_path: Path) -> None:
     ranks: dict[str, float | None] = {"e1": 1.0, "e2": 2.0, "e3": 3.0}
     run = make_run(tmp_path / "a", "embedding", ranks)
     with pytest.raises(BadInput, match="is both runs"):
-        agreement.ask([run, RunFolder(tmp_path / "a")])
-    alike = agreement.ask([run, make_run(tmp_path / "b", "embedding", ranks)])
+        agreement.analyse([run, RunFolder(tmp_path / "a")])
+    alike = agreement.analyse([run, make_run(tmp_path / "b", "embedding", ranks)])
     assert alike.first.endswith("/a)")
     assert alike.second.endswith("/b)")
 
@@ -202,7 +202,7 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
     options = SizesOptions(probes=("statement",), max_rank=None)
-    lines, steps = sizes.ask([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
+    lines, steps = sizes.analyse([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
     assert {line.name for line in lines} == {"a-small", "b-small"}  # one name would be one folder
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
     assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
@@ -211,7 +211,7 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     assert [(step.k, step.difference.value) for step in steps] == [(k, 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
     with pytest.raises(BadInput, match="a model stands twice"):
-        sizes.ask([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
+        sizes.analyse([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
 
 TOWNS = 12
@@ -245,7 +245,7 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     relation = Relation("capital", "capital", (Template("[X] [Y]"),), "1:1")
     towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
     models = [("large", knowing(*large, words=9)), ("small", knowing(*small, words=1))]
-    found = sizes.ask(models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
+    found = sizes.analyse(models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
     assert [line.name for line in found.lines] == ["small", "large"]
     step = found.steps[0]
     assert (step.smaller, step.larger, step.k, step.verdict) == ("small", "large", 1, verdict)

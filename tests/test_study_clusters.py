@@ -19,8 +19,8 @@ from fathom.results.samples import Origin, Sample, drawn_from
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
 from fathom.studies.choice import ALL, UNKNOWN
-from fathom.studies.choice import ask as choice
-from fathom.studies.ontology import ask as ontology
+from fathom.studies.choice import analyse as choice
+from fathom.studies.ontology import analyse as ontology
 
 NAMES = tuple("abcdefghijkl")
 TASKS = ("type", "domain")

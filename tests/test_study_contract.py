@@ -187,7 +187,7 @@ def made(name: str, desk: Desk) -> tuple[list[Table], str]:
     """The tables, and all that is printed and kept of them."""
     study, case = STUDIES[name], CASES[name]
     runs = case.runs(desk)
-    found = study.ask(runs, **(study.options(**case.options).model_dump()))
+    found = study.analyse(runs, **(study.options(**case.options).model_dump()))
     tables = study.tables(found)
     return tables, render(tables, "text") + render(tables, "json")
 
@@ -249,7 +249,7 @@ class TestOfFinishedRuns:
         runs = [*of_each[0], *of_each[1]]
         if name in ("agreement", "memory-slope"):  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
-        text = render(study.tables(study.ask(runs, **study.options(**case.options).model_dump())), "json")
+        text = render(study.tables(study.analyse(runs, **study.options(**case.options).model_dump())), "json")
         assert "models/x" in text
         assert "models/y" in text
 
@@ -296,12 +296,12 @@ def asked_plan(name: str, out: Path, **options: Any) -> list[Table]:
     study, data = STUDIES[name], capitals()
     if name == "sizes":
         models = [("a/m", scripted), ("b/m", scripted)]
-        found = study.ask(models, data, SizesOptions(probes=("statement",), **options), out, silent)
+        found = study.analyse(models, data, SizesOptions(probes=("statement",), **options), out, silent)
     elif name == "compute-time":
         chosen = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), **options)
-        found = study.ask(scripted(), data, chosen, out, silent)
+        found = study.analyse(scripted(), data, chosen, out, silent)
     else:
-        found = study.ask(scripted(), data, StatementOptions(**options), out, silent)
+        found = study.analyse(scripted(), data, StatementOptions(**options), out, silent)
     return study.tables(found)
 
 

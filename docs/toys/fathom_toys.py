@@ -99,7 +99,9 @@ METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) 
 # --- a study: are some relations easier than others?
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[tuple[str, str, Estimate]]:
+def analyse(
+    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = ""
+) -> list[tuple[str, str, Estimate]]:
     """Accuracy of each relation of each run."""
     found = []
     for outcome in outcomes_of(runs, scoring, cluster):
@@ -112,9 +114,9 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "
     return found
 
 
-def tables(found: Sequence[tuple[str, str, Estimate]]) -> list[Table]:
+def tables(findings: Sequence[tuple[str, str, Estimate]]) -> list[Table]:
     """One."""
-    return [Table.of(found, "by relation", columns=("model", "relation", "accuracy"))]
+    return [Table.of(findings, "by relation", columns=("model", "relation", "accuracy"))]
 
 
 STUDY = Study(

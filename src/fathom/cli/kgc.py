@@ -202,12 +202,12 @@ def study(
                 err=format is not TableFormat.TEXT,
             )
             return
-    result = memory.ask(planned, found, out)
+    result = memory.analyse(planned, found, out)
     tables = [*memory_tables.tables(result), *audits_in(out / "worlds", planned.worlds)]
-    keep(lambda form: tables, out, "memory", memory.answer(result))
+    keep(lambda form: tables, out, "memory", memory.conclude(result))
     if correlations := memory_tables.correlation_tables(result):
         keep(lambda form: correlations, out, "correlations")
-    show([*tables, *correlations], format, memory.answer(result))
+    show([*tables, *correlations], format, memory.conclude(result))
     drawn = ", ".join(str(file) for plot in memory_tables.plots(result) if (file := save(plot, out)))
     say(f"figures: {drawn}" if drawn else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(state.failed) for state in found)

@@ -48,7 +48,7 @@ def _command(study: Study) -> Callable[..., None]:
 
         opened = (partial(RunFolder.open, path) for path in runs)
         options, *folders = all_of(partial(_options, study, None, given), *opened)
-        _tell(study, study.ask(folders, **dict(options)), format, out)
+        _show(study, study.analyse(folders, **dict(options)), format, out)
 
     def of_a_model(
         model: Model,
@@ -63,7 +63,7 @@ def _command(study: Study) -> Callable[..., None]:
         options = _options(study, config, given)
         with starting(f"{study.name} study: opening data and model"):
             opened = options.open_model(model), read(data)
-        _tell(study, study.ask(*opened, options, out, announced), format, out)
+        _show(study, study.analyse(*opened, options, out, announced), format, out)
 
     def of_models(
         models: Models,
@@ -77,8 +77,7 @@ def _command(study: Study) -> Callable[..., None]:
         with starting(f"{study.name} study: loading libraries"):
             import_module(study.module)
         loaders = [(name, partial(options.open_model, name)) for name in separated(models)]
-        asked = study.ask(loaders, data, options, out, announced)
-        _tell(study, asked, format, out)
+        _show(study, study.analyse(loaders, data, options, out, announced), format, out)
 
     takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}
     return with_flags(takes[study.takes], study.options, (*study.without, *WHOLE))
@@ -90,18 +89,18 @@ def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
     return parse_options(study.options, said)
 
 
-def _tell(study: Study, found: Any, format: TableFormat, out: Path | None) -> None:
-    """Print the tables; keep them, further ones and the pictures where a folder is named."""
+def _show(study: Study, findings: Any, format: TableFormat, out: Path | None) -> None:
+    """Print the tables; with a folder, save them, further tables and the plots there."""
     from fathom.results.plots import save
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
-    tell(study.tables(found), format, out, study.name, study.answer(found))
+    tell(study.tables(findings), format, out, study.name, study.conclude(findings))
     if out is None:
         return
-    for name, table in study.files(found).items():
+    for name, table in study.files(findings).items():
         write_text(out / f"{name}.csv", render([table], "csv") + "\n")
-    if any(save(plot, out) is None for plot in study.plots(found)):
+    if any(save(plot, out) is None for plot in study.plots(findings)):
         say("no picture: pip install 'fathom-lm[report]' draws one", err=True)
 
 

@@ -1,12 +1,12 @@
-"""One file per question to runs: ``ask`` it, make ``tables`` and, where it has any, ``plots`` of what was found.
+"""Analyses of runs, one file each, listed in the table STUDIES from which the command line is generated.
 
-The table STUDIES lists them; the command line is made from it. A study's module is loaded when it is used. It has
+A study's module is loaded on first use. It defines
 
-- ``ask(runs, **options)`` where the study takes finished runs, else ``ask(model, data, options, out, announce)`` (or
-  ``models``: names and what loads them) where it starts the runs that it needs, each in a folder below *out*;
-- ``answer(found)``, if it has a conclusion: sentences made from its claims, printed first;
-- ``tables(found)``: what is printed and kept as JSON, CSV and Markdown, every number with interval and recipe;
-- ``plots(found)``, if it draws any, and ``files(found)``, further tables that are kept as CSV alone.
+- ``analyse(runs, **options)`` for finished runs, else ``analyse(model, data, options, out, announce)`` (or ``models``:
+  names and loaders), which starts the runs that it needs, each in its own folder below *out*. It returns the findings;
+- ``conclude(findings)``, optional: sentences on the study's claims, printed first;
+- ``tables(findings)``: printed and saved as JSON, CSV and Markdown, each number with its interval and recipe;
+- ``plots(findings)``, optional, and ``files(findings)``, optional: further tables, saved as CSV only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fathom.studies import options
 from fathom.studies.options import RunsOptions
 
 Announce = Callable[[str], Callable[[int, int], None]]
-"""Given the name of a run, what to call with pieces done and in all."""
+"""Takes the name of a run; returns a function to call with the pieces done and their total."""
 
 WORDING = "Does the way of asking matter?"
 PROBES = "Do probes agree, and can they be trusted?"
@@ -36,16 +36,15 @@ REASONING = "Does a model know an ontology, and reason with it?"
 
 @dataclass(frozen=True)
 class Study:
-    """One entry of the table.
+    """An entry of STUDIES.
 
-    :param name: as it is typed.
-    :param question: under which it stands in ``fathom study --help``.
+    :param question: heading under which ``fathom study --help`` lists it.
     :param does: one line for ``--help``.
     :param takes: finished runs, a model, or several.
-    :param options: the fields of this model are flags; they are parameters of ``ask``, or its ``options``.
-    :param module: where its functions are.
-    :param example: a command line, behind "fathom study".
-    :param without: fields of the options that the study decides by itself.
+    :param options: its fields are flags, and the parameters of ``analyse`` or its ``options``.
+    :param module: defines its functions.
+    :param example: a command line, without "fathom study".
+    :param without: fields of the options that the study sets itself.
     """
 
     name: str
@@ -57,28 +56,28 @@ class Study:
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
 
-    def ask(self, *asked: Any, **more: Any) -> Any:
-        """What the study found."""
-        return self._own("ask")(*asked, **more)
+    def analyse(self, *arguments: Any, **options: Any) -> Any:
+        """Return the findings."""
+        return self._function("analyse")(*arguments, **options)
 
-    def answer(self, found: Any) -> list[str]:
-        """Sentences that say what was found; none for a study that only shows numbers."""
-        return list(self._own("answer", lambda found: [])(found))
+    def conclude(self, findings: Any) -> list[str]:
+        """Return sentences on the study's claims; none for a study that only shows numbers."""
+        return list(self._function("conclude", lambda findings: [])(findings))
 
-    def tables(self, found: Any) -> list[Table]:
-        """In the order in which they are printed."""
-        return list(self._own("tables")(found))
+    def tables(self, findings: Any) -> list[Table]:
+        """Return the tables in the order in which they are printed."""
+        return list(self._function("tables")(findings))
 
-    def plots(self, found: Any) -> list[Plot]:
-        """None for a study that draws nothing."""
-        return list(self._own("plots", lambda found: [])(found))
+    def plots(self, findings: Any) -> list[Plot]:
+        """Return the plots; none for a study that draws nothing."""
+        return list(self._function("plots", lambda findings: [])(findings))
 
-    def files(self, found: Any) -> Mapping[str, Table]:
-        """Further tables by the name of their file, without its ending."""
-        return dict(self._own("files", lambda found: {})(found))
+    def files(self, findings: Any) -> Mapping[str, Table]:
+        """Return further tables by the name of their file, without its ending."""
+        return dict(self._function("files", lambda findings: {})(findings))
 
-    def _own(self, name: str, *otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        return getattr(import_module(self.module), name, *otherwise)  # type: ignore[no-any-return]
+    def _function(self, name: str, *default: Callable[[Any], object]) -> Callable[..., Any]:
+        return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]
 
 
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions) -> Study:

@@ -57,7 +57,7 @@ class Ablation(NamedTuple):
     comparisons: list[ArmComparison]
 
 
-def ask(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
+def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
     """Run every arm into its own folder below *out* (each resumes), then compare.
 
     :param options: templates, selection and the like; its reduction, score and pll are those of the study.
@@ -110,19 +110,22 @@ def _compare(
     )
 
 
-def answer(found: Ablation) -> list[str]:
+def conclude(findings: Ablation) -> list[str]:
     """Which ways of scoring differ in accuracy."""
     claims = [
-        Claim(f"{one.first} minus {one.second}", (Contrast("accuracy", one.difference),)) for one in found.comparisons
+        Claim(f"{one.first} minus {one.second}", (Contrast("accuracy", one.difference),))
+        for one in findings.comparisons
     ]
     return sentences(decide(claims))
 
 
-def tables(found: Ablation) -> list[Table]:
+def tables(findings: Ablation) -> list[Table]:
     """Accuracy of every arm, then the paired comparisons."""
     notes = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
     return [
-        Table.of([one._asdict() for one in found.arms], "accuracy, mean over facts of each one's mean over templates"),
+        Table.of(
+            [one._asdict() for one in findings.arms], "accuracy, mean over facts of each one's mean over templates"
+        ),
         Table.of(
             [
                 {
@@ -132,7 +135,7 @@ def tables(found: Ablation) -> list[Table]:
                     "p (t-test)": one.t_test_p,
                     "queries": one.queries,
                 }
-                for one in found.comparisons
+                for one in findings.comparisons
             ],
             "first minus second, paired by query",
             [notes],

@@ -16,7 +16,7 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreement:
+def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreement:
     """:param runs: two, or one and the same by two of its scorings.
     :param scoring: of both, or two, the first run's first.
     :raises BadInput: the runs have no fact in common, were asked with different candidates, or are one and the same."""
@@ -34,34 +34,34 @@ def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, clu
     return agreement(one, other, k)
 
 
-def answer(found: Agreement) -> list[str]:
+def conclude(findings: Agreement) -> list[str]:
     """Whether the probes agree within relations."""
-    name = f"{found.first} and {found.second}, correlation of {WITHIN}"
-    return sentences(decide([Claim(name, (Contrast("correlation", found.within),))]), is_share=False)
+    name = f"{findings.first} and {findings.second}, correlation of {WITHIN}"
+    return sentences(decide([Claim(name, (Contrast("correlation", findings.within),))]), is_share=False)
 
 
-def tables(found: Agreement) -> list[Table]:
+def tables(findings: Agreement) -> list[Table]:
     """Correlations, and quadrants of hits and misses."""
-    hit, miss = f"hit@{found.k}", f"miss@{found.k}"
+    hit, miss = f"hit@{findings.k}", f"miss@{findings.k}"
     counted = (
-        (found.left_out, "that one of the two could not rank are left out"),
+        (findings.left_out, "that one of the two could not rank are left out"),
         (
-            found.stopped,
+            findings.stopped,
             "are only known to rank beyond --max-rank: they are misses in the quadrants; correlations need every rank, "
             "ask again without --max-rank",
         ),
     )
     notes = [f"{count} facts {what}" for count, what in counted if count]
-    lines = [("log10 rank", found.log_ranks), (WITHIN, found.within), ("rank", found.ranks)]
+    lines = [("log10 rank", findings.log_ranks), (WITHIN, findings.within), ("rank", findings.ranks)]
     shares = (
-        (hit, hit, found.both_hit),
-        (miss, miss, found.both_miss),
-        (hit, miss, found.only_first),
-        (miss, hit, found.only_second),
+        (hit, hit, findings.both_hit),
+        (miss, miss, findings.both_miss),
+        (hit, miss, findings.only_first),
+        (miss, hit, findings.only_second),
     )
-    names = (found.first, found.second, "share")
+    names = (findings.first, findings.second, "share")
     return [
-        correlations_table(f"{found.first} and {found.second}", lines, notes),
+        correlations_table(f"{findings.first} and {findings.second}", lines, notes),
         Table.of([dict(zip(names, row, strict=True)) for row in shares], "quadrants"),
     ]
 
@@ -73,19 +73,19 @@ def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes:
     )
 
 
-def files(found: Agreement) -> dict[str, Table]:
+def files(findings: Agreement) -> dict[str, Table]:
     """The ranks of every fact."""
-    return {"agreement-ranks": Table(("fact", found.first, found.second), tuple(found.points), "ranks")}
+    return {"agreement-ranks": Table(("fact", findings.first, findings.second), tuple(findings.points), "ranks")}
 
 
-def plots(found: Agreement) -> list[Plot]:
+def plots(findings: Agreement) -> list[Plot]:
     """Every fact by its two ranks, both axes logarithmic; the lines stand at rank *k* (figure 7 of the DEER paper)."""
 
     def draw(axes: Any) -> None:
-        axes.scatter([x for _, x, _ in found.points], [y for _, _, y in found.points], s=6, alpha=0.5)
+        axes.scatter([x for _, x, _ in findings.points], [y for _, _, y in findings.points], s=6, alpha=0.5)
         axes.set(xscale="log", yscale="log")
-        axes.axvline(found.k, color="grey", linewidth=0.8)
-        axes.axhline(found.k, color="grey", linewidth=0.8)
+        axes.axvline(findings.k, color="grey", linewidth=0.8)
+        axes.axhline(findings.k, color="grey", linewidth=0.8)
 
-    axes = (f"rank by {found.first}", f"rank by {found.second}")
-    return [Plot("agreement", draw, *axes, f"r = {found.log_ranks.value:.3f} on log ranks")]
+    axes = (f"rank by {findings.first}", f"rank by {findings.second}")
+    return [Plot("agreement", draw, *axes, f"r = {findings.log_ranks.value:.3f} on log ranks")]

@@ -115,7 +115,7 @@ class _Model(NamedTuple):
     values: _Values
 
 
-def ask(
+def analyse(
     models: Sequence[tuple[str, Loader]],
     data: str | Path,
     options: ChainStudyOptions,
@@ -316,14 +316,14 @@ def _mean(own: Mapping[tuple[str, int], _Value], made: str) -> Estimate:
 # --- tables and curves
 
 
-def answer(found: Chains) -> list[str]:
+def conclude(findings: Chains) -> list[str]:
     """By how many rules and depths each model follows."""
-    return in_words(verdicts(found.contrasts, {ANOTHER}))
+    return in_words(verdicts(findings.contrasts, {ANOTHER}))
 
 
-def tables(found: Chains) -> list[Table]:
+def tables(findings: Chains) -> list[Table]:
     """The verdicts, and the numbers by depth."""
-    decided = {key[:3]: word for key, word in verdicts(found.contrasts, {ANOTHER}).items()}
+    decided = {key[:3]: word for key, word in verdicts(findings.contrasts, {ANOTHER}).items()}
     rows = [
         (
             *(place.model, place.rule, place.form, place.depth),
@@ -333,21 +333,21 @@ def tables(found: Chains) -> list[Table]:
             line.reworded,
             line.items,
         )
-        for line in found.lines
+        for line in findings.lines
         for place in [line.place]
     ]
     columns = ("model", "rule", "form", "depth", "verdict", "whole", *BROKEN, "less the first form", "items")
-    notes = ["MRR of the same items at all depths (chat models: share of right choices)", *found.notes]
-    if any(line.place.rule == DISJOINT for line in found.lines):
+    notes = ["MRR of the same items at all depths (chat models: share of right choices)", *findings.notes]
+    if any(line.place.rule == DISJOINT for line in findings.lines):
         notes.append(_OF_DISJOINT)
     every = Table.of(rows, "how far it follows", notes, columns=columns, main="whole")
     by_depth = every.without_empty(*BROKEN, "less the first form")
-    return [by_depth, table(found.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
+    return [by_depth, table(findings.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
 
 
-def plots(found: Chains) -> list[Plot]:
+def plots(findings: Chains) -> list[Plot]:
     """Of each model and rule a curve over depth: the whole argument in each form, and the best broken one."""
-    lines = grouped(((one.place.model, one.place.rule), one) for one in found.lines)
+    lines = grouped(((one.place.model, one.place.rule), one) for one in findings.lines)
     return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1].place.depth > 1]
 
 

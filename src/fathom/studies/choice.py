@@ -80,7 +80,7 @@ class ChoiceLines(NamedTuple):
     same: tuple[int, int]
 
 
-def ask(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
+def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
     """Both tables, each model's lines together.
 
     :param runs: of one model or several; memorising and reasoning in one run or in two.
@@ -182,24 +182,24 @@ def _sample(given: Sequence[tuple[str, MarkedQuestion]], group: str) -> Sample:
     return by_default([part for part, _ in given], "question", group)
 
 
-def answer(found: ChoiceLines) -> list[str]:
+def conclude(findings: ChoiceLines) -> list[str]:
     """Whether each model reasons: over all rules, or by its only one."""
-    rules = {one.rule for one in found.conclusions}
-    shown = [one for one in found.conclusions if one.rule == ALL or len(rules) == 1]
+    rules = {one.rule for one in findings.conclusions}
+    shown = [one for one in findings.conclusions if one.rule == ALL or len(rules) == 1]
     return [f"{one.model} reasons ({one.rule} rules): {one.conclusion} ({one.because})." for one in shown]
 
 
-def tables(found: ChoiceLines) -> list[Table]:
+def tables(findings: ChoiceLines) -> list[Table]:
     """Memorising and reasoning (tables 5 and 6 of Wu et al. 2023), and the controls; those without a line are left
     out."""
-    notes = (*_NOTES, *found.notes)
+    notes = (*_NOTES, *findings.notes)
     every = (
-        _table(found.memorizing, "memorising", ("task",), notes),
-        _table(found.reasoning, "reasoning", ("rule", "P1"), (_AS_PUBLISHED, _PREMISE, *notes)),
-        _of_contrasts(found),
-        _of_likings(found.likings, "likings", (*_LIKED, *found.notes)),
-        _of_likings(found.letters, "letters", found.notes),
-        _of_conclusions(found),
+        _table(findings.memorizing, "memorising", ("task",), notes),
+        _table(findings.reasoning, "reasoning", ("rule", "P1"), (_AS_PUBLISHED, _PREMISE, *notes)),
+        _of_contrasts(findings),
+        _of_likings(findings.likings, "likings", (*_LIKED, *findings.notes)),
+        _of_likings(findings.letters, "letters", findings.notes),
+        _of_conclusions(findings),
     )
     return [table for table in every if table.rows]
 
@@ -212,13 +212,13 @@ _LIKED = (
 )
 
 
-def _of_contrasts(found: ChoiceLines) -> Table:
+def _of_contrasts(findings: ChoiceLines) -> Table:
     """What stands against what."""
     columns = ("model", "scoring", "rule", "contrast", "n", "other n", "mean", "other mean", "difference")
-    names = dict.fromkeys(line.name for line in found.contrasts)
-    notes = [f"{name}: {MEANING[name]} (mean − other mean, rule by rule)" for name in names] + found.notes
+    names = dict.fromkeys(line.name for line in findings.contrasts)
+    notes = [f"{name}: {MEANING[name]} (mean − other mean, rule by rule)" for name in names] + findings.notes
     formats = dict.fromkeys(("mean", "other mean"), ".1%")
-    return Table.of(found.contrasts, "contrasts", notes, columns=columns, formats=formats)
+    return Table.of(findings.contrasts, "contrasts", notes, columns=columns, formats=formats)
 
 
 def _of_likings(lines: Sequence[Liking], title: str, notes: Iterable[str]) -> Table:
@@ -226,15 +226,15 @@ def _of_likings(lines: Sequence[Liking], title: str, notes: Iterable[str]) -> Ta
     return Table.of(lines, title, notes, columns=columns, formats=dict.fromkeys(("chosen", "right"), ".1%"))
 
 
-def _of_conclusions(found: ChoiceLines) -> Table:
+def _of_conclusions(findings: ChoiceLines) -> Table:
     """Last: what all the others allow to say."""
-    rows = tuple(tuple(line) for line in found.conclusions)
+    rows = tuple(tuple(line) for line in findings.conclusions)
     notes = [
         "reasoning: every contrast is above 0 (p < 5 %; of several rules Holm's), not fully controlled: every one that "
         f"the questions allow; the halves have {FEWEST} items or more, more is memorised than guessed, four of five "
         "items have all their answers",
-        *([_SAME.format(same=found.same[0], of=found.same[1])] if found.same[0] else []),
-        *found.notes,
+        *([_SAME.format(same=findings.same[0], of=findings.same[1])] if findings.same[0] else []),
+        *findings.notes,
     ]
     return Table(("model", "scoring", "rule", "conclusion", "because"), rows, "conclusions", notes=tuple(notes))
 

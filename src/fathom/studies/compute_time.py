@@ -43,7 +43,7 @@ class Timing(NamedTuple):
     error: float
 
 
-def ask(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
+def analyse(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
     """One result per probe. :raises BadInput: see :func:`compute_time`."""
     if not all(options.queries):
         raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, options.queries))}")
@@ -87,19 +87,19 @@ def compute_time(
     return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
 
 
-def answer(found: Sequence[Timing]) -> list[str]:
+def conclude(findings: Sequence[Timing]) -> list[str]:
     """How long each probe takes."""
     return [
         f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
-        for one in found
+        for one in findings
     ]
 
 
-def tables(found: Sequence[Timing]) -> list[Table]:
+def tables(findings: Sequence[Timing]) -> list[Table]:
     """One; what was measured stands below it."""
     measured = "measured (queries: seconds): " + "; ".join(
         f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
-        for timing in found
+        for timing in findings
     )
     rows = [
         {
@@ -112,7 +112,7 @@ def tables(found: Sequence[Timing]) -> list[Table]:
             "extrapolated, h": _number(timing, "hours", timing.seconds / 3600, timing.error / 3600),
             "± h": timing.error / 3600,
         }
-        for timing in found
+        for timing in findings
     ]
     notes = (measured, "intercept and R² describe the line through these points: no interval")
     return [Table.of(rows, "seconds = slope · queries + intercept, least squares", notes, inline=True)]
@@ -128,7 +128,7 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     return untold("", made, value, timing.line.n, ".4g")._replace(low=low, high=high)
 
 
-def plots(found: Sequence[Timing]) -> list[Plot]:
+def plots(findings: Sequence[Timing]) -> list[Plot]:
     """Seconds against queries with the fitted line (figure 5)."""
     return [
         Plot(
@@ -138,7 +138,7 @@ def plots(found: Sequence[Timing]) -> list[Plot]:
             "seconds",
             f"{timing.probe}: R² = {timing.line.r_squared:.3f}",
         )
-        for timing in found
+        for timing in findings
     ]
 
 

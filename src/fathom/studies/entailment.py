@@ -151,7 +151,7 @@ class Entailment:
     notes: list[str]
 
 
-def ask(
+def analyse(
     models: Sequence[tuple[str, Loader]],
     data: str | Path,
     options: EntailmentStudyOptions,
@@ -320,48 +320,51 @@ def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Es
 # --- tables and heat maps
 
 
-def answer(found: Entailment) -> list[str]:
+def conclude(findings: Entailment) -> list[str]:
     """By how many rules each model reasons."""
-    return in_words(verdicts(found.contrasts)) or ["Nothing can be concluded: no controls were evaluated."]
+    return in_words(verdicts(findings.contrasts)) or ["Nothing can be concluded: no controls were evaluated."]
 
 
-def tables(found: Entailment) -> list[Table]:
+def tables(findings: Entailment) -> list[Table]:
     """Means over rules (figure 3), wordings (figure 4), each rule in all settings (figures 2 and 8), what saying
     premises adds, and how premises are remembered."""
-    rules = dict.fromkeys(line.setting.rule for line in found.lines)
+    rules = dict.fromkeys(line.setting.rule for line in findings.lines)
     return [
-        *([table(found.contrasts)] if found.contrasts else []),
-        _means(found),
-        *([_wordings(found)] if len(found.by_wording) > 1 else []),
-        *(_rule(found, rule) for rule in rules),
+        *([table(findings.contrasts)] if findings.contrasts else []),
+        _means(findings),
+        *([_wordings(findings)] if len(findings.by_wording) > 1 else []),
+        *(_rule(findings, rule) for rule in rules),
         Table.of(
-            found.effects,
+            findings.effects,
             "what saying premises adds",
             ["1 / rank with the premises said, minus with none said, of the same items and pairs"],
             columns=("model", "wording", "rule", "said", "difference", "items"),
         ),
         Table.of(
-            [(*one[:-1], "; ".join(one.middle) or None) for one in found.remembered],
+            [(*one[:-1], "; ".join(one.middle) or None) for one in findings.remembered],
             "how premises are remembered",
-            ["mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *found.notes],
+            ["mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *findings.notes],
             columns=("model", "templates", "rule", "premise", "items", *_HALVES, "left out"),
         ),
     ]
 
 
-def _means(found: Entailment) -> Table:
+def _means(findings: Entailment) -> Table:
     return Table.of(
-        [(one.model or "all models", one.wording or "all wordings", *one[2:6], len(one.rules)) for one in found.means],
+        [
+            (one.model or "all models", one.wording or "all wordings", *one[2:6], len(one.rules))
+            for one in findings.means
+        ],
         "all rules (figure 3)",
-        (_GIVEN, _as_published(found), "every rule has the same weight", *_lacking(found), *found.notes),
+        (_GIVEN, _as_published(findings), "every rule has the same weight", *_lacking(findings), *findings.notes),
         columns=("model", "wording", "P1", "P2", _MRR, _MRR_ALL, "rules"),
         main=_MRR,
     )
 
 
-def _lacking(found: Entailment) -> list[str]:
+def _lacking(findings: Entailment) -> list[str]:
     """Which rules are not in all means."""
-    empty = Counter(line.setting[:3] for line in found.lines if not line.items)
+    empty = Counter(line.setting[:3] for line in findings.lines if not line.items)
     said = [
         f"{rule} of {model}, {wording} ({count} of {len(LEVELS) ** 2} settings)"
         for (model, wording, rule), count in empty.items()
@@ -369,38 +372,38 @@ def _lacking(found: Entailment) -> list[str]:
     return [f"not in every mean, as nothing was scored in the setting: {'; '.join(said)}"] if said else []
 
 
-def _wordings(found: Entailment) -> Table:
-    rows = [(wording, *means) for wording, means in found.by_wording.items()]
+def _wordings(findings: Entailment) -> Table:
+    rows = [(wording, *means) for wording, means in findings.by_wording.items()]
     notes = ["means over models, rules and settings; learnt: both templates and conjunction"]
     return Table.of(rows, "wordings (figure 4)", notes, columns=("wording", _MRR, _MRR_ALL), main=_MRR)
 
 
-def _as_published(found: Entailment) -> str:
-    return _AS_PUBLISHED + (_CONCLUDED if found.contrasts else _NOT_CONCLUDED)
+def _as_published(findings: Entailment) -> str:
+    return _AS_PUBLISHED + (_CONCLUDED if findings.contrasts else _NOT_CONCLUDED)
 
 
-def _rule(found: Entailment, rule: str) -> Table:
+def _rule(findings: Entailment, rule: str) -> Table:
     rows = [
         (*one.setting[:2], *one.setting[3:], *measured(one.numbers).values(), len(set(one.items)), one.unscored)
-        for one in found.lines
+        for one in findings.lines
         if one.setting.rule == rule
     ]
-    notes = (_GIVEN, _as_published(found), _PAIRS)
+    notes = (_GIVEN, _as_published(findings), _PAIRS)
     columns = ("model", "wording", "P1", "P2", *MEASURED, "items", "unscored")
     return Table.of(rows, f"{rule}, every setting", notes, columns=columns, main=_MRR)
 
 
-def plots(found: Entailment) -> list[Plot]:
+def plots(findings: Entailment) -> list[Plot]:
     """A 3×3 map of the MRR for each model, wording and rule, over all wordings as in the paper (figures 2 and 8), and
     over all rules (figure 3); the wordings side by side (figure 4)."""
     of_means = (
         ((one.model or "all-models", one.wording or "all-wordings", "all-rules"), (one[2:4], one.mrr.value))
-        for one in found.means
+        for one in findings.means
     )
-    told = [one for one in found.lines if one.numbers]
+    told = [one for one in findings.lines if one.numbers]
     of_lines: list[_Cell] = [(one.setting[:3], (one.setting[3:], one.numbers[_MRR].value)) for one in told]
     maps = [heat_map(*about, dict(cells)) for about, cells in grouped((*of_means, *of_lines, *_averaged(told))).items()]
-    return [*maps, *([bars(found.by_wording, (_MRR, _MRR_ALL))] if len(found.by_wording) > 1 else [])]
+    return [*maps, *([bars(findings.by_wording, (_MRR, _MRR_ALL))] if len(findings.by_wording) > 1 else [])]
 
 
 _Cell = tuple[tuple[str, str, str], tuple[tuple[str, str], float]]

@@ -70,7 +70,7 @@ class LengthBias(NamedTuple):
     accuracy: list[ByTokens]
 
 
-def ask(
+def analyse(
     runs: Sequence[RunFolder],
     scoring: Sequence[str] = (),
     tokenizer: str | None = None,
@@ -178,18 +178,18 @@ def _counter(tokenizer: str) -> Counter:
     return lambda texts: count([" " + text for text in texts])
 
 
-def answer(found: Sequence[LengthBias]) -> list[str]:
+def conclude(findings: Sequence[LengthBias]) -> list[str]:
     """Whether each probe favours short names, or long ones, within relations."""
     claims = [
         Claim(f"{one.name}, correlation of rank and tokens within relations", (Contrast("correlation", one.within),))
-        for one in found
+        for one in findings
     ]
     return sentences(decide(claims), is_share=False)
 
 
-def tables(found: Sequence[LengthBias]) -> list[Table]:
+def tables(findings: Sequence[LengthBias]) -> list[Table]:
     """Correlations, and the ranks of each length."""
-    left_out = sum(bias.left_out for bias in found)
+    left_out = sum(bias.left_out for bias in findings)
     notes = [
         "a positive r favours short names; of relations with unequally many candidates so does random guessing, which "
         "has none within relations (rank and tokens less their means over the relation's facts)"
@@ -201,7 +201,7 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
             "gold rank and gold token length",
             [
                 (f"{bias.name}, {name}", value)
-                for bias in found
+                for bias in findings
                 for name, value in (
                     ("rank", bias.ranks),
                     ("log10 rank", bias.log_ranks),
@@ -212,7 +212,7 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
         ),
         Table(
             columns,
-            tuple((bias.name, *box) for bias in found for box in bias.boxes),
+            tuple((bias.name, *box) for bias in findings for box in bias.boxes),
             "rank of the gold answer by its number of tokens",
             formats=dict.fromkeys(columns[3:], ".1f"),
             notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
@@ -227,7 +227,7 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
                     "Acc@1": line.accuracy,
                     **dict(zip(BASELINE_COLUMNS, strongest_columns(line.baseline), strict=True)),
                 }
-                for bias in found
+                for bias in findings
                 for line in bias.accuracy
             ],
             "accuracy by the number of tokens of the gold answer",
@@ -239,15 +239,15 @@ def tables(found: Sequence[LengthBias]) -> list[Table]:
     ]
 
 
-def files(found: Sequence[LengthBias]) -> dict[str, Table]:
+def files(findings: Sequence[LengthBias]) -> dict[str, Table]:
     """Tokens and rank of every fact."""
     return {
         f"length-bias-{number}": Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name)
-        for number, bias in enumerate(found)
+        for number, bias in enumerate(findings)
     }
 
 
-def plots(found: Sequence[LengthBias]) -> list[Plot]:
+def plots(findings: Sequence[LengthBias]) -> list[Plot]:
     """A box of ranks for each number of tokens (figure 9)."""
     return [
         Plot(
@@ -257,7 +257,7 @@ def plots(found: Sequence[LengthBias]) -> list[Plot]:
             "rank of the gold answer",
             f"{bias.name}: r = {bias.ranks.value:.3f}",
         )
-        for number, bias in enumerate(found)
+        for number, bias in enumerate(findings)
     ]
 
 

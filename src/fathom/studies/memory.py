@@ -184,20 +184,20 @@ class Memory:
         return self.effects[HITS].contrasts
 
 
-def ask(plan: StudyPlan, found: Sequence[CellState], out: Path) -> Memory:
+def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
     """Take a grid apart.
 
-    :param found: of :func:`fathom.studies.grid.states`.
+    :param states: from :func:`fathom.studies.grid.states`.
     :param out: folder of the grid.
     :raises BadInput: no cell is there.
     """
-    grid = _Grid(plan, found)
+    grid = _Grid(plan, states)
     if not grid.there:
-        whys = "; ".join(f"{state.cell}: {state.failed}" for state in found if state.failed)
+        whys = "; ".join(f"{state.cell}: {state.failed}" for state in states if state.failed)
         raise BadInput(f"no cell of {out} is there to report on" + (f" ({whys})" if whys else ""))
-    first = [state.cell for state in found if state.cell.seed == plan.trainings[0]]
+    first = [state.cell for state in states if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
-    cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in found)
+    cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in states)
     effects = {one.name: _effects(plan, grid, one.name) for one in METRICS}
     claims = (_claim(model, plan, effects[HITS].terms) for model in plan.models)
     return Memory(
@@ -222,9 +222,9 @@ def _effects(plan: StudyPlan, grid: _Grid, metric_name: str) -> Effects:
     )
 
 
-def answer(found: Memory) -> list[str]:
+def conclude(findings: Memory) -> list[str]:
     """Which models remember answers, as far as their controls allow to say."""
-    return sentences(found.decisions)
+    return sentences(findings.decisions)
 
 
 def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None:

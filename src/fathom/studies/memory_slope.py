@@ -89,16 +89,16 @@ class MemorySlope(NamedTuple):
     decision: Decision
 
 
-def answer(found: MemorySlope) -> list[str]:
+def conclude(findings: MemorySlope) -> list[str]:
     """Whether the predictor remembers."""
-    if found.decision.holds:
+    if findings.decision.holds:
         return [
             "The predictor remembers: it gains where its own language model knew the fact, beyond what ease explains."
         ]
-    return [f"Whether the predictor remembers: {found.decision.word} ({found.decision.reason})."]
+    return [f"Whether the predictor remembers: {findings.decision.word} ({findings.decision.reason})."]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
+def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
     """:param runs: a probe's of the language model before training, then ``fathom kgc evaluate``'s of the predictor
         from pre-trained and from random weights; as a fourth, for a conclusion, the same probe of a control: another
         language model, of which the predictor was not made.
@@ -189,13 +189,13 @@ def _part(name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floa
     )
 
 
-def tables(found: MemorySlope) -> list[Table]:
+def tables(findings: MemorySlope) -> list[Table]:
     """The slopes with their controls, and the gain by what was known."""
     notes = [
         *_NOTES,
-        *([f"{found.left_out} facts that one of the runs did not score are left out"] * bool(found.left_out)),
+        *([f"{findings.left_out} facts that one of the runs did not score are left out"] * bool(findings.left_out)),
     ]
-    slopes = [{"what": line.of, "value": line.value, "facts": line.facts} for line in found.lines]
+    slopes = [{"what": line.of, "value": line.value, "facts": line.facts} for line in findings.lines]
     parts = [
         {
             "known before": part.known,
@@ -204,7 +204,7 @@ def tables(found: MemorySlope) -> list[Table]:
             "gain": part.gain,
             "facts": part.facts,
         }
-        for part in found.parts
+        for part in findings.parts
     ]
     of_parts = ["mean 1 / rank of the facts, and their paired difference"]
     return [
@@ -213,17 +213,17 @@ def tables(found: MemorySlope) -> list[Table]:
     ]
 
 
-def files(found: MemorySlope) -> dict[str, Table]:
+def files(findings: MemorySlope) -> dict[str, Table]:
     """Knowledge and gain of every fact."""
-    return {"memory-slope-facts": Table(("fact", "knowledge", "gain"), tuple(found.points), "facts")}
+    return {"memory-slope-facts": Table(("fact", "knowledge", "gain"), tuple(findings.points), "facts")}
 
 
-def plots(found: MemorySlope) -> list[Plot]:
+def plots(findings: MemorySlope) -> list[Plot]:
     """Every fact by knowledge and gain, with the line."""
-    values = {line.of: line.value.value for line in found.lines}
+    values = {line.of: line.value.value for line in findings.lines}
 
     def draw(axes: Any) -> None:
-        axes.scatter([x for _, x, _ in found.points], [y for *_, y in found.points], s=6, alpha=0.4)
+        axes.scatter([x for _, x, _ in findings.points], [y for *_, y in findings.points], s=6, alpha=0.4)
         if not np.isnan(values[PER_FACT]):
             start = values[UNKNOWN]
             axes.plot([0, 1], [start, start + values[PER_FACT]], color="black", linewidth=1)

@@ -38,33 +38,33 @@ HEADS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mrr": "M
 # ------------------------------------------------------------------------------------------------------ tables
 
 
-def tables(found: Memory) -> list[Table]:
+def tables(findings: Memory) -> list[Table]:
     """Every cell, the decomposition with its formulas, the gaps with their outliers, the contrasts, the other metrics,
     and with several seeds every training."""
     made = (
-        _table_of_cells(found),
+        _table_of_cells(findings),
         _table_of_effects(
             ("model", "term", "value"),
-            [(one, (one.formula,)) for one in found.terms],
+            [(one, (one.formula,)) for one in findings.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
             "the terms of all models",
             (FORMULA,),
         ),
-        _table_of_gaps(found.gaps),
+        _table_of_gaps(findings.gaps),
         _table_of_effects(
             ("models", "world", "difference"),
-            [(one, ()) for one in found.contrasts],
+            [(one, ()) for one in findings.contrasts],
             "Two models with their pre-trained weights, world by world (Hits@10)",
             "all contrasts",
         ),
-        _table_of_metrics(found.cells),
-        _table_of_secondary(found),
-        *([_table_of_trainings(found)] if len(found.plan.trainings) > 1 else ()),
+        _table_of_metrics(findings.cells),
+        _table_of_secondary(findings),
+        *([_table_of_trainings(findings)] if len(findings.plan.trainings) > 1 else ()),
     )
     return [table for table in made if table.rows]
 
 
-def _table_of_cells(found: Memory) -> Table:
+def _table_of_cells(findings: Memory) -> Table:
     columns = ("model", "weights", "world", "Hits@10", "facts", SEEDS, *NOISE)
     rows = [
         (
@@ -73,13 +73,13 @@ def _table_of_cells(found: Memory) -> Table:
             *(_alike([one.epochs for one in line.trainings]), _alike([one.best_epoch for one in line.trainings])),
             *(sum(one.seconds for one in line.trainings), line.why),
         )
-        for line in found.cells
+        for line in findings.cells
     ]
-    noises = [line.noise for line in found.cells]
+    noises = [line.noise for line in findings.cells]
     return Table.of(
         rows,
         "Hits@10 of every cell (figures 5 to 7, 10)",
-        _notes_of_noise(noises, [gap.value for gap in found.gaps], "differences of weights"),
+        _notes_of_noise(noises, [gap.value for gap in findings.gaps], "differences of weights"),
         columns=(*columns, "unscored", "epochs", "best", "seconds", "ended by"),
         hidden=_without_noise(noises),
         formats=dict.fromkeys(NOISE, ".3f") | {"seconds": ".0f"},
@@ -160,9 +160,9 @@ def _table_of_gaps(gaps: Sequence[Effect]) -> Table:
     )
 
 
-def _table_of_secondary(found: Memory) -> Table:
+def _table_of_secondary(findings: Memory) -> Table:
     """Return the same effects on every other metric; they decide nothing."""
-    others = {head: found.effects[name] for name, head in HEADS.items() if name != HITS}
+    others = {head: findings.effects[name] for name, head in HEADS.items() if name != HITS}
     kinds = {"term": "terms", "p − r": "gaps", "difference": "contrasts"}
     rows: list[tuple[Cell | Estimate, ...]] = [
         (kind, one[0].model, one[0].name, *(effect.value for effect in one))
@@ -190,15 +190,15 @@ def _table_of_metrics(cells: Sequence[Answers]) -> Table:
     return Table.of(rows, "Every metric of every cell", ["CSV and JSON have the intervals"], columns=columns)
 
 
-def _table_of_trainings(found: Memory) -> Table:
+def _table_of_trainings(findings: Memory) -> Table:
     return Table.of(
         [
             (
                 *(line.cell.model, line.cell.init or "–", line.cell.world),
-                *(found.plan.seed if one.cell.seed is None else one.cell.seed, one.hits),
+                *(findings.plan.seed if one.cell.seed is None else one.cell.seed, one.hits),
                 *(one.epochs, one.best_epoch, one.seconds, one.why),
             )
-            for line in found.cells
+            for line in findings.cells
             for one in line.trainings
         ],
         "Hits@10 of every training",
@@ -207,11 +207,11 @@ def _table_of_trainings(found: Memory) -> Table:
     )
 
 
-def correlation_tables(found: Memory) -> list[Table]:
+def correlation_tables(findings: Memory) -> list[Table]:
     """Figure 9 in numbers: one table for each model with several curves, all of the first seed."""
-    seeds = found.plan.seeds
+    seeds = findings.plan.seeds
     notes = [f"validation curves of seed {seeds[0]}"] if len(seeds) > 1 else []
-    return [_table_of_curves(model, curves, notes) for model, curves in found.curves.items() if len(curves) > 1]
+    return [_table_of_curves(model, curves, notes) for model, curves in findings.curves.items() if len(curves) > 1]
 
 
 def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) -> Table:
@@ -229,13 +229,13 @@ def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) 
 # ------------------------------------------------------------------------------------------------------ figures
 
 
-def plots(found: Memory) -> list[Plot]:
+def plots(findings: Memory) -> list[Plot]:
     """bars-MODEL (figures 5 to 7, 10), curves-MODEL (8) and correlations-MODEL (9) for each model but the line."""
     made = []
-    for model, curves in found.curves.items():
-        if model == found.plan.line:
+    for model, curves in findings.curves.items():
+        if model == findings.plan.line:
             continue
-        made.append(Plot(f"bars-{model}", partial(_draw_bars, found, model), "", "Hits@10", model))
+        made.append(Plot(f"bars-{model}", partial(_draw_bars, findings, model), "", "Hits@10", model))
         if curves:
             drawn = partial(_draw_curves, curves)
             made.append(Plot(f"curves-{model}", drawn, "epoch", "Hits@10 on validation", model))
@@ -243,11 +243,11 @@ def plots(found: Memory) -> list[Plot]:
     return made
 
 
-def _draw_bars(found: Memory, model: str, axes: Any) -> None:
+def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
     """A group of bars for each world, one bar for each kind of weights, intervals as whiskers; failed cells crossed."""
-    random = (found.plan.owner(model, R), R)
-    mine = {line.cell: line for line in found.cells if line.cell.model == model or line.cell[:2] == random}
-    worlds = [world for world in found.plan.worlds if any(cell.world == world for cell in mine)]
+    random = (findings.plan.owner(model, R), R)
+    mine = {line.cell: line for line in findings.cells if line.cell.model == model or line.cell[:2] == random}
+    worlds = [world for world in findings.plan.worlds if any(cell.world == world for cell in mine)]
     inits = sorted({cell.init for cell in mine})  # pretrained, random: the same colours in every figure
     width = 0.8 / max(1, len(inits))
     for number, init in enumerate(inits):
@@ -255,9 +255,9 @@ def _draw_bars(found: Memory, model: str, axes: Any) -> None:
         for place, world in enumerate(worlds):
             of_cell = [line for cell, line in mine.items() if cell[1:3] == (init, world)]
             _draw_bar(axes, place + (number - (len(inits) - 1) / 2) * width, width, f"C{number}", of_cell)
-    line = [line.hits.value for line in found.cells if line.cell.model == found.plan.line and line.hits]
+    line = [line.hits.value for line in findings.cells if line.cell.model == findings.plan.line and line.hits]
     if line:
-        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=found.plan.line)
+        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=findings.plan.line)
     axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
     axes.set_ylim(0, None)
     axes.legend(fontsize=7)

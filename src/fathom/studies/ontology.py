@@ -105,7 +105,7 @@ class Ontology:
         return list(dict.fromkeys(line.setting.task for line in self.lines))
 
 
-def ask(
+def analyse(
     runs: Sequence[RunFolder],
     examples: Iterable[str] = (),
     seed: int = 0,
@@ -143,21 +143,21 @@ def ask(
     return replace(found, decisions=dict(zip(best, decide_all([_claim(found, about) for about in best]), strict=True)))
 
 
-def _claim(found: Ontology, about: tuple[str, str, bool]) -> Claim | None:
+def _claim(findings: Ontology, about: tuple[str, str, bool]) -> Claim | None:
     """Declare that a model's best setting is above the frequency baseline of the task."""
-    baseline, one = found.baselines.get(about[0]), found.chosen.get(about)
+    baseline, one = findings.baselines.get(about[0]), findings.chosen.get(about)
     if baseline is None:
         return None
     return (
-        baseline.claim(found.best[about])
+        baseline.claim(findings.best[about])
         if one is None
         else baseline.claim_of_items(about[0], one.asked, one.reciprocal)
     )
 
 
-def answer(found: Ontology) -> list[str]:
+def conclude(findings: Ontology) -> list[str]:
     """For which tasks each model is above the frequency baseline."""
-    by_model = grouped((model, decision) for (_, model, _), decision in found.decisions.items())
+    by_model = grouped((model, decision) for (_, model, _), decision in findings.decisions.items())
     return [said for model, decisions in by_model.items() if (said := above_in_words(model, decisions))]
 
 
@@ -301,12 +301,12 @@ def _examples(
 # --- tables and a picture
 
 
-def tables(found: Ontology) -> list[Table]:
+def tables(findings: Ontology) -> list[Table]:
     """Table 4 (the best of each model), 8 to 12 (every setting of each task), appendix B, and table 7 (examples)."""
     return [
-        _best(found),
-        *(_task(found, task) for task in found.tasks),
-        *map(_compared, found.comparisons),
+        _best(findings),
+        *(_task(findings, task) for task in findings.tasks),
+        *map(_compared, findings.comparisons),
         Table(
             ("task", "model", "asked", "right", "the five best, ✓ right"),
             tuple(
@@ -317,7 +317,7 @@ def tables(found: Ontology) -> list[Table]:
                     ", ".join(one.answers),
                     ", ".join(name + (" ✓" if name in one.answers else "") for name in one.top),
                 )
-                for one in found.examples
+                for one in findings.examples
             ),
             "examples (table 7)",
             notes=("by each model's best setting",),
@@ -325,27 +325,27 @@ def tables(found: Ontology) -> list[Table]:
     ]
 
 
-def _best(found: Ontology) -> Table:
+def _best(findings: Ontology) -> Table:
     body: list[tuple[Cell | Estimate, ...]] = []
-    for task in found.tasks:
-        if task in found.baselines:
-            baseline = found.baselines[task]
+    for task in findings.tasks:
+        if task in findings.baselines:
+            baseline = findings.baselines[task]
             body.append((task, BASELINE, None, None, *measured(baseline.numbers).values(), baseline.items, None))
-        body += [_best_line(found, about) for about in found.best if about[0] == task]
-    notes = [LEGEND, BY_FOLDS if found.chosen else FLATTERS]
-    missing = [task for task in found.tasks if task not in found.baselines]
+        body += [_best_line(findings, about) for about in findings.best if about[0] == task]
+    notes = [LEGEND, BY_FOLDS if findings.chosen else FLATTERS]
+    missing = [task for task in findings.tasks if task not in findings.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
     columns = ("task", "model", "template", "setting", *MEASURED, "items", "verdict")
     return Table.of(body, "the best of each model and task (table 4)", notes, columns=columns, main="MRR")
 
 
-def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Estimate, ...]:
+def _best_line(findings: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Estimate, ...]:
     """Of one task and model, by words or learnt."""
     task, model, soft = about
     said = (task, model, "learnt" if soft else "words")
-    line, verdict = found.best[about], verdict_of(found.decisions[about])
-    if (one := found.chosen.get(about)) is None:
+    line, verdict = findings.best[about], verdict_of(findings.decisions[about])
+    if (one := findings.chosen.get(about)) is None:
         return *said, _said(line.setting), *measured(line.numbers).values(), line.items, verdict
     settings = "; ".join(
         _said(setting) + (f" ({count} folds)" if len(one.settings) > 1 else "")
@@ -354,14 +354,14 @@ def _best_line(found: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Es
     return *said, settings, *measured(one.numbers).values(), len(one.asked), verdict
 
 
-def _task(found: Ontology, task: str) -> Table:
+def _task(findings: Ontology, task: str) -> Table:
     body: list[tuple[Cell | Estimate, ...]] = []
-    if task in found.baselines:
-        baseline = found.baselines[task]
+    if task in findings.baselines:
+        baseline = findings.baselines[task]
         body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers).values(), baseline.items, 0))
     body += [
         (*_setting(line.setting), *measured(line.numbers).values(), line.items or None, line.unscored)
-        for line in sorted((line for line in found.lines if line.setting.task == task), key=_order)
+        for line in sorted((line for line in findings.lines if line.setting.task == task), key=_order)
     ]
     columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
     return Table.of(body, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
@@ -387,9 +387,9 @@ def _compared(one: SettingsCompared) -> Table:
     return Table.of(rows, f"{one.part} (appendix B)", notes, columns=(one.part, *MEASURED), main="MRR")
 
 
-def plots(found: Ontology) -> list[Plot]:
+def plots(findings: Ontology) -> list[Plot]:
     """A group of bars for each metric, one bar for each value (figures 5 to 7)."""
-    bars = [(f"{one.part}: {value}", means) for one in found.comparisons for value, means in one.means.items()]
+    bars = [(f"{one.part}: {value}", means) for one in findings.comparisons for value, means in one.means.items()]
 
     def draw(axes: Any) -> None:
         width = 0.8 / len(bars)

@@ -61,7 +61,7 @@ class Perplexities(NamedTuple):
     related: list[Related]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
+def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
     """:raises BadInput: with all the runs that have no perplexities."""
     columns = by_column(outcomes_of(runs, scoring, cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
@@ -131,23 +131,23 @@ def _correlation(points: Sequence[RunPoint]) -> Estimate:
     return correlation(perplexities, accuracies, Sample("point"), made)
 
 
-def answer(found: Perplexities) -> list[str]:
+def conclude(findings: Perplexities) -> list[str]:
     """Whether models that predict prompts better answer them better."""
     claims = [
         Claim(
             f"accuracy and perplexity over {one.over}, {one.data}, {one.reading}",
             (Contrast("correlation", one.correlation),),
         )
-        for one in found.related
+        for one in findings.related
     ]
     return sentences(decide(claims), is_share=False)
 
 
-def tables(found: Perplexities) -> list[Table]:
+def tables(findings: Perplexities) -> list[Table]:
     """Points, means over models, and the correlations of both."""
     return [
-        _points_table(found.points, "accuracy and perplexity"),
-        _points_table(found.means, "means over models"),
+        _points_table(findings.points, "accuracy and perplexity"),
+        _points_table(findings.means, "means over models"),
         Table.of(
             [
                 {
@@ -157,7 +157,7 @@ def tables(found: Perplexities) -> list[Table]:
                     "Pearson r": one.correlation,
                     "n": one.correlation.n,
                 }
-                for one in found.related
+                for one in findings.related
             ],
             "correlation of Acc@1 and mean perplexity",
         ),
@@ -181,12 +181,15 @@ def _points_table(points: Sequence[RunPoint], title: str) -> Table:
     return Table.of(rows, title)
 
 
-def plots(found: Perplexities) -> list[Plot]:
+def plots(findings: Perplexities) -> list[Plot]:
     """Every run as a point, and data sets' means as large ones (figure 2)."""
 
     def draw(axes: Any) -> None:
-        for number, reading in enumerate(dict.fromkeys(point.reading for point in found.points)):
-            for points, size, label in ((found.points, 14, reading), (found.means, 80, f"{reading}, data-set means")):
+        for number, reading in enumerate(dict.fromkeys(point.reading for point in findings.points)):
+            for points, size, label in (
+                (findings.points, 14, reading),
+                (findings.means, 80, f"{reading}, data-set means"),
+            ):
                 own = [point for point in points if point.reading == reading]
                 xs, ys = [point.perplexity.value for point in own], [point.accuracy.value for point in own]
                 axes.scatter(xs, ys, s=size, color=f"C{number}", alpha=0.6, label=label)

@@ -18,7 +18,7 @@ from fathom.studies.sizes import HitsLine, hits_line, hits_table
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
-def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
+def analyse(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
     """The embedding probe with each published tail template, a run each below *out*."""
     found: list[HitsLine] = []
     for template in TAIL_TEMPLATES:
@@ -28,13 +28,13 @@ def ask(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, anno
     return found
 
 
-def answer(found: Sequence[HitsLine]) -> list[str]:
+def conclude(findings: Sequence[HitsLine]) -> list[str]:
     """How far the prompts lie apart."""
-    best, worst = (choose(found, key=lambda line: line.hits[0].value) for choose in (max, min))
+    best, worst = (choose(findings, key=lambda line: line.hits[0].value) for choose in (max, min))
     ends = f"{percent(worst.hits[0].value)} ({worst.name}) to {percent(best.hits[0].value)} ({best.name})"
     return [f"Hits@1 is {ends}, depending on the tail prompt."]
 
 
-def tables(found: Sequence[HitsLine]) -> list[Table]:
+def tables(findings: Sequence[HitsLine]) -> list[Table]:
     """One."""
-    return [hits_table("embedding probe by tail prompt", found)]
+    return [hits_table("embedding probe by tail prompt", findings)]

@@ -32,12 +32,12 @@ from fathom.studies.rankings_columns import (
     ranked,
 )
 from fathom.studies.rankings_groups import read_groups
-from fathom.studies.rankings_tables import Rankings, Step, answer, files, plots, tables
+from fathom.studies.rankings_tables import Rankings, Step, conclude, files, plots, tables
 
-__all__ = ["Rankings", "answer", "ask", "files", "plots", "tables"]
+__all__ = ["Rankings", "analyse", "conclude", "files", "plots", "tables"]
 
 
-def ask(
+def analyse(
     runs: Sequence[RunFolder],
     scoring: Sequence[str] = (),
     cluster: str = "",

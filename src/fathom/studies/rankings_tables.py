@@ -55,43 +55,43 @@ class Rankings(NamedTuple):
     steps: list[Step]
 
 
-def answer(found: Rankings) -> list[str]:
+def conclude(findings: Rankings) -> list[str]:
     """The first model of each data set with those above the baselines, and how well the two readings agree."""
     said = []
-    for column in found.columns:
+    for column in findings.columns:
         first = min(column.scores, key=lambda score: score.place)
         above = sum(score.decision is not None and score.decision.holds for score in column.scores)
         known = f"; {above} of {len(column.scores)} models are above every baseline" if first.decision else ""
         said.append(f"{column.data}, {column.reading}: {first.model} is first ({percent(first.hits[0].value)}){known}.")
-    for one in found.agreements:
+    for one in findings.agreements:
         ends = "" if one.tau.low is None else f" [{one.tau.low:.2f}, {one.tau.high:.2f}]"
         said.append(f"{one.over}, {one.group}: tau of the two readings is {one.tau.value:.2f}{ends}.")
     return said
 
 
-def tables(found: Rankings) -> list[Table]:
+def tables(findings: Rankings) -> list[Table]:
     """Places side by side; each column with its numbers; and how well the two readings agree."""
-    columns = [(f"{column.data}, {column.reading}", column) for column in found.columns]
-    models = list(dict.fromkeys(score.model for column in found.columns for score in column.scores))
-    placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+    columns = [(f"{column.data}, {column.reading}", column) for column in findings.columns]
+    models = list(dict.fromkeys(score.model for column in findings.columns for score in column.scores))
+    placed = [{score.model: score.place for score in column.scores} for column in findings.columns]
     return [
         Table(
-            ("model", *(("group",) if found.groups else ()), *(title for title, _ in columns)),
-            tuple((*_named(model, found), *(of_model.get(model) for of_model in placed)) for model in models),
+            ("model", *(("group",) if findings.groups else ()), *(title for title, _ in columns)),
+            tuple((*_named(model, findings), *(of_model.get(model) for of_model in placed)) for model in models),
             "places, 1 is the best",
             notes=("by Acc@1, ties by Acc@5 and then Acc@10; the tied share a mean place", "places have no interval"),
         ),
-        *(_column_table(title, column, found) for title, column in columns),
-        _agreement_table(found),
-        *([_steps_table(found.steps)] if found.steps else []),
+        *(_column_table(title, column, findings) for title, column in columns),
+        _agreement_table(findings),
+        *([_steps_table(findings.steps)] if findings.steps else []),
     ]
 
 
-def files(found: Rankings) -> dict[str, Table]:
+def files(findings: Rankings) -> dict[str, Table]:
     """The facts that were asked and are not compared."""
-    if not found.left_out:
+    if not findings.left_out:
         return {}
-    return {"rankings-left-out": Table(LeftOut._fields, tuple(found.left_out), "facts that are not compared")}
+    return {"rankings-left-out": Table(LeftOut._fields, tuple(findings.left_out), "facts that are not compared")}
 
 
 def _steps_table(steps: Sequence[Step]) -> Table:
@@ -118,20 +118,20 @@ def _steps_table(steps: Sequence[Step]) -> Table:
     return Table.of(rows, "from each size to the next within a group, Acc@1", notes)
 
 
-def _named(model: str, found: Rankings) -> tuple[Cell, ...]:
-    return (model, found.groups[model]) if found.groups else (model,)
+def _named(model: str, findings: Rankings) -> tuple[Cell, ...]:
+    return (model, findings.groups[model]) if findings.groups else (model,)
 
 
-def _column_table(title: str, column: Column, found: Rankings) -> Table:
+def _column_table(title: str, column: Column, findings: Rankings) -> Table:
     scores = sorted(column.scores, key=lambda score: (score.place, score.model))
-    left_out = _said_left_out(column, found.left_out)
+    left_out = _said_left_out(column, findings.left_out)
     bar = [STRONGEST] if any(score.baseline for score in scores) else []
     notes = [f"{column.facts:,} facts that all models ranked", *left_out, *_asked_differently(column), *bar]
-    group = ("group",) if found.groups else ()
+    group = ("group",) if findings.groups else ()
     rows: list[dict[str, Cell | Estimate]] = [
         {
             "place": score.place,
-            **dict(zip(("model", *group), _named(score.model, found), strict=True)),
+            **dict(zip(("model", *group), _named(score.model, findings), strict=True)),
             **dict(zip(ACCURACIES, score.hits, strict=True)),
             "baseline": _beside_baseline(score),
         }
@@ -163,9 +163,9 @@ def _asked_differently(column: Column) -> list[str]:
     return [f"asked in different ways, which the places cannot tell from the models: {said}"]
 
 
-def _agreement_table(found: Rankings) -> Table:
+def _agreement_table(findings: Rankings) -> Table:
     notes = ["tau: bounds from the pairs of models whose order is significant in both readings, at 95 % for all pairs"]
-    if not found.agreements:
+    if not findings.agreements:
         notes = ["no model ranking has both readings: add runs with --reading template-based and template-free"]
     rows = [
         {
@@ -174,23 +174,23 @@ def _agreement_table(found: Rankings) -> Table:
             "models": one.models,
             **dict(zip(COEFFICIENTS, (one.tau, one.rho), strict=True)),
         }
-        for one in found.agreements
+        for one in findings.agreements
     ]
     title = "template-based and template-free rankings"
     return Table.of(rows, title, notes, main=COEFFICIENTS[0]) if rows else Table((), (), title, notes=tuple(notes))
 
 
-def plots(found: Rankings) -> list[Plot]:
+def plots(findings: Rankings) -> list[Plot]:
     """A line for each model through its places on the columns (a bump chart)."""
 
     def draw(axes: Any) -> None:
-        placed = [{score.model: score.place for score in column.scores} for column in found.columns]
+        placed = [{score.model: score.place for score in column.scores} for column in findings.columns]
         models = list(dict.fromkeys(model for of_model in placed for model in of_model))
         for model in models:
             there = [(number, of_model[model]) for number, of_model in enumerate(placed) if model in of_model]
             axes.plot(*zip(*there, strict=True), marker="o", label=model)
             axes.annotate(model, there[-1], xytext=(8, 0), textcoords="offset points", va="center", fontsize=7)
-        labels = [f"{column.data}\n{_SHORT.get(column.reading, column.reading)}" for column in found.columns]
+        labels = [f"{column.data}\n{_SHORT.get(column.reading, column.reading)}" for column in findings.columns]
         axes.set_xticks(range(len(labels)), labels, fontsize=7)
         axes.set_yticks(range(1, len(models) + 1))
         axes.invert_yaxis()

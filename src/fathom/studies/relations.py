@@ -64,7 +64,7 @@ class SharedRelations(NamedTuple):
     spread: tuple[float, float] | None
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> SharedRelations:
+def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> SharedRelations:
     """:param runs: of two data sets, each model with a run of both; the data set of the first run comes first.
     :raises BadInput: other than two data sets, a model with a run of one alone, no relation in common."""
     columns = by_column(outcomes_of(runs, scoring, cluster))
@@ -121,44 +121,44 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
     }
 
 
-def answer(found: SharedRelations) -> list[str]:
+def conclude(findings: SharedRelations) -> list[str]:
     """On which data set each model is more accurate."""
-    name = f"accuracy on {found.names[0]} minus {found.names[1]}"
-    claims = [Claim(f"{own.model}, {name}", (Contrast(name, own.difference),)) for own in found.models]
+    name = f"accuracy on {findings.names[0]} minus {findings.names[1]}"
+    claims = [Claim(f"{own.model}, {name}", (Contrast(name, own.difference),)) for own in findings.models]
     return sentences(decide(claims))
 
 
-def tables(found: SharedRelations) -> list[Table]:
+def tables(findings: SharedRelations) -> list[Table]:
     """Models on the shared relations of both data sets, then every relation."""
-    one, other = found.names
+    one, other = findings.names
     notes = [
         f"Acc@1, mean over the relations that both have; difference: {one} minus {other}, paired by relation",
         "; ".join(
             f"{count} relations of {name} alone are left out"
-            for name, count in zip(found.names, found.models[0].only, strict=True)
+            for name, count in zip(findings.names, findings.models[0].only, strict=True)
         ),
     ]
-    if found.spread is not None:
-        spreads = zip(found.names, found.spread, strict=True)
+    if findings.spread is not None:
+        spreads = zip(findings.names, findings.spread, strict=True)
         notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
     models = [
         {
             "model": own.model,
             "relations": len(own.relations),
-            **dict(zip(found.names, own.scores, strict=True)),
+            **dict(zip(findings.names, own.scores, strict=True)),
             "difference": own.difference,
             "Pearson r": own.correlation,
         }
-        for own in found.models
+        for own in findings.models
     ]
     relations = [
         {
             "model": own.model,
             "relation": part.relation,
             **dict(zip((f"facts {one}", f"facts {other}"), part.facts, strict=True)),
-            **dict(zip(found.names, part.scores, strict=True)),
+            **dict(zip(findings.names, part.scores, strict=True)),
         }
-        for own in found.models
+        for own in findings.models
         for part in own.relations
     ]
     title = f"{one} and {other}"
@@ -168,14 +168,14 @@ def tables(found: SharedRelations) -> list[Table]:
     ]
 
 
-def plots(found: SharedRelations) -> list[Plot]:
+def plots(findings: SharedRelations) -> list[Plot]:
     """Every shared relation by its two scores, a colour for each model; on the line both are equal (figure 8)."""
 
     def draw(axes: Any) -> None:
-        for line in found.models:
+        for line in findings.models:
             xs, ys = ([part.scores[side].value for part in line.relations] for side in (0, 1))
             axes.scatter(xs, ys, s=12, alpha=0.6, label=line.model)
         axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
         axes.legend(fontsize=7)
 
-    return [Plot("relations", draw, *(f"Acc@1 on {name}" for name in found.names))]
+    return [Plot("relations", draw, *(f"Acc@1 on {name}" for name in findings.names))]

@@ -91,16 +91,18 @@ class Repetition(NamedTuple):
     decisions: list[Decision]
 
 
-def answer(found: Repetition) -> list[str]:
+def conclude(findings: Repetition) -> list[str]:
     """Whether trained models repeat themselves differently by sentence."""
-    if found.decisions:
-        return sentences(found.decisions)
+    if findings.decisions:
+        return sentences(findings.decisions)
     return [
         "Nothing is compared: a comparison needs a model with runs of both readings, template-based and template-free."
     ]
 
 
-def ask(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = "") -> Repetition:
+def analyse(
+    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = ""
+) -> Repetition:
     """:param untrained: name of a model among these that was not trained, the control.
     :raises BadInput: a run recorded fewer than its ten best answers, or no run is of the untrained model."""
     outcomes = outcomes_of(runs, scoring, cluster)
@@ -160,7 +162,7 @@ def _repeated(outcome: RunFacts) -> Repeated:
     )
 
 
-def tables(found: Repetition) -> list[Table]:
+def tables(findings: Repetition) -> list[Table]:
     """Distinct predictions of every run, the most repeated entities of each, and how readings differ."""
     shares = tuple(f"distinct/predictions @{k}" for k in CUTS)
     runs = [
@@ -173,7 +175,7 @@ def tables(found: Repetition) -> list[Table]:
             **dict(zip((f"distinct@{k}" for k in CUTS), line.distinct, strict=True)),
             **dict(zip((*shares, RIGHT), (*line.shares, line.right), strict=True)),
         }
-        for line in found.runs
+        for line in findings.runs
     ]
     notes = (
         "distinct@k: entities that any prompt has among its k best; predictions: prompts × k",
@@ -181,17 +183,17 @@ def tables(found: Repetition) -> list[Table]:
     )
     return [
         Table.of(runs, "distinct predictions", notes, without_interval=(*shares, RIGHT)),
-        *(_entities(line, SHOWN) for line in found.runs),
-        *([changes_table(found.in_both)] if found.in_both else []),
-        *(entities_table(both, SHOWN) for both in found.in_both),
-        *([refusals_table(NotPaired._fields, found.not_paired)] if found.not_paired else []),
+        *(_entities(line, SHOWN) for line in findings.runs),
+        *([changes_table(findings.in_both)] if findings.in_both else []),
+        *(entities_table(both, SHOWN) for both in findings.in_both),
+        *([refusals_table(NotPaired._fields, findings.not_paired)] if findings.not_paired else []),
     ]
 
 
-def files(found: Repetition) -> dict[str, Table]:
+def files(findings: Repetition) -> dict[str, Table]:
     """All entities of each run, and of both readings."""
-    own = {f"repeated-{number}": _entities(line) for number, line in enumerate(found.runs)}
-    return own | {f"repeated-readings-{number}": entities_table(both) for number, both in enumerate(found.in_both)}
+    own = {f"repeated-{number}": _entities(line) for number, line in enumerate(findings.runs)}
+    return own | {f"repeated-readings-{number}": entities_table(both) for number, both in enumerate(findings.in_both)}
 
 
 def _entities(found: Repeated, shown: int | None = None) -> Table:
@@ -209,15 +211,15 @@ def _entities(found: Repeated, shown: int | None = None) -> Table:
     return Table.of(rows, title, notes, without_interval=columns)
 
 
-def plots(found: Repetition) -> list[Plot]:
+def plots(findings: Repetition) -> list[Plot]:
     """Bars of the most repeated entities (figure 1), then both readings of each model and data set side by side."""
     of_runs = [
         Plot(f"repeated-{number}", partial(_draw, line), "entity", f"% of the prompts that have it in their top {MOST}")
-        for number, line in enumerate(found.runs)
+        for number, line in enumerate(findings.runs)
     ]
     of_both = [
         Plot(f"repeated-readings-{number}", partial(draw_both, both), "entity", "% of the facts")
-        for number, both in enumerate(found.in_both)
+        for number, both in enumerate(findings.in_both)
     ]
     return [*of_runs, *of_both]
 

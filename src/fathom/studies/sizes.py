@@ -93,7 +93,7 @@ class Sizes(NamedTuple):
     steps: list[SizeStep]
 
 
-def ask(
+def analyse(
     models: Sequence[tuple[str, Callable[[], Model]]],
     data: str | Path | QuerySet,
     options: SizesOptions,
@@ -179,16 +179,16 @@ def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> SizeStep:
     return SizeStep(probe, smaller.model, larger.model, k, number)
 
 
-def answer(found: Sizes) -> list[str]:
+def conclude(findings: Sizes) -> list[str]:
     """How many of the steps to a larger model change Hits@1."""
-    own = [step for step in found.steps if step.k == 1]
+    own = [step for step in findings.steps if step.k == 1]
     counts = Counter(step.verdict for step in own)
     return [
         f"{counts['rise']} of {len(own)} steps to a larger model raise Hits@1 significantly, {counts['drop']} lower it."
     ]
 
 
-def tables(found: Sizes) -> list[Table]:
+def tables(findings: Sizes) -> list[Table]:
     """Every run, then what each step to the next size changes."""
     rows = [
         {
@@ -200,13 +200,13 @@ def tables(found: Sizes) -> list[Table]:
             "verdict": step.verdict,
             "above baseline": step.above,
         }
-        for step in found.steps
+        for step in findings.steps
     ]
     notes = (
         "paired by fact; Hits@1 decides, by Holm over all steps and models; other cuts are secondary",
         NO_KNOWLEDGE,
     )
-    growth = hits_table("growth with the size of the model", found.lines)
+    growth = hits_table("growth with the size of the model", findings.lines)
     return [growth, *([Table.of(rows, "from each size to the next", notes)] if rows else [])]
 
 
