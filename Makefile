@@ -1,4 +1,5 @@
-# make demo: set up, then plant two small models and probe them. make test: set up, then lint, types and tests.
+# make demo: set up, then plant two small models and probe them. make test: set up, then lint, types and the fast tests.
+# make test-slow: the rest of the tests (model families, Ray, browser, documentation, servers, long simulations).
 PYTHON ?= python3
 VENV ?= .venv
 SAMPLE ?= 20
@@ -10,7 +11,7 @@ export TOKENIZERS_PARALLELISM = false
 # Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-lowest test-highest test-wheel lint install install-test benchmark mutation faults
+.PHONY: demo test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -42,8 +43,12 @@ lint: install-test
 # thread each: tests are small, and threads of several processes get in each other's way. Files go in the order of
 # tests/conftest.py, which begins with the longest.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
+	$(TESTS) -m "not slow"
+
+test-slow: install-test
+	$(TESTS) -m slow
 
 # The core tests with the lowest versions that pyproject.toml allows, and with the newest that there are: gigabytes and
 # minutes each, in a folder that is deleted afterwards. XGLM of transformers 5.1 takes no tree; the self-check says so.

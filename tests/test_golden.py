@@ -1,4 +1,4 @@
-"""Golden numbers: run every probe, study and link predictor and compare values and structure with version 0.1.0.
+"""Golden numbers: run a case per probe and kind of table and compare values and structure with version 0.1.0.
 
 Numbers that change are a change of method, to be told in the changelog; then ``FATHOM_GOLDEN=write pytest
 tests/test_golden.py`` writes what is kept anew, or :data:`EXCEPTIONS` names what differs on purpose, and why.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Callable
@@ -21,7 +20,6 @@ import pytest
 from tests.golden import kept
 from tests.golden.desk import MODELS, make_desk, make_model
 from tests.golden.runs import CASES, JSON, OLD, OLD_EXTRAS, OLD_NEEDS, OLD_PREDICTOR, OLD_WITHOUT
-from tests.test_server import completion
 
 KEPT = Path(__file__).parent / "golden" / "cases"
 OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
@@ -42,26 +40,26 @@ class Desk:
         self.done: dict[str, dict[str, Any]] = {}
         make_desk(folder)
 
-    def left_by(self, name: str, fathom: Say, server: Callable[[], str]) -> dict[str, Any]:
+    def left_by(self, name: str, fathom: Say) -> dict[str, Any]:
         case = CASES[name]
         for module in case.extras:
             pytest.importorskip(module)
         for needed in case.needs:
-            self.left_by(needed, fathom, server)
+            self.left_by(needed, fathom)
         if name in self.done:
             return self.done[name]
         printed: dict[str, Any] = {}
         folders: dict[str, Any] = {}
         for line in case.lines:
-            typed = shlex.split(line.replace("{server}", server()) if "{server}" in line else line)
+            typed = shlex.split(line)
             out = said(fathom, *typed)
             if typed[-2:] in (["--format", "json"], ["--format", "csv"]):
                 content = json.loads(json_in(out)) if typed[-1] == "json" else kept.csv_tables(out)
-                printed[line] = kept.tidy(kept.printed_tables(content), timed=case.timed)
+                printed[line] = kept.tidy(kept.printed_tables(content))
             if "--out" in typed:
                 folders[typed[typed.index("--out") + 1]] = None
         for folder in folders:
-            folders[folder] = kept.kept_folder(self.folder / folder, case.timed)
+            folders[folder] = kept.kept_folder(self.folder / folder)
         self.done[name] = {"printed": printed, "folders": folders}
         return self.done[name]
 
@@ -82,25 +80,10 @@ def desk(tmp_path_factory) -> Desk:
     return Desk(tmp_path_factory.mktemp("golden"))
 
 
-def reply(body: dict[str, Any]) -> dict[str, Any]:
-    """Of a chat model that goes by the letters of what it is asked, and by the seed."""
-    text = body["messages"][-1]["content"]
-    lot = sum(text.encode()) + (body.get("seed") or 0)
-    if names := re.search(r"candidates: (.*)\.\n", text):
-        shown = names[1].split(", ")
-        return completion(", ".join(shown[(lot + step) % len(shown)] for step in range(2)))
-    return completion(f"({'abcd'[lot % 4]})")
-
-
-@pytest.fixture
-def server(request) -> Callable[[], str]:
-    return lambda: request.getfixturevalue("serve")(each=reply).url
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_is_what_it_was(name, desk, fathom, server, monkeypatch):
+def test_a_run_is_what_it_was(name, desk, fathom, monkeypatch):
     monkeypatch.chdir(desk.folder)
-    now = json.loads(json.dumps(desk.left_by(name, fathom, server)))
+    now = json.loads(json.dumps(desk.left_by(name, fathom)))
     file = KEPT / f"{name}.json"
     if WRITE:
         file.parent.mkdir(exist_ok=True)
@@ -138,7 +121,7 @@ def test_what_is_a_difference(monkeypatch):
 
 
 @pytest.fixture
-def written(fathom, server, desk, monkeypatch) -> None:
+def written(fathom, desk, monkeypatch) -> None:
     """Run folders are written once, by the version that they are kept for."""
     monkeypatch.chdir(desk.folder)
     if not WRITE or OLD_RUNS.exists():
@@ -147,7 +130,7 @@ def written(fathom, server, desk, monkeypatch) -> None:
     said(fathom, *shlex.split(OLD_PREDICTOR))
     for name, line in OLD.items():
         for needed in OLD_NEEDS.get(name, ()):
-            desk.left_by(needed, fathom, server)
+            desk.left_by(needed, fathom)
         said(fathom, *shlex.split(line), "--out", f"old/{name}")
         told = kept.tidy(kept.printed_tables(json.loads(said(fathom, *metrics(f"old/{name}")))))
         Path(f"old/{name}.json").write_text(kept.dumped(told), encoding="utf-8")
@@ -189,11 +172,11 @@ def test_a_run_of_an_earlier_version_is_read(name, fathom):
 
 @pytest.mark.usefixtures("written")
 @pytest.mark.parametrize("name", OLD)
-def test_a_run_of_an_earlier_version_is_resumed(name, desk, fathom, server, monkeypatch):
+def test_a_run_of_an_earlier_version_is_resumed(name, desk, fathom, monkeypatch):
     for module in OLD_EXTRAS.get(name, ()):
         pytest.importorskip(module)
     for needed in OLD_NEEDS.get(name, ()):
-        desk.left_by(needed, fathom, server)
+        desk.left_by(needed, fathom)
     monkeypatch.setattr("fathom.run.beginning.VERSION", "0.1.0")  # another version is another run
     if name == "link":
         shutil.copytree(OLD_RUNS / "links", "links/old", dirs_exist_ok=True)

@@ -96,16 +96,6 @@ def make_towns(folder: Path) -> None:
     lines(folder / "dataset.json", [{"name": "towns", "version": "3", "licence": "CC0-1.0"}])
 
 
-def make_lands(folder: Path) -> None:
-    """Shares the relation "capital" with the towns, and has one of its own."""
-    some = {"Japan": "Tokyo", "Egypt": "Cairo", "Italy": "Rome", "Peru": "Lima"}
-    facts = [{"subject": land, "relation": "capital", "answer": town} for land, town in some.items()]
-    facts += [{"subject": town, "relation": "country", "answer": land} for land, town in some.items()]
-    lines(folder / "facts.jsonl", facts)
-    kinds = {"capital": "[X] is ruled from [Y].", "country": "[X] is a town in [Y]."}
-    lines(folder / "relations.jsonl", [{"relation": name, "templates": [text]} for name, text in kinds.items()])
-
-
 def make_graph(folder: Path) -> None:
     for split, triples in TRIPLES.items():
         lines(folder / f"{split}.tsv", ("\t".join(triple.split()) for triple in triples))
@@ -153,8 +143,6 @@ def make_texts(folder: Path) -> None:
 
 
 JUDGED = [("yes", "yes"), ("no", "no"), ("yes", "no"), ("yes", "yes"), ("no", "yes")]
-QUESTIONS = ["capital, What is the capital of [X]?", "continent, Where does [X] lie?"]
-OPTIONS = "templates: [0, 1]\nreduction: [sum, mean]\nlimit: 3\nbatch-tokens: 64\n"
 PLAN = """
 data: data/graph
 worlds: [base, anonymised-er]
@@ -273,10 +261,6 @@ BERT = {
     "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 256, "pad_token_id": 0,
 }  # fmt: skip
-SIDES = {f"{side}_{name}": value for side in ("encoder", "decoder")
-         for name, value in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 32))}  # fmt: skip
-BART = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"], "d_model": 16, **SIDES, **ENDS}
-BART |= {"decoder_start_token_id": 2, "forced_eos_token_id": None, "max_position_embeddings": 256, "dropout": 0.0}
 T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 16, "d_kv": 8, "d_ff": 32}
 T5 |= {"num_layers": 1, "num_heads": 2, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
 MODELS = {
@@ -285,7 +269,6 @@ MODELS = {
     "masked": (BERT, None, 3),
     "masked-other": (BERT, None, 4),
     "roberta": (BERT | {"model_type": "roberta", "architectures": ["RobertaForMaskedLM"], **ENDS}, ("<s>", "</s>"), 5),
-    "bart": (BART, ("<s>", "</s>"), 6),
     "t5": (T5 | {"dropout_rate": 0.0}, ("", "</s>"), 7),
 }
 """Configuration, special tokens around a text (None: BERT's tokenizer), seed of the weights."""
@@ -315,7 +298,6 @@ def make_model(name: str, folder: Path) -> None:
 def make_desk(folder: Path) -> None:
     """Everything that the cases need, in folders as their command lines name them."""
     make_towns(folder / "data" / "towns")
-    make_lands(folder / "data" / "lands")
     make_graph(folder / "data" / "graph")
     make_texts(folder / "texts")
     make_wikidata(folder / "wikidata")
@@ -323,13 +305,6 @@ def make_desk(folder: Path) -> None:
     for name in ("town.ttl", "town-patterns.tsv"):
         (folder / "texts" / name).write_bytes((EXAMPLES / name).read_bytes())
     lines(folder / "more.txt", ["Tokyo", "Cairo", "Old Harbour", "Atlantis"])
-    lines(folder / "questions.csv", QUESTIONS)
-    lines(folder / "own.jsonl", [{"relation": "type", "template": "[X] is one [Y] ."}])
-    lines(
-        folder / "groups.csv",
-        ["model,group", "causal,causal", "causal-larger,causal", "masked,masked", "roberta,masked"],
-    )
-    (folder / "options.yaml").write_text(OPTIONS, encoding="utf-8")
     (folder / "plan.yaml").write_text(PLAN, encoding="utf-8")
     for name in MODELS:
         make_model(name, folder / "models" / name)

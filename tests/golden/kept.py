@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ LONGEST_TEXT = 400_000
 NOT_KEPT = (".json", ".jsonl", ".csv", ".tsv", ".txt")
 """Files of which only the name was kept where they were long."""
 UNSTABLE = {
-    r"http://127\.0\.0\.1:\d+": "http://server",
     r"\bmodel:[^|]+": lambda models: re.sub("@[0-9a-f]+", "", models[0]),  # the recipe of a metric
     r"\|fathom:[^|]+": "",
 }
@@ -47,12 +46,12 @@ def is_prose(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and one.endswith(".") for one in value)
 
 
-def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
+def tidy(content: Any, name: str = "") -> Any:
     """Drop circumstances, prose, digests of weights and versions of libraries; keep seven digits of numbers."""
     if isinstance(content, dict):
-        left_out = CIRCUMSTANCES | set(timed) | {DIGESTS.get(name)}
+        left_out = CIRCUMSTANCES | {DIGESTS.get(name)}
         return {
-            str(key): tidy(value, str(key), timed)
+            str(key): tidy(value, str(key))
             for key, value in content.items()
             if key not in left_out | PROSE
             and not (key == "answer" and is_prose(value))
@@ -60,8 +59,8 @@ def tidy(content: Any, name: str = "", timed: Collection[str] = ()) -> Any:
         }
     if isinstance(content, list | tuple):
         if len(content) > 1 and all(isinstance(value, dict) for value in content):
-            return tidy(columns(content), name, timed)
-        return [tidy(value, name, timed) for value in content]
+            return tidy(columns(content), name)
+        return [tidy(value, name) for value in content]
     if isinstance(content, float):
         return float(f"{content:.{DIGITS}g}") if math.isfinite(content) else str(content)
     if isinstance(content, str) and name == "unscored":
@@ -132,7 +131,7 @@ def is_run(folder: Path) -> bool:
     return file.exists() and "plan" in json.loads(file.read_text(encoding="utf-8"))
 
 
-def kept_folder(folder: Path, timed: Collection[str] = ()) -> dict[str, Any]:
+def kept_folder(folder: Path) -> dict[str, Any]:
     """Runs as runs, tables and texts as what they say, of anything else the name.
 
     :returns: path → content, for all files in *folder*.
@@ -143,12 +142,12 @@ def kept_folder(folder: Path, timed: Collection[str] = ()) -> dict[str, Any]:
         inside = next((run for run in runs if run == file or run in file.parents), None)
         name = str(file.relative_to(folder))
         if file in runs or (file == folder and folder in runs):
-            found[name] = tidy(kept_run(file), timed=timed)
+            found[name] = tidy(kept_run(file))
         elif file.is_file():
             own = inside is not None and (file.suffix == ".parquet" or file.name == "manifest.json")
-            found[name] = None if own else tidy(kept_file(file), timed=timed)
+            found[name] = None if own else tidy(kept_file(file))
     if folder in runs:
-        found["."] = tidy(kept_run(folder), timed=timed)
+        found["."] = tidy(kept_run(folder))
     return found
 
 
