@@ -27,8 +27,8 @@ from fathom.data.queries import CandidateSet, Query
 from fathom.metrics.confidence import calibration_gaps, cautious_sum, debiased_sum
 from fathom.results import estimates
 from fathom.results.claims import EQUIVALENT, Claim, Contrast, decide
-from fathom.results.detect import detectable
 from fathom.results.estimates import Estimate
+from fathom.results.power import detectable
 from fathom.results.samples import Sample, drawn
 from fathom.results.summary import summarise
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from fathom.metrics.significance import smallest_difference
-from fathom.metrics.uncertainty import difference
+from fathom.metrics.uncertainty import interval
 from fathom.store.files import write_table
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -156,7 +156,7 @@ def power() -> None:
 
         def asked(further: float) -> Any:
             pair = drawn(random, clusters, each, likeness, further)  # noqa: B023
-            return difference(*pair, labels, limits=(-1.0, 1.0))  # noqa: B023
+            return interval(np.subtract(*pair), labels, limits=(-1.0, 1.0))  # noqa: B023
 
         told = [smallest_difference(found.error, found.degrees) for found in (asked(0.0) for _ in range(REPLICATES))]
         mean = float(np.mean(told))
@@ -178,7 +178,8 @@ def two_ways() -> None:
             shift = random.standard_normal(relations)[relation] * of_relation  # noqa: B023
             shift += random.standard_normal(200)[subject] * of_subject  # noqa: B023
             pair = [random.random(600) < 0.5 + sign * (further + shift) / 2 for sign in (1, -1)]  # noqa: B023
-            return difference(*pair, relation, also=subject if ways == 2 else None, limits=(-1.0, 1.0))
+            also = subject if ways == 2 else None
+            return interval(np.subtract(*pair, dtype=float), relation, also=also, limits=(-1.0, 1.0))
 
         none = [asked(0.0) for _ in range(REPLICATES)]
         mean = float(np.mean([smallest_difference(found.error, found.degrees) for found in none]))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.uncertainty import ENOUGH, Interval, crossed, difference, interval, speak_for_others
+from fathom.metrics.uncertainty import ENOUGH, Interval, crossed, interval, speak_for_others
 
 Floats = npt.NDArray[np.float64]
 CLUSTERS, LIKENESS, FACTS = (1, 2, 5, 13, 60), (0.0, 0.1, 0.5), (60, 400)
@@ -121,7 +121,7 @@ def _mean(drawn: Drawn, **how: Any) -> Interval:
 
 
 def _difference(drawn: Drawn, **how: Any) -> Interval:
-    return difference(*drawn.columns, limits=BOTH, **how)
+    return interval(np.subtract(*drawn.columns), limits=BOTH, **how)
 
 
 def _correlation(drawn: Drawn, **how: Any) -> Interval:

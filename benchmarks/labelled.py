@@ -36,7 +36,7 @@ from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.leaks import Leaks
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.metrics.agreement import share_interval
+from fathom.metrics.descriptive import share_interval
 
 DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
 HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ from fathom.building.cloze.entities import ListedEntity
 from fathom.building.cloze.leaks import LEAKS, Leaks
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.metrics.agreement import share_interval
+from fathom.metrics.descriptive import share_interval
 
 FRAMES = (
     "{a} was measured in patients with {b} before treatment",

@@ -54,30 +54,28 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "study_contract controls approaches": "studies/perplexity studies/rankings "
     "studies/rankings_agreement studies/rankings_columns studies/rankings_groups studies/rankings_tables "
     "studies/relations studies/repeated studies/repeated_readings",
-    "robustness": "results/altered",
+    "robustness": "results/alterations",
     "claims choice_controls": "results/claims",
-    "compare study_contract studies controls approaches": "results/facts results/joint",
+    "compare study_contract studies controls approaches": "results/facts results/pairing",
     f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes",
     "samples baselines report compare": "results/samples results/baselines",
     f"report baselines approaches {KEPT}": "results/summary",
     "report leakage study_contract": "results/tables",
-    f"rows report study_contract {KEPT}": "results/rows results/declared",
+    f"rows report study_contract {KEPT}": "results/rows results/declarations",
     "leakage knowledge": "results/datasets",
     f"report {KEPT}": "results/answers",
-    "build_cloze": "metrics/agreement",
     "build_bear": "building/bear/balance building/bear/names building/bear/entities building/bear/sampling",
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",
-    "compare": "results/compare results/comparison results/detect",
+    "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
-    "approaches": "metrics/perplexity",
-    "metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand": "metrics/generation",
-    "grid::test_fences_by_hand": "metrics/outliers",
+    "build_cloze metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand "
+    "grid::test_fences_by_hand": "metrics/descriptive",
 }
 SLOW = "not killed and not learnt and not transformers_serve and not the_commands_print"
 WARM = ("torch._dynamo", "transformers.modeling_utils", "scipy.stats", "pyarrow.parquet", "pydantic", "pytest")

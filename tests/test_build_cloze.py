@@ -31,7 +31,7 @@ from fathom.building.cloze.sentences import AMBIGUOUS, NameFinder, Selector
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
-from fathom.metrics.agreement import cohen_kappa, share_interval
+from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.files import whole_folder
 
 OPTIONS = ClozeBuildOptions()

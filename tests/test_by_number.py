@@ -15,7 +15,7 @@ from fathom.api.result import Result
 from fathom.errors import BadInput
 from fathom.metrics.ranking import rankc, rankc_by_chance
 from fathom.results.bins import bins_of, number_in
-from fathom.results.consistent import consistency_table
+from fathom.results.consistency import consistency_table
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.test_report import Fake, scored, unscored

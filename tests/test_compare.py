@@ -21,10 +21,10 @@ from fathom.metrics.table import metric
 from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, cells_of, compare
-from fathom.results.detect import detectable_with_seeds
 from fathom.results.estimates import Noise
 from fathom.results.facts import wanted_of
 from fathom.results.names import distinguished
+from fathom.results.power import detectable_with_seeds
 from fathom.results.samples import Sample, and_by_subject
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA

@@ -19,7 +19,7 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.formats.kamel import read_kamel
-from fathom.metrics.generation import harmonic_mean, set_score
+from fathom.metrics.descriptive import harmonic_mean, set_score
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
 from fathom.models.generation import generate_greedily, until

@@ -26,7 +26,7 @@ from fathom.links import LINKS, Kind
 from fathom.links.base import Predictor
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
-from fathom.metrics.outliers import tukey_fences
+from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
 from fathom.store.files import AT_WORK, CLAIMS, alone_in
 from fathom.store.predictions import Scoring

@@ -479,7 +479,7 @@ ALLOWED = {
     "building/ontology/sources.py": {"read_text": RESOURCE, "open": GUARDED},
     "formats/kg.py": {"open": "writes"},
     "report/page.py": {"read_text": RESOURCE},
-    "results/declared.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
+    "results/declarations.py": {"json.loads": RESOURCE, "read_text": RESOURCE},
     "store/files.py": {"open": "writes"},
     "store/journal.py": {"open": "writes"},
     "store/vectors.py": {"open": "writes", "np.load": GUARDED},

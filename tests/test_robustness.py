@@ -15,7 +15,7 @@ from fathom.data.selection.filters import Selection, select
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
-from fathom.results.altered import DOES_NOT, FOLLOWS, Alteration, alterations, altered_claims
+from fathom.results.alterations import DOES_NOT, FOLLOWS, Alteration, alterations, altered_claims
 from fathom.results.claims import decide
 from fathom.results.compare import compare
 from fathom.results.facts import BY_TEMPLATE, outcomes_of

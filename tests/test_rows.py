@@ -8,7 +8,7 @@ import torch
 
 from fathom.data.queries import CandidateSet, Query
 from fathom.errors import RunFailed
-from fathom.results.declared import declared
+from fathom.results.declarations import read_declarations
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Found, Ranks, of_found, of_scores, unscored
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
@@ -137,9 +137,9 @@ def test_sequences_that_fit_together():
 
 def test_what_a_manifest_says_of_screening_and_seeds() -> None:
     identity = {"probe": "statement", "options": {"seed": 7, "limit": None, "dtype": "float32"}}
-    told = declared({"identity": identity, "circumstances": {"screened": 200, "scored_again": 30}})
+    told = read_declarations({"identity": identity, "circumstances": {"screened": 200, "scored_again": 30}})
     assert told.notes[-1].startswith("screened: 30 of 200 answers (15.0%) were scored again")
     assert "seed" not in told.said  # without a limit it changes nothing
     few = {**identity, "options": {"seed": 7, "limit": 20}}
-    limited = declared({"identity": few, "circumstances": {"screened": 200}})
+    limited = read_declarations({"identity": few, "circumstances": {"screened": 200}})
     assert (limited.said["seed"], limited.said["limit"], limited.notes) == ("7", "20", ())

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.significance import holm, permutation_test, smallest_difference, smallest_unseen
-from fathom.metrics.uncertainty import difference
+from fathom.metrics.uncertainty import interval
 
 
 def test_holm_by_hand():
@@ -90,6 +90,6 @@ def test_smallest_difference_with_many_degrees_is_the_normals():
 def test_the_error_is_that_of_the_interval():
     """Differences 1, 0, 0, 0 of four facts: variance 1/4, error √(1/4 / 4) = 1/4, three degrees of freedom. Where none
     differs there is no error."""
-    found = difference([1, 1, 0, 0], [0, 1, 0, 0])
+    found = interval([1, 0, 0, 0])
     assert (found.error, found.degrees) == (pytest.approx(0.25), pytest.approx(3))
-    assert np.isnan(difference([1, 1], [1, 1], limits=(-1, 1)).error)
+    assert np.isnan(interval([0, 0], limits=(-1, 1)).error)

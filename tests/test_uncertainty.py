@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, at_confidence, crossed, difference, interval
+from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, at_confidence, crossed, interval
 
 SHARE = (0.0, 1.0)
 NORMAL = float(stats.norm.ppf(0.975))
@@ -66,7 +66,7 @@ def test_a_relation_without_spread_is_not_sure():
     variance = 2 * 0.5**2 * (0.25 * NORMAL**2 / (20 + NORMAL**2)) / 20
     assert (found.low, found.high) == pytest.approx(wilson(0.5, 0.25 / variance, stats.t.ppf(0.975, 38)))
     assert found.note == ""
-    apart = difference([1] * 20 + [0] * 20, [0] * 40, within=[0] * 20 + [1] * 20)
+    apart = interval([1] * 20 + [0] * 20, within=[0] * 20 + [1] * 20)
     assert apart.high - 0.5 == pytest.approx(stats.t.ppf(0.975, 38) * np.sqrt(variance))
 
 
@@ -137,23 +137,23 @@ def test_p_and_interval_agree():
     """The interval of a difference of shares leaves zero out just where p is below 0.05."""
     random = np.random.default_rng(0)
     for _ in range(300):
-        a, b = random.random((2, 30)) < random.random((2, 1))
-        found = difference(a, b, random.integers(0, 12, 30), limits=(-1.0, 1.0))
+        a, b = (random.random((2, 30)) < random.random((2, 1))).astype(float)
+        found = interval(a - b, random.integers(0, 12, 30), limits=(-1.0, 1.0))
         assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
 
 
 def test_without_clusters_a_difference_is_students_paired_test():
     random = np.random.default_rng(4)
     one, other = random.standard_normal((2, 30))
-    found, theirs = difference(one, other), stats.ttest_rel(one, other)
+    found, theirs = interval(one - other), stats.ttest_rel(one, other)
     assert found.p_value == pytest.approx(theirs.pvalue)
     assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval()))
 
 
 def test_equal_differences_flip_signs():
     """Five items, all better by 1: two of 2⁵ patterns of signs are as extreme; no difference at all: p = 1."""
-    assert difference([1] * 5, [0] * 5, limits=(-1.0, 1.0)).p_value == 2 / 32
-    assert difference([1] * 5, [1] * 5, limits=(-1.0, 1.0)).p_value == 1.0
+    assert interval([1] * 5, limits=(-1.0, 1.0)).p_value == 2 / 32
+    assert interval([0] * 5, limits=(-1.0, 1.0)).p_value == 1.0
 
 
 def test_two_ways_add_up():

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fathom.data.queries import QuerySet
 from fathom.errors import MissingExtra, all_of
 from fathom.formats import read
-from fathom.results.consistent import consistency_table
+from fathom.results.consistency import consistency_table
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table
 from fathom.store.files import write_json
@@ -89,7 +89,7 @@ class Result:
     def consistency(self, over: str = "template") -> Table:
         """How alike the answers to one fact are in each two templates, or values of another key, such as "language".
 
-        RankC and the same first answer: :mod:`fathom.results.consistent`.
+        RankC and the same first answer: :mod:`fathom.results.consistency`.
 
         :raises BadInput: the queries have no such key.
         """

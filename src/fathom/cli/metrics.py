@@ -57,7 +57,7 @@ def metrics(
     Unscored queries are counted, never averaged.
     """
     from fathom.results.answers import error_table, reliability_table
-    from fathom.results.consistent import consistency_table
+    from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
     from fathom.store.files import write_text

@@ -1,112 +1,123 @@
-"""Correlations and straight lines, with what is needed to believe them."""
+"""Correlations and straight lines with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import combinations_with_replacement
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, Spread, at_confidence, interval
+from fathom.metrics.uncertainty import CONFIDENCE, Floats, Fold, Interval, Labels, Spread, Ways, at_confidence, interval
+
+_FEW = "fewer than three points, or points that do not vary"
 
 
 class FittedLine(NamedTuple):
-    """Ordinary least squares, y = slope · x + intercept. :param slope_error: standard error of the slope, from the
-    residual variance. :param r_squared: share of the variance explained.
-    :param x_mean: mean of x. :param mean_error: standard error of the line at that mean."""
+    """Ordinary least squares, y = slope · x + intercept.
+
+    :param slope_error: standard error of the slope, from the residual variance.
+    :param r_squared: share of the variance explained.
+    :param x_mean: mean of x.
+    :param mean_error: standard error of the line at that mean.
+    """
 
     slope: float
     intercept: float
     slope_error: float
     r_squared: float
     n: int
-    x_mean: float = float("nan")
-    mean_error: float = float("nan")
+    x_mean: float
+    mean_error: float
 
     def error_at(self, x: float) -> float:
         """Return the standard error of the line at x: that of its height and of its slope."""
         return float(np.hypot(self.mean_error, (x - self.x_mean) * self.slope_error))
 
 
-def correlate(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    clusters: Labels | None = None,
-    *,
-    within: Labels | None = None,
-    also: Labels | None = None,
-) -> Interval:
-    """Pearson's r of pairs, [n] each, with an interval by Fisher's z.
+def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> FittedLine:
+    """Fit a line by :func:`scipy.stats.linregress`. :raises ValueError: fewer than three points, or x does not vary."""
+    first, second = np.asarray(x, float), np.asarray(y, float)
+    if len(first) < 3 or np.ptp(first) == 0:
+        raise ValueError("a line with an error needs three points of more than one x")
+    from scipy.stats import linregress
 
-    Pairs that were drawn each for itself have the usual standard error of z, 1 / √(n − 3); those that share clusters,
-    or were drawn within groups, the jackknife's of z. The p value is of z, too, and so agrees with the interval.
+    line = linregress(first, second)
+    error = float(line.stderr)
+    mean_error = error * float(np.std(first))  # s / √n, as the slope's error is s / (√n · sd(x))
+    share = float(line.rvalue) ** 2
+    return FittedLine(
+        float(line.slope), float(line.intercept), error, share, len(first), float(first.mean()), mean_error
+    )
 
-    :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
-    :param within: likewise, and *also*.
-    :returns: NaN of fewer than three pairs or where one side does not vary; no interval of three.
+
+def correlate(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, **ways: Unpack[Ways]) -> Interval:
+    """Return Pearson's r of pairs, shape (n) each, with an interval and a p value by Fisher's z.
+
+    Independent pairs have the usual standard error of z, 1 / √(n − 3). Pairs in clusters or drawn within groups have
+    the jackknife's.
+
+    :param clusters: label of each pair, as for :func:`fathom.metrics.uncertainty.interval`.
+    :param ways: ``within`` and ``also``, likewise.
+    :returns: NaN with fewer than three pairs or a side that does not vary; no interval with three.
     """
     sides = [np.asarray(side, float) for side in (x, y)]
     n, nan = len(sides[0]), float("nan")
     if n < 3 or any(np.ptp(side) == 0 for side in sides):
         return Interval(nan, None, None, n, nan, "fewer than three points, or points that do not vary, have no r")
-    if n == 3 or (clusters is None and within is None):
+    if n == 3 or (clusters is None and ways.get("within") is None):
         from scipy.stats import pearsonr  # as all of scipy.stats, slow to load
 
-        plain = pearsonr(*sides)
-        r = float(plain.statistic)
+        r = float(pearsonr(*sides).statistic)
         if n == 3:
             return Interval(r, None, None, n, nan, "three points have no interval")
         z = float(np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12)))
         p_value = float(2 * ndtr(-abs(z) * np.sqrt(n - 3)))
-        made = Interval(r, None, None, n, p_value, spread=Spread(z, 1 / (n - 3), np.inf, n, n), of_z=True)
-        low, high = at_confidence(made, CONFIDENCE)
-        return made._replace(low=low, high=high)
+        free = Interval(r, None, None, n, p_value, spread=Spread(z, 1 / (n - 3), np.inf, n, n), of_z=True)
+        low, high = at_confidence(free, CONFIDENCE)
+        return free._replace(low=low, high=high)
     first, second = ((side - side.mean()) / side.std() for side in sides)
     columns = [first, second, first * first, second * second, first * second]
-    found = interval(columns, clusters, within=within, also=also, fold=_fishers_z)
-    low, high = (None if end is None else float(np.tanh(end)) for end in (found.low, found.high))
-    return found._replace(estimate=float(np.tanh(found.estimate)), low=low, high=high, of_z=True)
+    of_z = interval(columns, clusters, **ways, fold=_fishers_z)
+    low, high = (None if end is None else float(np.tanh(end)) for end in (of_z.low, of_z.high))
+    return of_z._replace(estimate=float(np.tanh(of_z.estimate)), low=low, high=high, of_z=True)
 
 
 def _fishers_z(x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
-    """Of the means of columns; NaN where a side does not vary."""
     scale = np.asarray(np.maximum((xx - x * x) * (yy - y * y), 0.0))
     r: Floats = np.divide(xy - x * y, np.sqrt(scale), out=np.full(scale.shape, np.nan), where=scale > 1e-12)
     return np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
 
 
-def slope(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    clusters: Labels | None = None,
-    *,
-    within: Labels | None = None,
-    also: Labels | None = None,
-) -> Interval:
-    """Slope of y on x by ordinary least squares, [n] each, with an interval that holds where spread differs with x.
+def slope(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, **ways: Unpack[Ways]) -> Interval:
+    """Return the slope of y on x by least squares, with an interval that holds if the spread differs with x.
 
-    It is a function of means, so its variance is the jackknife's: of pairs HC3's kind, of clusters CV3's.
+    It is a function of means, so its variance is the jackknife's: HC3's kind for pairs, CV3's for clusters. Parameters
+    as for :func:`correlate`.
 
-    :param clusters: of each pair, as :func:`fathom.metrics.uncertainty.interval` takes them.
-    :param within: likewise, and *also*.
     :returns: NaN where x does not vary.
     """
-    return _of_moments(_slope, [x, y])(clusters, within, also)
+    return _of_moments(_slope, x, y, clusters, ways)
 
 
-def intercept(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
-    clusters: Labels | None = None,
-    *,
-    within: Labels | None = None,
-    also: Labels | None = None,
-) -> Interval:
-    """What the line of :func:`slope` says of y where x is 0."""
-    return _of_moments(lambda *moments: moments[1] - _slope(*moments) * moments[0], [x, y])(clusters, within, also)
+def intercept(x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None = None, **ways: Unpack[Ways]) -> Interval:
+    """Return the height of the line of :func:`slope` at x = 0."""
+    return _of_moments(lambda x, y, xx, xy: y - _slope(x, y, xx, xy) * x, x, y, clusters, ways)
+
+
+def _of_moments(fold: Fold, x: npt.ArrayLike, y: npt.ArrayLike, clusters: Labels | None, ways: Ways) -> Interval:
+    """:param fold: function of the means of x, y, x², xy."""
+    first, second = np.asarray(x, float), np.asarray(y, float)
+    columns = [first, second, first * first, first * second]
+    if len(first) < 3 or np.isnan(fold(*(np.array([column.mean()]) for column in columns)))[0]:
+        return Interval(float("nan"), None, None, len(first), float("nan"), _FEW)
+    return interval(columns, clusters, **ways, fold=fold)
+
+
+def _slope(x: Floats, y: Floats, xx: Floats, xy: Floats) -> Floats:
+    spread = np.asarray(xx - x * x)
+    slopes: Floats = np.divide(xy - x * y, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
+    return slopes
 
 
 def tetrad(
@@ -115,90 +126,19 @@ def tetrad(
     control: npt.ArrayLike,
     ease: npt.ArrayLike,
     clusters: Labels | None = None,
-    *,
-    within: Labels | None = None,
-    also: Labels | None = None,
+    **ways: Unpack[Ways],
 ) -> Interval:
-    """Return cov(gain, own) cov(ease, control) − cov(gain, control) cov(ease, own), [n] each, with its interval.
+    """Return cov(gain, own) cov(ease, control) − cov(gain, control) cov(ease, own) with its interval, shape (n) each.
 
     It is zero if one latent variable explains all four (Spearman's vanishing tetrad), regardless of how well, or on
     what scale, each of them measures it. A regression that only adjusts for a noisy measure of ease is not.
     """
-    variables = [np.asarray(values, float) for values in (gain, own, control, ease)]
-    g, x, c, e = variables
-    columns = [*variables, g * x, e * c, g * c, e * x]
+    g, x, c, e = variables = [np.asarray(values, float) for values in (gain, own, control, ease)]
 
     def fold(*means: Floats) -> Floats:
         mg, mx, mc, me, gx, ec, gc, ex = means
         return np.asarray((gx - mg * mx) * (ec - me * mc) - (gc - mg * mc) * (ex - me * mx))
 
     if len(g) < 3 or any(np.ptp(values) == 0 for values in variables):
-        nan = float("nan")
-        return Interval(nan, None, None, len(g), nan, "fewer than three points, or points that do not vary")
-    return interval(columns, clusters, within=within, also=also, fold=fold)
-
-
-def _of_moments(fold: Fold, variables: Sequence[npt.ArrayLike]) -> Callable[..., Interval]:
-    """Makes an interval of a function of means and mean products of variables, [n] each."""
-    table = [np.asarray(values, float) for values in variables]
-    columns = [*table, *(one * other for one, other in combinations_with_replacement(table, 2))]
-
-    def made(clusters: Labels | None, within: Labels | None, also: Labels | None) -> Interval:
-        if len(table[0]) < 3 or np.isnan(fold(*(np.array([column.mean()]) for column in columns)))[0]:
-            nan = float("nan")
-            return Interval(nan, None, None, len(table[0]), nan, "fewer than three points, or points that do not vary")
-        return interval(columns, clusters, within=within, also=also, fold=fold)
-
-    return made
-
-
-def _slope(x: Floats, y: Floats, xx: Floats, xy: Floats, yy: Floats) -> Floats:
-    """Of means; NaN where x does not vary."""
-    spread = np.asarray(xx - x * x)
-    found: Floats = np.divide(xy - x * y, spread, out=np.full(spread.shape, np.nan), where=spread > 1e-12)
-    return found
-
-
-def kendall(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Kendall's tau-b along the last axis, shapes [..., n] and [..., n] → [...]; NaN where one side does not vary.
-
-    As :func:`scipy.stats.kendalltau`, but for many pairs of short lists at once, as a bootstrap over rankings needs.
-    """
-    first, second = (np.sign(side[..., :, None] - side[..., None, :]) for side in (np.asarray(x), np.asarray(y)))
-    return _ratio(*(product.sum(axis=(-2, -1)) for product in (first * second, first**2, second**2)))
-
-
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Spearman's rho along the last axis (tied values share their mean rank), as :func:`kendall`."""
-    from scipy.stats import rankdata
-
-    first, second = (rankdata(side, axis=-1) for side in (x, y))
-    first, second = (side - side.mean(axis=-1, keepdims=True) for side in (first, second))
-    return _ratio(*(product.sum(axis=-1) for product in (first * second, first**2, second**2)))
-
-
-def _ratio(
-    common: npt.NDArray[np.float64], first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    scale = np.sqrt(np.asarray(first * second, float))
-    return np.asarray(np.divide(common, scale, out=np.full(scale.shape, np.nan), where=scale > 0))
-
-
-def fit_line(x: npt.ArrayLike, y: npt.ArrayLike) -> FittedLine:
-    """:func:`scipy.stats.linregress`. :raises ValueError: fewer than three points, or x does not vary."""
-    first, second = np.asarray(x, float), np.asarray(y, float)
-    if len(first) < 3 or np.ptp(first) == 0:
-        raise ValueError("a line with an error needs three points of more than one x")
-    from scipy.stats import linregress
-
-    found = linregress(first, second)
-    mean_error = float(found.stderr) * float(np.std(first))  # s / √n, as the slope's error is s / (√n · sd(x))
-    return FittedLine(
-        float(found.slope),
-        float(found.intercept),
-        float(found.stderr),
-        float(found.rvalue) ** 2,
-        len(first),
-        float(first.mean()),
-        mean_error,
-    )
+        return Interval(float("nan"), None, None, len(g), float("nan"), _FEW)
+    return interval([*variables, g * x, e * c, g * c, e * x], clusters, **ways, fold=fold)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fathom.doors import Door
 from fathom.metrics.confidence import Confidence, Floats, calibration_gaps, cautious_sum, debiased_sum
-from fathom.metrics.generation import harmonic_mean
+from fathom.metrics.descriptive import harmonic_mean
 
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """What shares, and what ranks and perplexities, cannot leave."""
@@ -125,8 +125,11 @@ def _weighted(name: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
     return Metric(f"{name}_{of.name}", step, of.shown, of.limits, fold=np.divide, further=True)
 
 
-def _perplexity(log_prob: Floats, tokens: Floats) -> Floats:
-    """Of prompts, or of their means: that of the corpus. See :mod:`fathom.metrics.perplexity`."""
+def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
+    """Return exp(−log-probability / tokens), shape (n); of means over prompts it is the corpus perplexity.
+
+    For masked models it is the pseudo-perplexity of Salazar et al. (2020), as in section 5.5 of Shaier et al. (2024).
+    """
     return np.exp(-log_prob / tokens)
 
 
@@ -155,7 +158,7 @@ METRICS: Door[Metric] = Door(
         Metric("consistency", lambda items: items.agreeing(), ".1%", mean_over="queries", partial=""),
         Metric(
             "perplexity",
-            lambda items: _perplexity(items.prompt_log_prob, items.prompt_tokens),
+            lambda items: perplexity(items.prompt_log_prob, items.prompt_tokens),
             ".2f",
             FROM_ONE,
             mean_over="predictions",
@@ -166,7 +169,7 @@ METRICS: Door[Metric] = Door(
             lambda items: (items.prompt_log_prob, items.prompt_tokens),
             ".2f",
             FROM_ONE,
-            fold=_perplexity,
+            fold=perplexity,
             mean_over="predictions",
             partial="prompts",
         ),

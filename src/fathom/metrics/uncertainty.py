@@ -1,24 +1,24 @@
-"""The one place for uncertainty: how sure a number is, by what it is taken for a sample of.
+"""Intervals: the uncertainty of a number, given how its values were sampled.
 
 Two questions can be asked of the same values. *Would other relations give this number?* Then whole relations (clusters)
-are what was drawn, and the spread between them counts. *Would other facts of these relations?* Then each value was
-drawn within its relation, and only the spread within counts. The first needs ten clusters or so: two or three say next
-to nothing of others. ``benchmarks/coverage.py`` simulates which intervals hold where.
+were drawn, and the spread between them counts; that needs about ten clusters. *Would other facts of these relations?*
+Then each value was drawn within its relation, and only the spread within counts. ``benchmarks/coverage.py`` simulates
+which intervals hold where.
 
-How. A number is a function of means. It is computed again with each unit (a cluster, or a value) left out, and the
-spread of these is its variance: the jackknife, which for means of clusters is the cluster-robust variance CV3
-(MacKinnon, Nielsen and Webb 2023). Shares between two limits get Wilson's interval (1927) with the number of tosses
-that would have that variance (Korn and Graubard 1998), so that it never leaves the limits; means with one limit are
-taken by their logarithm, correlations by Fisher's z; quantiles are Student's, with as many degrees of freedom as there
-are units, fewer where these are of unequal size (Carter, Schnepel and Steigerwald 2017). Where no value differs there
-is no spread to see: as many values as Wilson's interval of 0 out of n allows are then taken to be at the other limit.
-What was trained from several seeds differs by its seed, too: :func:`crossed` tells that apart from the facts.
+A number is a function of means. It is computed again with each unit (a cluster or a value) left out, and the spread of
+these is its variance: the jackknife, which for means of clusters is the cluster-robust variance CV3 (MacKinnon, Nielsen
+and Webb 2023). Shares between two limits get Wilson's interval (1927) with the number of tosses that would have that
+variance (Korn and Graubard 1998), so that it never leaves the limits. Means with one limit are taken by their
+logarithm, correlations by Fisher's z. Quantiles are Student's, with as many degrees of freedom as there are units,
+fewer if these are of unequal size (Carter, Schnepel and Steigerwald 2017). If no value differs there is no spread to
+see: as many values as Wilson's interval of 0 out of n allows are then taken to be at the other limit. :func:`crossed`
+adds the spread between training seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,13 @@ Labels = Sequence[str] | npt.NDArray[np.str_] | npt.NDArray[np.object_] | npt.ND
 Fold = Callable[..., Any]
 
 ENOUGH = 10
-"""So many clusters speak for others of their kind; intervals over fewer are rough."""
+"""Fewest clusters that represent others of their kind; intervals over fewer are rough."""
 WORTH = 5
-"""So are those over more that are not worth so many of equal size: one or two of them hold most of the values."""
+"""Fewest clusters of equal size that unequal ones must be worth."""
 FEWEST = 3
-"""So many of a second source, such as seeds, tell how much it matters; with fewer the interval is rough."""
+"""Fewest units of a second source, such as seeds, that show how much it matters."""
 RARE = 10
-"""So many of the rarer outcome, in tosses as sure as the clusters are, make a share's interval hold."""
+"""Fewest tosses with the rarer outcome, at the clusters' precision, for which a share's interval holds."""
 CONFIDENCE = 0.95
 _Z = float(special.ndtri((1 + CONFIDENCE) / 2))
 _ROUNDING = 1e-12  # of the largest value: what differs by less is equal
@@ -46,17 +46,27 @@ ONE_UNIT = "of one value: no interval"
 ONE_SEED = "one seed: what another training would give is not in the interval"
 
 
+class Ways(TypedDict, total=False):
+    """Ways in which values were drawn, in addition to clusters; see :func:`interval`."""
+
+    within: Labels | None
+    also: Labels | None
+
+
 class Interval(NamedTuple):
-    """:param low: at 95 %; None where there is no interval, and the note says why.
+    """A number with its 95 % interval.
+
+    :param low: None without an interval; the note says why.
     :param units: how many values or clusters were left out in turn.
-    :param p_value: two-sided, that the quantity is zero; NaN where that cannot be told.
-    :param note: why to be careful; empty where there is no reason.
-    :param error: standard error that low and high were made with; NaN where no value differs, or there is no interval.
-    :param degrees: of freedom of that error.
-    :param seed_error: the part of the error that seeds alone make, see :func:`crossed`; NaN where that is not known.
-    :param spread: what :func:`at_confidence` makes the interval of; None where there is no interval.
-    :param limits: what the estimate cannot leave.
-    :param of_z: whether the spread is that of Fisher's z of a correlation."""
+    :param p_value: two-sided, that the quantity is zero; NaN if undefined.
+    :param note: why to be careful; may be empty.
+    :param error: standard error; NaN where no value differs, or without an interval.
+    :param degrees: degrees of freedom of that error.
+    :param seed_error: the part of the error due to seeds alone, see :func:`crossed`; NaN if unknown.
+    :param spread: basis of :func:`at_confidence`; None without an interval.
+    :param limits: smallest and largest possible value of the number.
+    :param of_z: whether the spread is that of Fisher's z of a correlation.
+    """
 
     estimate: float
     low: float | None
@@ -73,11 +83,11 @@ class Interval(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """:param estimate: of the number.
-    :param variance: of the estimate.
-    :param degrees: of freedom of the variance.
+    """An estimate with its variance and the variance's degrees of freedom.
+
     :param units: how many were left out in turn.
-    :param effective: how many units of equal weight tell as much (Kish)."""
+    :param effective: how many units of equal weight would be as informative (Kish).
+    """
 
     estimate: float
     variance: float
@@ -90,23 +100,23 @@ def interval(
     values: npt.ArrayLike,
     clusters: Labels | None = None,
     *,
-    within: Labels | None = None,
-    also: Labels | None = None,
     weights: npt.ArrayLike | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
     fold: Fold | None = None,
+    **ways: Unpack[Ways],
 ) -> Interval:
-    """The mean of *values*, or what *fold* makes of the means of several columns of them, with its interval.
+    """Return the mean of values, or a function of the means of several columns, with its interval.
 
-    :param values: [n]; with *fold* one column or more, [columns, n].
-    :param clusters: label of each, [n]: what was drawn as a whole. None: each value on its own.
-    :param within: label of each, [n]: groups that are taken as they are, values having been drawn within them.
-    :param also: label of each, [n]: a second way in which values were drawn together, such as the seed of a training.
-    :param weights: [n], above zero; the estimate is Σwv / Σw. All equal where not given.
-    :param limits: what the number cannot leave, e.g. (0, 1).
-    :param fold: takes one array per column, any shape, and gives one of that shape; None for the mean itself.
+    :param values: shape (n); with *fold* shape (columns, n).
+    :param clusters: label of each value, shape (n), of what was drawn as a whole; None: each value on its own.
+    :param weights: above zero, shape (n); the estimate is Σwv / Σw. Equal by default.
+    :param limits: smallest and largest possible value of the number, such as (0, 1).
+    :param fold: takes one array per column, any shape, and returns one of that shape; None for the mean itself.
+    :param ways: labels, shape (n). ``within``: fixed groups within which values were drawn. ``also``: a second way in
+        which values were drawn together, such as the seed of a training.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
+    within, also = ways.get("within"), ways.get("also")
     columns = [values] if fold is None else list(values)  # type: ignore[arg-type]
     table = [np.asarray(column, float) for column in columns]
     shares = np.ones_like(table[0]) if weights is None else np.asarray(weights, float)
@@ -124,27 +134,24 @@ def crossed(
     values: npt.ArrayLike,
     clusters: Labels | None = None,
     *,
-    within: Labels | None = None,
-    also: Labels | None = None,
     limits: tuple[float, float] = (-np.inf, np.inf),
+    **ways: Unpack[Ways],
 ) -> Interval:
-    """The mean of the same units' values by each of several seeds, for other units *and* other seeds.
+    """Return the mean of the same units' values under several seeds, for other units *and* other seeds.
 
-    Each unit is there with every seed. As in the analysis of variance of such a table, V = V(means of units) + V(means
-    of seeds) − V(what neither explains), which is in each of the first two; it is taken for no less than any of the
-    three. Degrees of freedom as Satterthwaite (1946), so that few seeds, where they matter, make a wide interval; two
-    that differ at all have one, for how much seeds matter cannot be told from them.
+    As in the analysis of variance of such a table, V = V(means of units) + V(means of seeds) − V(residual), since the
+    residual is in each of the first two; V is at least each of the three. Degrees of freedom as Satterthwaite (1946),
+    so that few seeds, where they matter, make a wide interval. Two seeds that differ at all have one degree.
 
-    :param values: [seeds, n].
-    :param clusters: label of each unit, [n], and *within* and *also*: as for :func:`interval`.
-    :param limits: what the number cannot leave.
-    :returns: of one seed its :func:`interval`, and a note that says what that lacks.
+    :param values: shape (seeds, n).
+    :param clusters: as for :func:`interval`, like *limits* and *ways*.
+    :returns: for one seed its :func:`interval` with a note.
     :raises ValueError: no values, NaN among them, or unequal lengths.
     """
     table = np.atleast_2d(np.asarray(values, float))
-    seeds, means, how = len(table), table.mean(axis=0), (clusters, within, also)
+    seeds, means, how = len(table), table.mean(axis=0), (clusters, ways.get("within"), ways.get("also"))
     if seeds == 1 or np.ptp(table) <= _ROUNDING * np.abs(table).max():
-        made = interval(means, clusters, within=within, also=also, limits=limits)
+        made = interval(means, clusters, limits=limits, **ways)
         note = "; ".join(filter(None, (made.note, ONE_SEED if seeds == 1 else "")))
         return made._replace(note=note, seed_error=np.nan if seeds == 1 else 0.0)
     _check(list(table), np.ones_like(means), how)
@@ -174,27 +181,6 @@ def speak_for_others(labels: Labels) -> bool:
     """Whether clusters are enough, and equal enough, for an interval over them. :param labels: of each value, [n]."""
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     return len(sizes) >= ENOUGH and float(sizes.sum() ** 2 / (sizes**2).sum()) >= WORTH
-
-
-def difference(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    clusters: Labels | None = None,
-    *,
-    within: Labels | None = None,
-    also: Labels | None = None,
-    weights: npt.ArrayLike | None = None,
-    limits: tuple[float, float] = (-np.inf, np.inf),
-) -> Interval:
-    """:func:`interval` of first − second, item by item, and the p-value that their mean is zero.
-
-    Where all differences are the same, the p-value is that of the test that flips the sign of each unit: 2 / 2^n of n
-    units, 1 of no difference.
-    """
-    left, right = np.asarray(first, float), np.asarray(second, float)
-    if left.shape != right.shape:
-        raise ValueError(f"pairs need equal lengths: {left.size} and {right.size}")
-    return interval(left - right, clusters, within=within, also=also, weights=weights, limits=limits)
 
 
 def _itself(mean: Floats) -> Floats:

@@ -16,7 +16,7 @@ from pathlib import Path
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER
 from fathom.errors import BadInput, refuse
-from fathom.metrics.generation import set_score
+from fathom.metrics.descriptive import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length, until
 from fathom.models.server import ChatRequest, ChatServer

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.templates import capitalized
-from fathom.results.declared import NATS
+from fathom.results.declarations import NATS
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.names import distinguished

@@ -64,7 +64,7 @@ class _Run(NamedTuple):
     @property
     def scorings(self) -> list[str]:
         """Those in which something was scored."""
-        return [side.scoring for side in self.sides if side.told()]
+        return [side.scoring for side in self.sides if side.scored_facts]
 
 
 def report(

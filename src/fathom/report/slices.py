@@ -13,7 +13,7 @@ from fathom.results.claims import Claim, Contrast, decide
 from fathom.results.comparison import Comparison
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.joint import common_facts, difference
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 
 PAIRS = 66

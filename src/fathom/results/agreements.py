@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fathom.errors import BadInput
 from fathom.results.estimates import Estimate, combined, correlation, mean, untold
 from fathom.results.facts import RunFacts
-from fathom.results.joint import common_facts
+from fathom.results.pairing import common_facts
 from fathom.results.rows import Floats
 
 WITHIN = "log10 rank, within relations"

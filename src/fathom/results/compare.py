@@ -16,7 +16,7 @@ import numpy as np
 from fathom.errors import BadInput, all_of, refuse
 from fathom.metrics.table import METRICS, Metric, metric
 from fathom.results.agreements import Agreement, agreement
-from fathom.results.altered import Alteration, alterations, altered_claims
+from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.claims import (
     Claim,
     Contrast,
@@ -24,7 +24,6 @@ from fathom.results.claims import (
     decide,
 )
 from fathom.results.comparison import AGREE_AT, Cells, Comparison, Difference, NotCompared, OfRun, Pair
-from fathom.results.detect import Detectable, detectable, detectable_with_seeds
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import (
     AS_IT_IS,
@@ -37,8 +36,9 @@ from fathom.results.facts import (
     unknown_scorings,
     wanted_of,
 )
-from fathom.results.joint import common_facts, difference, over_seeds
 from fathom.results.names import distinguished, short_names
+from fathom.results.pairing import common_facts, difference, over_seeds
+from fathom.results.power import Detectable, detectable, detectable_with_seeds
 from fathom.results.rows import Floats, grouped
 from fathom.store.folder import RunFolder
 
@@ -213,7 +213,7 @@ def names_of_runs(outcomes: Sequence[RunFacts]) -> list[str]:
 
 
 def _of_run(name: str, outcome: RunFacts, wanted: Sequence[Metric]) -> OfRun:
-    facts = outcome.told()
+    facts = outcome.scored_facts
     sample = outcome.sample(facts)
     numbers = (outcome.mean(one.name, outcome.values(one), facts, sample, one.shown) for one in wanted)
     return OfRun(name, outcome, len(facts), len(outcome.left_out), tuple(numbers))
@@ -238,8 +238,8 @@ class _Joined(NamedTuple):
         return Pair(
             *self.names,
             len(self.facts),
-            len(first.told()) - len(self.facts),
-            len(second.told()) - len(self.facts),
+            len(first.scored_facts) - len(self.facts),
+            len(second.scored_facts) - len(self.facts),
             self.differences,
             cells_of(*(side.hits(1)[side.at(self.facts)] for side in self.runs)),
             _agreement(first, second),

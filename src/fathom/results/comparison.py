@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fathom.metrics.significance import LEVEL, POWER
 from fathom.metrics.table import Metric
 from fathom.results.agreements import Agreement
-from fathom.results.altered import Alteration, altered_table
+from fathom.results.alterations import Alteration, altered_table
 from fathom.results.claims import (
     EQUIVALENT,
     MOST_SENTENCES,
@@ -22,9 +22,9 @@ from fathom.results.claims import (
     sentence,
     sentences,
 )
-from fathom.results.detect import Detectable, detectable_table
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
+from fathom.results.power import Detectable, detectable_table
 from fathom.results.samples import scope
 from fathom.results.tables import Cell, Table, Tabled
 

@@ -34,7 +34,7 @@ from fathom.results.compare import read_runs
 from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
 from fathom.results.estimates import MINUS, Estimate, combined
 from fathom.results.facts import RunFacts, check_depth, names_of
-from fathom.results.joint import common_facts, difference
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabled
@@ -243,7 +243,7 @@ def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: Mappi
     return Part(
         name,
         len(facts),
-        (len(first.told()) - len(facts), len(second.told()) - len(facts)),
+        (len(first.scored_facts) - len(facts), len(second.scored_facts) - len(facts)),
         first.mean(cut, every[0], facts, sample),
         second.mean(cut, every[1], facts, sample),
         difference(cut, [(1, second), (-1, first)], every[::-1], facts, sample),

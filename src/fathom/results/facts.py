@@ -194,22 +194,15 @@ class RunFacts:
         """Return the relations of these facts."""
         return [self.relations[place] for place in self.at(facts).tolist()]
 
-    def subjects_of(self, facts: Iterable[str]) -> list[str | None]:
-        """Return the subject ids of these facts; None where a fact has none."""
-        return [self.subjects[place] for place in self.at(facts).tolist()]
-
     def sample(self, facts: Iterable[str]) -> Sample:
         """Return how these facts were drawn."""
         places = self.at(facts).tolist()
         relations, subjects = ([values[at] for at in places] for values in (self.relations, self.subjects))
         return drawn(self.cluster, relations, (self.labels[at] for at in places), subjects=subjects).numbered()
 
-    def told(self) -> Sequence[str]:
-        """Return the scored facts."""
-        return self._told
-
     @cached_property
-    def _told(self) -> Sequence[str]:
+    def scored_facts(self) -> Sequence[str]:
+        """The facts that have values."""
         return self.facts if self.scored.all() else [fact for fact in self.facts if fact not in self.left_out]
 
     def parts(self, key: str) -> dict[str, RunFacts]:
@@ -357,7 +350,7 @@ class RunFacts:
         :param sample: how the facts were drawn, if already known.
         :param form: how readers see it.
         """
-        chosen = self.told() if facts is None else facts
+        chosen = self.scored_facts if facts is None else facts
         told, made = values[self.at(chosen)], self.recipe(name)
         if not len(told) or np.isnan(told).any():
             return untold(self.why_untold if len(told) else NOTHING, made, form=form)
@@ -411,7 +404,7 @@ def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows
 
 def check_scored(outcome: RunFacts) -> None:
     """:raises BadInput: none of its facts has a value."""
-    if not outcome.told():
+    if not outcome.scored_facts:
         [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
         raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
 

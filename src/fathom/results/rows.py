@@ -16,7 +16,7 @@ from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
 from fathom.metrics.table import Metric
-from fathom.results.declared import NATS, declared
+from fathom.results.declarations import NATS, read_declarations
 from fathom.results.samples import QUERY, RELATION, Origin, Sample, check_key, drawn
 from fathom.store.folder import RunFolder
 
@@ -85,7 +85,7 @@ class Rows:
         :param without: further columns of the predictions that are left there, since nobody will ask for them."""
         manifest = run.manifest
         self.identity: Mapping[str, Any] = manifest["identity"]
-        self.declared = declared(manifest)
+        self.declared = read_declarations(manifest)
         self.candidates = run.candidates()
         table = run.predictions() if with_scores else run.predictions(without=("scores", *without))
         self.table, queries = table, run.queries()

@@ -130,7 +130,7 @@ def _identity(
 
 
 def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
-    """What the probe declares of its numbers, for readers of the run (:mod:`fathom.results.declared`)."""
+    """What the probe declares of its numbers, for readers of the run (:mod:`fathom.results.declarations`)."""
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in asked.scorings},
         "headline": entry.headline,

@@ -62,7 +62,7 @@ class RunIdentity(Object):
 
 
 class Shows(Object):
-    """What the probe declares of its numbers (:mod:`fathom.results.declared`)."""
+    """What the probe declares of its numbers (:mod:`fathom.results.declarations`)."""
 
     scorings: dict[str, dict[str, str]] = {}
     headline: str = "metrics"

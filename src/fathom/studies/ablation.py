@@ -17,7 +17,7 @@ from fathom.probes.options import StatementOptions
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, every_scoring
-from fathom.results.joint import difference
+from fathom.results.pairing import difference
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.scoring.masked import Pll
@@ -70,7 +70,7 @@ def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, 
         folder = run("statement", model, data, options.model_copy(update=changes), out / variant, announce(variant))
         outcomes |= {(variant, outcome.scoring): outcome for outcome in every_scoring(folder, variant, options.cluster)}
     arms = [
-        Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.told()), len(one.left_out))
+        Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.scored_facts), len(one.left_out))
         for (variant, _), one in outcomes.items()
     ]
     compared = [_compare(*pair, outcomes) for pair in _questions(variants, list(outcomes))]
@@ -96,7 +96,7 @@ def _compare(
 ) -> ArmComparison | None:
     """None where fewer than two queries were scored by both: there is nothing to test."""
     one, other = outcomes[first], outcomes[second]
-    both = [query for query in one.told() if query not in other.left_out]
+    both = [query for query in one.scored_facts if query not in other.left_out]
     if len(both) < 2:
         return None
     hits = one.hits(1), other.hits(1)
@@ -105,7 +105,7 @@ def _compare(
         " ".join(second),
         difference("accuracy", [(1, one), (-1, other)], hits, both),
         # Without clusters it is Student's t-test for paired samples (footnote 6).
-        uncertainty.difference(hits[0][one.at(both)], hits[1][other.at(both)]).p_value,
+        uncertainty.interval(hits[0][one.at(both)] - hits[1][other.at(both)]).p_value,
         len(both),
     )
 

@@ -92,7 +92,7 @@ def analyse(
 
 
 def _of_run(name: str, outcome: RunFacts, count: Counter | None, vocabulary: str | None) -> LengthBias:
-    facts = outcome.told()
+    facts = outcome.scored_facts
     if outcome.stopped:
         raise BadInput(
             f"{outcome.path} says of {len(outcome.stopped)} of {len(facts)} facts only that they rank beyond "

@@ -30,9 +30,9 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.links.folder import read_curve
-from fathom.metrics.outliers import tukey_fences
+from fathom.metrics.descriptive import tukey_fences
 from fathom.metrics.table import metric
-from fathom.results import joint
+from fathom.results import pairing
 from fathom.results.claims import Claim, Decision, decide, sentences
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, Noise
@@ -287,7 +287,7 @@ class _Grid:
         if not trainings:
             return None
         wanted = metric(name)
-        number, noise = joint.over_seeds(name, trainings, lambda side: side.values(wanted), wanted.limits)
+        number, noise = pairing.over_seeds(name, trainings, lambda side: side.values(wanted), wanted.limits)
         form = ".1f" if name == "mean_rank" else ".3f"
         return number.shown(f"{'+' * (len(cells) > 1)}{form}"), noise
 

@@ -24,8 +24,8 @@ from fathom.results.agreements import less_their_means
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts, outcome_of
-from fathom.results.joint import common_facts
 from fathom.results.names import short_names
+from fathom.results.pairing import common_facts
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample

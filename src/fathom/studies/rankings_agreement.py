@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.metrics.correlation import kendall, spearman
 from fathom.metrics.ranking import places
 from fathom.metrics.significance import LEVEL
 from fathom.metrics.uncertainty import at_confidence
 from fathom.results.estimates import Estimate, combined, untold
 from fathom.results.facts import BY_TEMPLATE, FREE
-from fathom.results.joint import difference
+from fathom.results.pairing import difference
 from fathom.results.rows import Floats
 from fathom.studies.rankings_columns import MEAN, OVER_DATA, ColumnHits, in_all, values_of
 
@@ -59,9 +58,11 @@ def _agreement(
     sides = [_places(models, [(grid, grid.hits.mean(axis=0)) for grid in side]) for side in (based, free)]
     recipes = [grid.recipe("") for grid in (*based, *free)]
     made = [combined(name, recipes, " and ") for name in COEFFICIENTS]
-    tau, rho = (float(function(*sides)) for function in (kendall, spearman))
-    if np.isnan(tau):
-        return RankingAgreement(over, group, len(models), *(untold(TIED, recipe, tau) for recipe in made))
+    if any(np.ptp(side) == 0 for side in sides):
+        return RankingAgreement(over, group, len(models), *(untold(TIED, recipe) for recipe in made))
+    from scipy.stats import kendalltau, spearmanr  # slow to load
+
+    tau, rho = (float(function(*sides).statistic) for function in (kendalltau, spearmanr))
     no_rho = untold(NO_BOUNDS, made[1], rho, len(models))
     if len(based) > 1 or len(free) > 1:
         return RankingAgreement(over, group, len(models), untold(OVER_DATA, made[0], tau, len(models)), no_rho)

@@ -13,7 +13,7 @@ from fathom.results.baselines import Compared, RunBaselines
 from fathom.results.claims import Decision
 from fathom.results.estimates import OVER_MODELS, Estimate, combined, untold
 from fathom.results.facts import ACCURACIES, CUTS, RunFacts
-from fathom.results.joint import common_facts
+from fathom.results.pairing import common_facts
 from fathom.results.rows import Floats
 
 MEAN = "mean over data sets"

@@ -86,7 +86,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
 
 
 def _shared(model: str, first: RunFacts, second: RunFacts) -> Shared:
-    relations = [set(side.relations_of(side.told())) - {""} for side in (first, second)]
+    relations = [set(side.relations_of(side.scored_facts)) - {""} for side in (first, second)]
     both = sorted(relations[0] & relations[1])
     if not both:
         examples = [", ".join(sorted(names)[:3]) or "none" for names in relations]
@@ -114,7 +114,7 @@ def _shared(model: str, first: RunFacts, second: RunFacts) -> Shared:
 
 def _by_relation(side: RunFacts) -> dict[str, Estimate]:
     """Acc@1 of each relation's facts, each fact for itself."""
-    hits, told = side.hits(1), side.told()
+    hits, told = side.hits(1), side.scored_facts
     return {
         relation: mean(hits[side.at(own)], side.sample(own), f"{side.recipe('Acc@1')}|relation:{relation}")
         for relation, own in grouped(zip(side.relations_of(told), told, strict=True)).items()

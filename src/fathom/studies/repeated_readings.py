@@ -17,7 +17,7 @@ from fathom.results import estimates
 from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
-from fathom.results.joint import common_facts, difference
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats
 from fathom.results.tables import Table
 

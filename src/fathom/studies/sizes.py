@@ -19,8 +19,8 @@ from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines, which_is_above
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, untold
 from fathom.results.facts import RunFacts, every_scoring
-from fathom.results.joint import common_facts, difference
 from fathom.results.names import folder_names
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.run import run
@@ -152,7 +152,7 @@ def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeS
     steps = [_step(probe, smaller, larger, k) for probe, smaller, larger in pairs for k in CUTS]
     primary = [step for step in steps if step.k == CUTS[0]]
     models = {(probe, side.model): side for probe, *sides in pairs for side in sides}
-    above = {key: RunBaselines(side).claim(CUTS[0], side.told()) for key, side in models.items()}
+    above = {key: RunBaselines(side).claim(CUTS[0], side.scored_facts) for key, side in models.items()}
     changes = [Claim("larger − smaller", (Contrast("larger − smaller", step.difference),)) for step in primary]
     decisions = iter(decide([*changes, *filter(None, above.values())]))
     changed = {id(step): next(decisions) for step in primary}

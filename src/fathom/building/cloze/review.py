@@ -94,7 +94,7 @@ def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) ->
 
 
 def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
-    from fathom.metrics.agreement import cohen_kappa, share_interval  # with scipy, which building does not need
+    from fathom.metrics.descriptive import cohen_kappa, share_interval  # with scipy, which building does not need
 
     columns = [[row[place] for row in rows if row[place] is not None] for place in (0, 1)]
     pairs = [(first, second) for first, second in rows if first is not None and second is not None]

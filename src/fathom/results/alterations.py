@@ -29,7 +29,7 @@ from fathom.results.baselines import RunBaselines
 from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate
 from fathom.results.facts import ACCURACY, AS_IT_IS, RunFacts, outcomes_of
-from fathom.results.joint import common_facts, difference
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 NATS = "nats"
 
 
-class Declared(NamedTuple):
+class Declarations(NamedTuple):
     """What a run says of how its numbers are to be read.
 
     :param scorings: of each its ``unit`` (nats, cosine, score or credit), and what else its probe says of it, such as
@@ -42,7 +42,7 @@ class Declared(NamedTuple):
         return self.scorings.get(name, {"unit": "score"})
 
 
-def declared(manifest: Mapping[str, Any]) -> Declared:
+def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     """Of a run of any version."""
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
@@ -53,7 +53,7 @@ def declared(manifest: Mapping[str, Any]) -> Declared:
     notes = noted.get("notes") or [
         f"{what}: {said}" for what, said in noted.items() if what.startswith(tuple(earlier.get("notes", ())))
     ]
-    return Declared(
+    return Declarations(
         shows["scorings"],
         shows["headline"],
         tuple(shows["cuts"]),

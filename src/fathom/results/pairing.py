@@ -84,10 +84,10 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
     :raises BadInput: none, or ranked among other candidates.
     """
     first, *others = outcomes
-    refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.told())
-    both = first.told()
+    refuse(f"{one.path} has no ranked facts at all" for one in outcomes if not one.scored_facts)
+    both = first.scored_facts
     for other in others:
-        if other.told() != first.told():
+        if other.scored_facts != first.scored_facts:
             both = [fact for fact in both if fact in other.place and fact not in other.left_out]
     if not both:
         raise BadInput(

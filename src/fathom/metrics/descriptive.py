@@ -1,0 +1,96 @@
+"""Descriptive statistics: scores of answer sets, agreement of judges, outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fathom.metrics.uncertainty import Floats
+
+REACH = 1.5
+"""Distance of the fences from the quartiles, in interquartile ranges (Tukey 1977)."""
+
+
+class SetScore(NamedTuple):
+    """Shares, each in [0, 1]."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def set_score(right: int, wrong: int, gold: int) -> SetScore:
+    """Score the answers to one query; without answers the precision is 0.
+
+    Two names of one gold answer are one right answer (KAMEL's own script divides by the number of names).
+
+    :param right: number of gold answers given.
+    :param wrong: number of other answers given.
+    :param gold: number of gold answers, 1 or more.
+    """
+    if not (0 <= right <= gold and gold and wrong >= 0):
+        raise ValueError(f"{right} right of {gold} gold answers and {wrong} wrong ones cannot be")
+    precision = right / (right + wrong) if right + wrong else 0.0
+    recall = right / gold
+    return SetScore(precision, recall, float(harmonic_mean(precision, recall)))
+
+
+def harmonic_mean(precision: npt.ArrayLike, recall: npt.ArrayLike) -> Floats:
+    """Return 2PR / (P + R), 0 where both are 0; any shape. Of mean precision and mean recall it is KAMEL's F1."""
+    one, other = np.asarray(precision, float), np.asarray(recall, float)
+    total = one + other
+    return np.asarray(np.divide(2 * one * other, total, out=np.zeros_like(total), where=total > 0))
+
+
+def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
+    """Return Cohen's κ = (p_o − p_e) / (1 − p_e), as ``sklearn.metrics.cohen_kappa_score`` (Cohen 1960).
+
+    :param first: judgements, shape (n).
+    :param second: judgements of the same items.
+    :returns: NaN without judgements, or if both judges always give the same one (p_e is 1).
+    :raises ValueError: another number of judgements.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} and {len(second)} judgements: expected as many of each")
+    n = len(first)
+    if not n:
+        return float("nan")
+    observed = sum(one == other for one, other in zip(first, second, strict=True)) / n
+    expected = sum(first.count(value) * second.count(value) for value in set(first)) / n**2
+    return float("nan") if expected == 1 else (observed - expected) / (1 - expected)
+
+
+def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float, float]:
+    """Return a share and the ends of its Wilson interval; NaN if n is 0."""
+    if not n:
+        return (float("nan"),) * 3
+    from scipy.stats import binomtest  # slow to load
+
+    ends = binomtest(hits, n).proportion_ci(level, method="wilson")
+    return hits / n, float(ends.low), float(ends.high)
+
+
+class Fences(NamedTuple):
+    """:param low, high: values beyond them are outliers. :param outside: which of the values are, shape (n)."""
+
+    low: float
+    high: float
+    outside: npt.NDArray[np.bool_]
+
+
+def tukey_fences(values: npt.ArrayLike) -> Fences:
+    """Return quartiles (linear interpolation) ∓ 1.5 interquartile ranges.
+
+    :param values: shape (n).
+    :raises ValueError: no value, or NaN among them.
+    """
+    given = np.asarray(values, float)
+    if not given.size or np.isnan(given).any():
+        raise ValueError("fences need at least one value, and no NaN")
+    first, third = np.quantile(given, [0.25, 0.75])
+    reach = REACH * (third - first)
+    low, high = float(first - reach), float(third + reach)
+    return Fences(low, high, (given < low) | (given > high))
