@@ -22,6 +22,7 @@ from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.results.datasets import data_tables
 from fathom.run import run
+from tests.messages import mentions
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
 DEV = ["paris\tin\teu"]
@@ -700,7 +701,7 @@ class TestWhatWouldBePassedOver:
 
     def test_two_files_for_one_split(self, tmp_path: Path) -> None:
         write(tmp_path, {**self.TRIPLES, "train.txt": ["a\tr\tc"]})
-        with pytest.raises(BadInput, match=r"train.tsv: stands beside train.txt: both say the same thing"):
+        with pytest.raises(BadInput, match=mentions("train.tsv", "train.txt")):
             read(tmp_path)
 
     def test_lists_of_ids_beside_names_are_no_doubles(self, tmp_path: Path) -> None:

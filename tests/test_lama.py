@@ -18,6 +18,7 @@ from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.formats.lama import TREX_RELATIONS
+from tests.messages import mentions
 
 
 def write(file: Path, lines: list) -> Path:
@@ -376,7 +377,7 @@ def test_all_faults_at_once(tmp_path):
 def test_a_file_beside_its_packed_self(tmp_path):
     folder = trex_folder(tmp_path, [trex()])
     write(folder / "P413.jsonl", [trex()])
-    with pytest.raises(BadInput, match=r"P413.jsonl.gz: stands beside P413.jsonl: its facts would count twice"):
+    with pytest.raises(BadInput, match=mentions("P413.jsonl.gz", "P413.jsonl:")):
         read(folder)
 
 

@@ -20,6 +20,7 @@ from fathom.formats import read
 from fathom.formats.kg import write_graph
 from fathom.links import genkgc
 from fathom.scoring.rows import Ranks
+from tests.messages import mentions
 from tests.test_knowledge import small
 from tests.test_links_generative import END, NAMES, WORDS, graph, predictor, saved
 
@@ -112,7 +113,7 @@ def test_faults(tmp_path: Path, name: str, content: str, expected: str) -> None:
 def test_two_files_of_types_are_refused(tmp_path: Path) -> None:
     folder = small(tmp_path / "g", entity2type_txt=TYPED)
     (folder / "entity2types.json").write_text("{}")
-    with pytest.raises(BadInput, match=r"entity2type.txt: stands beside entity2types.json"):
+    with pytest.raises(BadInput, match=mentions("entity2type.txt", "entity2types.json")):
         read(folder)
 
 

@@ -1,7 +1,7 @@
 """Multiple choice from an ontology: memorising questions, reasoning questions after six rules of RDFS, and controls.
 
 Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
-:mod:`fathom.formats.choices` reads it. X and Y stand for what nobody can know; the premise about them (P2) is
+:mod:`fathom.formats.choices` reads it. X and Y stand for what no model can know; the premise about them (P2) is
 always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
 
 Unlike theirs, each reasoning question draws options and an order of its own, so that no liking for a letter or a wrong
@@ -95,21 +95,21 @@ class _Lots:
 
     def row(self, query: Query, form: str, question: str, lure: str = "") -> Json:
         """A line of a file. :param lure: a wrong answer that must be among the options."""
-        told = self.queries[query.id]  # with all of its right answers, which multiple choice cuts to one
-        space = self.data.candidates[told.candidates]
-        never = right_answers(told, space) | self.hierarchy.right_too(told)
-        shown = [answer for answer in (told.gold[0], lure) if answer]
+        fact = self.queries[query.id]  # with all of its right answers, which multiple choice cuts to one
+        space = self.data.candidates[fact.candidates]
+        never = right_answers(fact, space) | self.hierarchy.right_too(fact)
+        shown = [answer for answer in (fact.gold[0], lure) if answer]
         lot = f"{self.seed} {query.id} {form}"
-        drawn = drawn_options(lot, space, self.ids[told.candidates], shown, never, self.options)
-        return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), told.gold[0])
+        drawn = drawn_options(lot, space, self.ids[fact.candidates], shown, never, self.options)
+        return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), fact.gold[0])
 
     def another(self, query: Query, others: list[Query]) -> Query | None:
         """Another fact, drawn among *others*, whose P1 says nothing of what the query is about; None where
         each does."""
-        told = self.queries[query.id]
-        above = self.hierarchy.right_too(told) | self.hierarchy.of(told.candidates, [told.subject])
-        if told.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
-            above |= self.hierarchy.of(PROPERTIES, [told.subject])
+        fact_query = self.queries[query.id]
+        above = self.hierarchy.right_too(fact_query) | self.hierarchy.of(fact_query.candidates, [fact_query.subject])
+        if fact_query.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
+            above |= self.hierarchy.of(PROPERTIES, [fact_query.subject])
         fitting = [
             other
             for other in others
@@ -119,7 +119,7 @@ class _Lots:
 
 
 def _memorizing(asked: Choices) -> dict[str, Rows]:
-    found = {
+    tasks = {
         f"{MEMORIZING}/{task}": [
             _line(asked.questions[query.id], asked.candidates[query.id], query.gold[0])
             | {"cands": list(asked.candidates[query.id].names)}
@@ -127,7 +127,7 @@ def _memorizing(asked: Choices) -> dict[str, Rows]:
         ]
         for task, queries in _of_tasks(asked).items()
     }
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in tasks.items() if rows}
 
 
 def _of_tasks(asked: Choices) -> dict[str, list[Query]]:
@@ -155,7 +155,7 @@ class _Fact(NamedTuple):
 
 def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: _Lots) -> dict[str, Rows]:
     by_task = _of_tasks(asked)
-    found: dict[str, Rows] = {}
+    files: dict[str, Rows] = {}
     for rule, task in RULES.items():
         facts = [
             _Fact(query, f"{task}/{number}", *_worded(rule, query, asked.questions[query.id], patterns.get(task, {})))
@@ -168,12 +168,12 @@ def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: 
             f"{CONTROLS}/{rule}-{BARE}": [_row(lots, fact, f"{rule}-{BARE}", ()) for fact in facts],
             f"{CONTROLS}/{rule}-{ANOTHERS}": list(_with_anothers(lots, facts, f"{rule}-{ANOTHERS}")),
         }
-        found |= {name: own for name, own in rows.items() if own}
-    return found
+        files |= {name: own for name, own in rows.items() if own}
+    return files
 
 
 def _with_anothers(lots: _Lots, facts: list[_Fact], form: str) -> Iterator[Json]:
-    """P2 of each fact behind P1 of another, whose answer is among the options: who copies P1 chooses it."""
+    """P2 of each fact after P1 of another, whose answer is among the options: who copies P1 chooses it."""
     by_id = {fact.query.id: fact for fact in facts}
     for fact in facts:
         other = lots.another(fact.query, [one.query for one in facts])

@@ -38,7 +38,7 @@ class Fetched(NamedTuple):
     first: tuple[str, ...] = ()
 
     def typed(self, entry: Entry) -> list[str]:
-        """What ``--data`` takes: by name where it stands in the cache, else by path."""
+        """What ``--data`` takes: by name if it is in the cache, else by path."""
         at_name = fetched(entry.name) == self.folder
         return [str((Path(entry.name) if at_name else self.folder) / part) for part in entry.reads or ("",)]
 
@@ -130,11 +130,11 @@ def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) 
         with _disk_of(part):
             download(source.url, part, on_bytes, pause_s=pause_s)
             part.rename(whole)
-    found = sha256_of(whole)
-    if source.sha256 is not None and found != source.sha256:
+    actual = sha256_of(whole)
+    if source.sha256 is not None and actual != source.sha256:
         _clear(part.parent, [whole])
         raise BadInput(
-            f"{source.url} has another checksum: expected SHA-256 {source.sha256}, found {found}; nothing of it is kept"
+            f"{source.url} has another checksum: expected SHA-256 {source.sha256}, found {actual}; nothing is kept"
         )
     return whole
 
@@ -198,7 +198,7 @@ def _check(
     if before not in (None, digest) and not accept:
         raise BadInput(
             f"is not what was fetched from there before (checksum of the contents {before}, now {digest}): type "
-            "--accept if it may have changed; nothing of it is kept"
+            "--accept if it may have changed; nothing is kept"
         )
 
 

@@ -1,4 +1,4 @@
-"""PubMed's daily files of some months: found in the listing that NLM publishes, each checked by the MD5 beside it.
+"""PubMed's daily files of some months: listed by NLM, each checked by its MD5 file.
 
 The listing is the page of a folder (``updatefiles``) with a line for each file: its name, its day, its size.
 Files come one by one as every other download does, so that the same command goes on where the last one stopped.
@@ -87,14 +87,14 @@ def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) 
     page = desk / "listing.part"
     try:
         download(folder, page, on_bytes, pause_s=pause_s)
-        found = sorted(_listed(page.read_text(encoding="utf-8", errors="replace")))
+        listed = sorted(_listed(page.read_text(encoding="utf-8", errors="replace")))
     finally:
         for file in (page, page.with_name(f"{page.name}.json")):
             file.unlink(missing_ok=True)
-    if not found:
+    if not listed:
         line = '<a href="pubmed24n1220.xml.gz">… 2024-01-03'
         raise BadInput(f"{folder} lists no files of PubMed: expected lines like {line}")
-    return found
+    return listed
 
 
 def _listed(page: str) -> Iterator[Listed]:
@@ -103,14 +103,12 @@ def _listed(page: str) -> Iterator[Listed]:
 
 
 def _check(folder: Path) -> None:
-    """Each file against the MD5 beside it. :raises BadInput: it is another."""
-    for told in sorted(folder.glob("*.md5")):
-        expected = _MD5.search(told.read_text(encoding="utf-8", errors="replace").casefold())
-        file = told.with_suffix("")
+    """Check each file against its MD5 file. :raises BadInput: it is another."""
+    for md5_file in sorted(folder.glob("*.md5")):
+        expected = _MD5.search(md5_file.read_text(encoding="utf-8", errors="replace").casefold())
+        file = md5_file.with_suffix("")
         with file.open("rb") as opened:
-            found = hashlib.file_digest(opened, "md5").hexdigest()
-        if expected is None or expected[0] != found:
-            wanted = expected[0] if expected else f"in {told.name}"
-            raise BadInput(
-                f"{file.name} has another checksum: expected MD5 {wanted}, found {found}; nothing of it is kept"
-            )
+            actual = hashlib.file_digest(opened, "md5").hexdigest()
+        if expected is None or expected[0] != actual:
+            wanted = expected[0] if expected else f"in {md5_file.name}"
+            raise BadInput(f"{file.name} has another checksum: expected MD5 {wanted}, found {actual}; nothing is kept")

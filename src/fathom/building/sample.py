@@ -105,9 +105,9 @@ def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_w
 
 def _in_training(graph: KnowledgeGraph) -> NDArray[np.bool_]:
     """Which triples are trained on: all where there is no such split."""
-    found = np.zeros(len(graph), dtype=bool)
-    found[graph.training.start : graph.training.stop] = True
-    return found
+    mask = np.zeros(len(graph), dtype=bool)
+    mask[graph.training.start : graph.training.stop] = True
+    return mask
 
 
 def _grow(
@@ -146,7 +146,7 @@ def _grow(
 
 
 class _Neighbours:
-    """Entities beside each entity, and the triples that link them."""
+    """Neighbours of each entity, and the triples that link them."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         near = np.concatenate([graph.head, graph.tail])

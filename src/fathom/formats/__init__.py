@@ -78,9 +78,9 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     """
     path = locate(data)
     faults = Faults()
-    found = next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
-    if found is not None:
-        return found.read(path, faults), faults
+    layout = next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
+    if layout is not None:
+        return layout.read(path, faults), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
     faults.add(path, None, f"no format fits: expected {', '.join(others)}{', or ' if others else ''}{last}")
     faults.found += FORMATS.faults  # one of them may be the one that is needed

@@ -1,4 +1,4 @@
-"""``ontology/axioms.json`` beside an ontology in OntoProbe's layout: what is stated besides who is above whom.
+"""``ontology/axioms.json`` with an ontology in OntoProbe's layout: what is stated in addition to its hierarchies.
 
 ``{"inverse": [["parent of", "child of"]], "symmetric": ["spouse"], "transitive": ["part of"],
 "disjoint": [["bird", "fish", "mammal"]]}``, all by label; of a group of classes any two are disjoint. Not a part of the
@@ -48,10 +48,10 @@ def read_axioms(folder: Path) -> Axioms:
     if not is_there(file):
         return Axioms([], [], [], [])
     try:
-        found = TypeAdapter(Axioms).validate_python(json_file(file))
+        axioms = TypeAdapter(Axioms).validate_python(json_file(file))
     except ValidationError as error:
         expected = '{"inverse": [["p", "q"]], "symmetric": ["p"], "transitive": ["p"], "disjoint": [["A", "B"]]}'
         raise BadInput(f"{file}: expected {expected}, found another form: {error.errors()[0]['msg']}") from error
-    pairs = [(clean(one), clean(other)) for one, other in found.inverse]
-    groups = [tuple(map(clean, group)) for group in found.disjoint]
-    return Axioms(pairs, list(map(clean, found.symmetric)), list(map(clean, found.transitive)), groups)
+    pairs = [(clean(one), clean(other)) for one, other in axioms.inverse]
+    groups = [tuple(map(clean, group)) for group in axioms.disjoint]
+    return Axioms(pairs, list(map(clean, axioms.symmetric)), list(map(clean, axioms.transitive)), groups)

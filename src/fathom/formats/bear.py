@@ -5,8 +5,8 @@ instance per line. BEAR-big stores no answer spaces: there it is the set of obje
 metadata lists a relation without a file, which becomes a note. Cardinality is derived, domains (``relation_info.json``)
 and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there. The
 indices count the lines of BEAR-big: the instances that they name are BEAR's. ``valid_from`` and ``valid_until`` of an
-instance, ``popularity`` and ``answer_popularity``, which Fathom's own folders have, are groups; ``dataset.json`` beside
-them says the licence of a folder that is not BEAR's.
+instance, ``popularity`` and ``answer_popularity``, which Fathom's own folders have, are groups; ``dataset.json``
+next to them states the licence of a folder that is not BEAR's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
         if metadata is not None:
             faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
         return None
-    domains = _beside(path, DOMAINS, faults)
+    domains = _sibling(path, DOMAINS, faults)
     about, draft = read_about(path, faults), Draft(path, faults)
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
@@ -82,9 +82,9 @@ def _queries(
     file: Path, relation: Relation, rows: Sequence[tuple[int, Json]], gold: Sequence[str], faults: Faults
 ) -> Iterator[Query]:
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
-    told = [names for names in (DATES, POPULARITIES) if any(name in row for _, row in rows for name in names)]
+    named = [names for names in (DATES, POPULARITIES) if any(name in row for _, row in rows for name in names)]
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-        own = {name: _said(row.get(name)) for names in told for name in names}
+        own = {name: _said(row.get(name)) for names in named for name in names}
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -108,7 +108,7 @@ def _has_space(entry: Json) -> bool:
     return "answer_space_labels" in entry
 
 
-def _beside(path: Path, name: str, faults: Faults) -> Json:
+def _sibling(path: Path, name: str, faults: Faults) -> Json:
     """A file of the folder or of the one above; {} where there is none."""
     for folder in (path, path.parent):
         if stands(folder / name):
@@ -123,8 +123,8 @@ def _beside(path: Path, name: str, faults: Faults) -> Json:
 
 def _domains(about: Json, id_: str) -> tuple[str, ...]:
     entry = about.get(id_)
-    found = entry.get("domains") if isinstance(entry, dict) else None
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+    value = entry.get("domains") if isinstance(entry, dict) else None
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Template, ...]:
@@ -162,7 +162,7 @@ def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) 
     """Of BEAR-big: positions, within each relation, of the instances that BEAR has."""
     if any(_has_space(entry) for entry in metadata.values()):
         return {}
-    indices = _beside(path, LITE, faults)
+    indices = _sibling(path, LITE, faults)
     if not all(isinstance(positions, list) for positions in indices.values()):
         faults.note(path, None, f"{LITE} is not relation → list of positions: no lite subset")
         return {}
@@ -210,7 +210,7 @@ def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = T
         write_json_lines(folder / f"{one.id}.jsonl", (_line(row, one, spaces) for row in one.instances))
 
 
-def write_beside(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
+def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
     """Write what BEAR and BEAR-big share: the domains and, where there is any, the lite subset.
 
     :param lite: positions in BEAR-big of BEAR's instances, by relation.

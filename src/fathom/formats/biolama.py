@@ -1,6 +1,6 @@
 """BioLAMA (Sung et al., EMNLP 2021): biomedical triples with several right answers, each with aliases.
 
-As published (github.com/dmis-lab/BioLAMA at 0d9a9c9): ``data/wikidata/triples_processed/P2175/test.jsonl`` beside
+As published (github.com/dmis-lab/BioLAMA at 0d9a9c9): ``data/wikidata/triples_processed/P2175/test.jsonl`` with
 ``train.jsonl`` and ``dev.jsonl``, templates in ``data/wikidata/prompts/manual.jsonl``; ``ctd`` and ``umls`` likewise.
 The test triples are asked, those of the other files are splits of the graph. Or in one file per source:
 ``wikidata_triples.jsonl``, templates in ``templates.jsonl``, with a ``source`` where there are several.

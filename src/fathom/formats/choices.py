@@ -32,7 +32,7 @@ from fathom.reading import shown as shown_value
 from fathom.store.files import write_json_lines
 
 REASONING = "reasoning"
-"""Folder of the files named by rule and premises, beside that of the memorising tasks."""
+"""Folder of the files named by rule and premises, next to that of the memorising tasks."""
 CONTROLS = "controls"
 """Folder of the questions that tell reasoning from what looks like it."""
 BARE, ANOTHERS = "00", "32"
@@ -86,7 +86,7 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
         faults.add(path, None, "no question in it: expected lines with 'prompt' and 'gold'")
     if faults.found:
         return None
-    memorizing = [item for item in [*items, *_beside(path)] if item.stem in TASKS]
+    memorizing = [item for item in [*items, *_memorizing_items(path)] if item.stem in TASKS]
     ids = {item.id for item in memorizing}
     if lost := next((item for item in items if ids and item.premise and item.premise not in ids), None):
         faults.add(path, None, f"{lost.id} names the premise {lost.premise!r}, which is no question of {MEMORIZING}")
@@ -134,11 +134,11 @@ def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     question, mark, rest = prompt.partition(" (a) ")
     options = []
     for letter in ascii_lowercase[1:]:
-        option, more, behind = rest.partition(f", ({letter}) ")
+        option, more, tail = rest.partition(f", ({letter}) ")
         options.append(option.strip())
         if not more:
             break
-        rest = behind
+        rest = tail
     else:
         if ", (aa) " in rest:
             return None
@@ -147,23 +147,23 @@ def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Memorising tasks before rules, in the order of the paper; others behind them."""
+    """Memorising tasks before rules, in the order of the paper; others after them."""
     if path.is_file():
         return [path]
     folders = [path / MEMORIZING, path / REASONING, path / CONTROLS] if not list(path.glob("*.jsonl")) else [path]
     known = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
     known += [f"{rule}-{control}" for rule in RULES for control in CONTROL]
     places = {stem: place for place, stem in enumerate(known)}
-    found = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
-    return sorted(found, key=lambda file: places.get(file.stem, len(known)))
+    files = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
+    return sorted(files, key=lambda file: places.get(file.stem, len(known)))
 
 
-def _beside(path: Path) -> list[_ChoiceLine]:
+def _memorizing_items(path: Path) -> list[_ChoiceLine]:
     """The memorising items that a folder of other files belongs to: another run may have asked them."""
-    beside = path.resolve().parent / MEMORIZING
-    if path.resolve().name not in (REASONING, CONTROLS) or not beside.is_dir():
+    parent = path.resolve().parent / MEMORIZING
+    if path.resolve().name not in (REASONING, CONTROLS) or not parent.is_dir():
         return []
-    return [item for file in _files(beside) for item in _items(file, Faults())]
+    return [item for file in _files(parent) for item in _items(file, Faults())]
 
 
 def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
@@ -182,10 +182,10 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
         else:
             listed = _listed(file, line, row, options, faults)
             about = (f"{file.stem}/{number}", file.stem, question, options, listed, named.index(True))
-            yield _ChoiceLine(*about, *_named_beside(file, line, row, options, faults))
+            yield _ChoiceLine(*about, *_names_in_row(file, line, row, options, faults))
 
 
-def _named_beside(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, str]:
+def _names_in_row(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, str]:
     """``premise`` and ``lure`` of a line, "" where it has none."""
     premise, lure = row.get("premise", ""), row.get("lure", "")
     rule = _RULE_FILE.fullmatch(file.stem)

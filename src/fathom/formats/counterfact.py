@@ -97,9 +97,9 @@ def _files(path: Path) -> list[Path]:
 
 
 def _other(path: Path) -> str:
-    """What was made of it or lies beside it, and cannot be asked; "" where there is none of these."""
-    found = [keys_of(file) for file in data_files(path, *_ENDINGS)]
-    return next((what for mark, what in _OTHERS.items() for keys in found if mark <= keys), "")
+    """What was made of it or is published with it, and cannot be asked; "" where there is none of these."""
+    keys_by_file = [keys_of(file) for file in data_files(path, *_ENDINGS)]
+    return next((what for mark, what in _OTHERS.items() for keys in keys_by_file if mark <= keys), "")
 
 
 def _published(row: Json) -> _Case | None:
@@ -128,8 +128,8 @@ def _published(row: Json) -> _Case | None:
 
 def _target(value: Any) -> tuple[str, str] | None:
     """Name and id of an answer."""
-    found = (value.get("str"), value.get("id")) if isinstance(value, dict) else (None, None)
-    return (found[0], found[1]) if isinstance(found[0], str) and isinstance(found[1], str) else None
+    parts = (value.get("str"), value.get("id")) if isinstance(value, dict) else (None, None)
+    return (parts[0], parts[1]) if isinstance(parts[0], str) and isinstance(parts[1], str) else None
 
 
 def _easy_edit(row: Json) -> _Case:

@@ -58,8 +58,8 @@ def read_dyknow(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _files(path: Path) -> list[Path]:
-    found = data_files(path, *_ENDINGS)
-    return [file for file in found if {"questions", "answers"} <= keys_of(file) and "|S: +" in beginning(file)]
+    files = data_files(path, *_ENDINGS)
+    return [file for file in files if {"questions", "answers"} <= keys_of(file) and "|S: +" in beginning(file)]
 
 
 def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
@@ -98,11 +98,11 @@ def _add(made: OwnAnswers, file: Path, place: tuple[str, ...], node: Json) -> No
 
 
 def _dated(text: str) -> _Dated | None:
-    found = _ANSWER.fullmatch(text.strip())
-    if found is None:
+    match = _ANSWER.fullmatch(text.strip())
+    if match is None:
         return None
-    dates = dict(_DATE.findall(found[2]))
-    return _Dated(found[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
+    dates = dict(_DATE.findall(match[2]))
+    return _Dated(match[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
 
 
 FORMAT = Format("dyknow", "grc_generated.json (DyKnow)", lambda path: bool(_files(path)), read_dyknow)

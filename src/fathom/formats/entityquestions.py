@@ -55,7 +55,7 @@ def _templates(path: Path, faults: Faults) -> dict[str, str]:
     folder = path.absolute() if path.is_dir() else path.absolute().parent
     file = next((found for up in (folder, *folder.parents[:2]) if stands(found := up / TEMPLATES)), None)
     if file is None:
-        faults.add(folder / TEMPLATES, None, "file is missing: it stands in EntityQuestions' repository, put it there")
+        faults.add(folder / TEMPLATES, None, "file is missing: copy it from EntityQuestions' repository")
         return {}
     content = read_json(file, faults)
     if isinstance(content, dict) and texts_of(list(content.values())) is not None:
@@ -75,8 +75,8 @@ def _facts(file: Path, templates: dict[str, str], faults: Faults) -> Iterator[Fa
     if relation not in templates:
         faults.add(file, None, f"relation {relation} has no template in {TEMPLATES}")
         return
-    before, behind = templates[relation].split(SUBJECT)
-    fitting = re.compile(f"{re.escape(before)}(.+){re.escape(behind)}", re.DOTALL)
+    before, after = templates[relation].split(SUBJECT)
+    fitting = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL)
     for line, row in read_json_items(file, _ROW, faults):
         found, answers = fitting.fullmatch(row["question"]), texts_of(row["answers"])
         if found is None:

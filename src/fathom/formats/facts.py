@@ -34,7 +34,7 @@ class RelationEntry(NamedTuple):
 
 def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, RelationEntry]:
     """``{"relation": "P19", "template": "[X] was born in [Y] ."}`` per line; a relation may have several lines.
-    ``template_negated`` may stand beside ("[X] was not born in [Y] .").
+    ``template_negated`` may be added ("[X] was not born in [Y] .").
 
     :param source: passes over the lines whose ``source`` is another (BioLAMA).
     """
@@ -109,7 +109,7 @@ class AnswerNames:
     No model can tell two answers of one name apart: they are one candidate, whose id is the name. Of several names of
     one id the first counts. Both are noted.
 
-    :param facts: all whose answers are to be told apart; an answer without a name is passed over.
+    :param facts: all whose answers must be distinguished; an answer without a name is passed over.
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
@@ -152,7 +152,7 @@ def _several(found: list[str], what: str = "name") -> str:
 
 
 Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
-"""From a fact and the ids of its gold answers to the groups of its query, beside the cardinality."""
+"""From a fact and the ids of its gold answers to the groups of its query, in addition to the cardinality."""
 
 
 def ask(

@@ -53,27 +53,27 @@ def read_hierarchy(folder: Path, data: QuerySet) -> Hierarchy:
 
     :param data: all of it.
     """
-    found: dict[str, _Above] = {}
+    above: dict[str, _Above] = {}
     for file, (space, iris, parents) in _KINDS.items():
         entries = json_file(folder / file) if is_there(folder / file) else []
-        found[space] = _above(entries if isinstance(entries, list) else [], iris, parents)
+        above[space] = _above(entries if isinstance(entries, list) else [], iris, parents)
     for query in data.queries:
         if query.relation in _TASKS:
-            found[query.candidates][query.subject.casefold()].update(answer.casefold() for answer in query.gold)
-    return Hierarchy(found)
+            above[query.candidates][query.subject.casefold()].update(answer.casefold() for answer in query.gold)
+    return Hierarchy(above)
 
 
 def _above(entries: Iterable[Any], iris: str, parents: str) -> _Above:
-    found: _Above = defaultdict(set)
+    above: _Above = defaultdict(set)
     same: dict[str, set[str]] = defaultdict(set)
     for entry in entries:
         name = clean(entry["rdfs:label"]).casefold()
-        found[name].update(clean(parent).casefold() for parent in entry.get(parents) or ())
+        above[name].update(clean(parent).casefold() for parent in entry.get(parents) or ())
         own = entry.get(iris)
         for iri in own if isinstance(own, list) else [own]:
             if isinstance(iri, str) and iri:
                 same[iri].add(name)
     for names in same.values():
         for name in names:
-            found[name] |= names - {name}
-    return found
+            above[name] |= names - {name}
+    return above

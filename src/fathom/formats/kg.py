@@ -3,17 +3,17 @@
 ``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
 ``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
 ``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
-YAGO. Beside them lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
+YAGO. Next to them, lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
 ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
 ``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: types of entities, see
 :mod:`~fathom.formats.kg_types`.
 ``templates.jsonl``: templates of relations, ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` a line.
 Each but the last may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text
-is "name, gloss", so the name ends at the first ", ": told by the ids (``08769179`` or ``dog.n.01``) and by the comma in
-all but a few texts. Any other text is a name as a whole.
+is "name, gloss", so the name ends at the first ", ": recognised by ids (``08769179`` or ``dog.n.01``) and commas in all
+but a few texts. Any other text is a name as a whole.
 
 A graph is written in the same layout, so that reading it gives the same graph again: ``triples.tsv`` holds one without
-splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they stand behind the names), ``entity2wikidata.json``
+splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they follow the names), ``entity2wikidata.json``
 other names, ``entity2type.txt`` types.
 """
 
@@ -91,27 +91,27 @@ def read_kg(path: Path, faults: Faults) -> QuerySet | None:
     written = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
-    found = graph_queryset(graph, name=path.name, templates=written)
-    if graph.splits and found.split != "test":
-        faults.note(path, None, f"there is no test split: {found.split or 'all triples, of train as well,'} asked")
-    return replace(found, notes=tuple(faults.notes))
+    queryset = graph_queryset(graph, name=path.name, templates=written)
+    if graph.splits and queryset.split != "test":
+        faults.note(path, None, f"there is no test split: {queryset.split or 'all triples, of train as well,'} asked")
+    return replace(queryset, notes=tuple(faults.notes))
 
 
 def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:
-    """Of relations, by their ids; {} where nobody has written any."""
+    """Of relations, by their ids; {} where there are none."""
     if graph is None or not faults.there(folder / TEMPLATES):
         return {}
-    found = read_entries(folder / TEMPLATES, faults)
+    entries = read_entries(folder / TEMPLATES, faults)
     there = graph.relations.column("id").to_pylist()
-    if unknown := [id_ for id_ in found if id_ not in set(there)]:
+    if unknown := [id_ for id_ in entries if id_ not in set(there)]:
         some = ", ".join(map(str, there[:10]))
         faults.add(folder / TEMPLATES, None, f"the graph has no relation {', '.join(unknown[:5])}: it has {some}")
-    return {id_: entry.templates for id_, entry in found.items()}
+    return {id_: entry.templates for id_, entry in entries.items()}
 
 
 def _refuse_doubles(folder: Path, faults: Faults) -> None:
     """Two files for one thing, of which one would be passed over in silence; a folder in a file's place. KG-BERT's data
-    sets have ``entities.txt`` and ``relations.txt`` besides, which list ids and name nothing."""
+    sets have ``entities.txt`` and ``relations.txt``, which list ids and name nothing."""
     for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG, TYPES):
         endings = _ALL_ENDINGS if stems is TYPES else _ENDINGS
         there = [path for stem in stems for ending in endings if stands(path := folder / f"{stem}{ending}")]
@@ -126,7 +126,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
         there = [path for path in there if path not in listing]
         if len(there) > 1:
             others = " and ".join(path.name for path in there[1:])
-            faults.add(there[0], None, f"stands beside {others}: both say the same thing, remove all but one")
+            faults.add(there[0], None, f"is next to {others}: both say the same thing, remove all but one")
 
 
 def split_of(file: Path) -> str | None:
@@ -250,15 +250,15 @@ def _has_glosses(ids: pa.ChunkedArray, texts: pa.ChunkedArray) -> bool:
 
 def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
     part = Columns(file, ("id", "description"), faults)
-    found = pc.index_in(ids, value_set=part["id"].combine_chunks())
-    if found.null_count and len(part) and not part.faulty:
-        without = f"{found.null_count:,} of {len(ids):,} entities have no description"
+    places = pc.index_in(ids, value_set=part["id"].combine_chunks())
+    if places.null_count and len(part) and not part.faulty:
+        without = f"{places.null_count:,} of {len(ids):,} entities have no description"
         if ends_within_a_line(file):
             add = "add what is missing, or a line end if the file is whole"
             faults.add(file, None, f"ends within a line, and {without}: it looks cut off; {add}")
         else:
             faults.note(file, None, f"{without}: they go without")
-    return pc.fill_null(part["description"].combine_chunks().take(found.combine_chunks()), "")
+    return pc.fill_null(part["description"].combine_chunks().take(places.combine_chunks()), "")
 
 
 def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
@@ -284,7 +284,7 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
 
 
 def _unnamed(parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Table:
-    """What stands in some columns, called by its id."""
+    """Some columns, by id."""
     chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
     return named_by_id(pc.unique(pa.chunked_array(chunks, pa.string())))
 
@@ -296,15 +296,15 @@ def _refuse_unknown(
 
     :param rows: of each id, null for unknown.
     """
-    told: set[str] = set()
+    named_ids: set[str] = set()
     for name in ("head", "tail") if kind == "entity" else ("relation",):
         for part, found in zip(parts.values(), rows[name], strict=True):
             unknown = np.flatnonzero(found.is_null().to_numpy())[::-1]
             lines = dict(zip(take_rows(part[name], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
-            ids = {row: id_ for id_, row in lines.items() if id_ not in told}
+            ids = {row: id_ for id_, row in lines.items() if id_ not in named_ids}
             message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
             part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
-            told.update(lines)
+            named_ids.update(lines)
 
 
 def unwritable(graph: KnowledgeGraph) -> list[str]:
@@ -338,9 +338,9 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
         _write(folder / "entity2text.txt", ids, names, descriptions)  # names alone would be cut at their commas
     else:
         _write(folder / "entity2text.txt", ids, names)
-        told = pc.not_equal(descriptions, "")
-        if pc.any(told).as_py():
-            _write(folder / "entity2textlong.txt", ids.filter(told), descriptions.filter(told))
+        described = pc.not_equal(descriptions, "")
+        if pc.any(described).as_py():
+            _write(folder / "entity2textlong.txt", ids.filter(described), descriptions.filter(described))
     _write(folder / "relation2text.txt", relations.column("id"), relations.column("name"))
     if pc.any(_has_aliases(entities)).as_py():
         _write_aliases(folder / "entity2wikidata.json", entities.filter(_has_aliases(entities)))

@@ -2,7 +2,7 @@
 
 ``entity2type.txt``: ``id<TAB>type``, a line for each type of an entity (so published for WN18RR in zjunlp/KNN-KG,
 ``dataset/WN18RR_ind``). ``entity2types.json``: ``{"id": ["type", …], …}``, as CoDEx has it; with CoDEx's
-``types.en.json`` beside it, ``{"type": {"label": "…"}, …}``, a type is called by its label.
+``types.en.json``, ``{"type": {"label": "…"}, …}``, a type is called by its label.
 ``entity2text_withtype.txt``: ``id<TAB>type name`` (so published for FB15k-237 in zjunlp/KNN-KG, ``dataset/FB15k-237``);
 what stands before the name that the graph has is the type.
 
@@ -47,11 +47,11 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
     known = pc.is_valid(owner)
     types = types.filter(known).dictionary_encode()
     chosen = _commonest(np.asarray(owner.filter(known), dtype=np.int64), np.asarray(types.indices, dtype=np.int64))
-    found = np.full(len(ids), -1, dtype=np.int64)
-    found[chosen[0]] = chosen[1]
+    places = np.full(len(ids), -1, dtype=np.int64)
+    places[chosen[0]] = chosen[1]
     called = types.dictionary if labels is None else _called(types.dictionary, labels, faults)
-    column = pc.fill_null(called.take(pa.array(found, mask=found < 0)), "")
-    missing = int((found < 0).sum())
+    column = pc.fill_null(called.take(pa.array(places, mask=places < 0)), "")
+    missing = int((places < 0).sum())
     if missing and not faults.found:
         faults.note(file, None, f"{missing:,} of {len(ids):,} entities have no type")
     return column
@@ -68,7 +68,7 @@ def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
 
 
 def _from_lines(file: Path, what: str, faults: Faults) -> tuple[pa.Array, pa.Array]:
-    """:param what: stands behind the id."""
+    """:param what: the field after the id."""
     part = Columns(file, ("id", what), faults)
     for name in part.names:
         part.refuse_empty(name)
@@ -120,5 +120,5 @@ def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
             faults.add(labels, 1, 'expected {"type": {"label": "…"}, …}')
         return types
     about = [content.get(type_) for type_ in types.to_pylist()]
-    found = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
-    return pa.array([label or type_ for label, type_ in zip(found, types.to_pylist(), strict=True)], pa.string())
+    names = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
+    return pa.array([label or type_ for label, type_ in zip(names, types.to_pylist(), strict=True)], pa.string())

@@ -1,14 +1,14 @@
 """The folders of LAMA (Petroni et al., EMNLP 2019), each of which holds facts in one or both readings.
 
 - ``TREx/P19.jsonl``: a relation; ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, of labels
-  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``, negated ones beside them
+  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``, negated ones as well
   (``template_negated``).
 - ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``. Templates stand below.
 - ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
 - ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
 
 - Primed and negated LAMA (github.com/norakassner/LAMA_primed_negated at b0cfdc0): ``TREx/random/P1001_random.jsonl``,
-  ``GoogleRE/low_ranked/place_of_birth.jsonl``, ``SQUAD/random/Squad.jsonl``; beside ``masked_sentences`` stand
+  ``GoogleRE/low_ranked/place_of_birth.jsonl``, ``SQUAD/random/Squad.jsonl``, with ``masked_sentences``,
   ``masked_negations`` and ``masked_misprimed`` ("Online? Knesset is a legal term in [MASK] .").
 
 ``relations.jsonl`` is looked for in the folder, then in the one above; where there is none, ParaRel's patterns,
@@ -72,7 +72,7 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
             path,
             None,
             f"ParaRel's patterns, without facts: give the folder of its facts (trex_lms_vocab), with {PATTERNS} in it "
-            "or beside it",
+            "or next to it",
         )
         return None
     if not files:
@@ -95,16 +95,16 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
 
 def _files(path: Path) -> list[Path]:
     """The files of one layout, by name; [] where there are none."""
-    found = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    trex = [file for file in found if _TREX_FILE.fullmatch(file.name)]
-    named = [file for file in found if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
-    return trex or named or [file for file in found if _JSONL.fullmatch(file.name) and _has_altered(file)]
+    paths = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    trex = [file for file in paths if _TREX_FILE.fullmatch(file.name)]
+    named = [file for file in paths if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
+    return trex or named or [file for file in paths if _JSONL.fullmatch(file.name) and _has_altered(file)]
 
 
 def _check_twins(files: list[Path], faults: Faults) -> None:
     for file in files:
         if file.with_suffix("") in files:
-            faults.add(file, None, f"stands beside {file.stem}: its facts would count twice, remove one of the two")
+            faults.add(file, None, f"is next to {file.stem}: its facts would count twice, remove one of the two")
 
 
 def _has_masked_sentences(file: Path) -> bool:
@@ -158,8 +158,8 @@ def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     entries = {}
     for file in sorted(path for path in folder.iterdir() if _TREX_FILE.fullmatch(path.name)):
         rows = list(read_json_lines(file, {"pattern": str}, faults))
-        found = (check_templates(file, line, [row["pattern"]], faults) for line, row in rows)
-        entries[file.name.split(".")[0]] = RelationEntry(tuple(dict.fromkeys(chain.from_iterable(found))))
+        templates = (check_templates(file, line, [row["pattern"]], faults) for line, row in rows)
+        entries[file.name.split(".")[0]] = RelationEntry(tuple(dict.fromkeys(chain.from_iterable(templates))))
     return entries
 
 
@@ -215,21 +215,23 @@ def _relation_of(file: Path, by_sentence: bool, altered: bool) -> str:
 
 
 def _altered(file: Path, line: int, row: Json, name: str, left_out: LeftOut, faults: Faults) -> Iterator[Sentence]:
-    found = row.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(found)}")
+    values = row.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
+        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(values)}")
         return
-    yield from _sentences(file, line, [Sentence(text) for text in found], left_out)
+    yield from _sentences(file, line, [Sentence(text) for text in values], left_out)
 
 
 def _answer(row: Json) -> NamedAnswer:
-    found = row.get("obj_aliases")
-    aliases = tuple(alias for alias in found if isinstance(alias, str)) if isinstance(found, list) else ()
+    aliases_given = row.get("obj_aliases")
+    aliases = (
+        tuple(alias for alias in aliases_given if isinstance(alias, str)) if isinstance(aliases_given, list) else ()
+    )
     return NamedAnswer(row.get("obj_uri") or row.get("obj") or row["obj_label"], row["obj_label"], aliases)
 
 
 def _subject(row: Json, relation: str) -> tuple[str, str]:
-    """Name and id. ConceptNet's ``sub`` is a name, Google-RE's an id beside one, and SQuAD knows of no subject."""
+    """Name and id. ConceptNet's ``sub`` is a name, Google-RE's an id with a name; SQuAD has no subject."""
     if relation == SQUAD:
         return "", ""
     name = (row["sub_label"] if "sub_label" in row else row.get("sub")) or ""
@@ -239,11 +241,11 @@ def _subject(row: Json, relation: str) -> tuple[str, str]:
 def _masked(row: Json) -> list[Sentence] | None:
     """Sentences as the file has them; None where they are no texts."""
     if "masked_sentences" in row:
-        found = row["masked_sentences"]
-        pairs = [(text, "") for text in found] if isinstance(found, list) else [(None, "")]
+        masked = row["masked_sentences"]
+        pairs = [(text, "") for text in masked] if isinstance(masked, list) else [(None, "")]
     else:
-        found = row.get("evidences", [])
-        evidences = found if isinstance(found, list) and all(isinstance(one, dict) for one in found) else [{}]
+        masked = row.get("evidences", [])
+        evidences = masked if isinstance(masked, list) and all(isinstance(one, dict) for one in masked) else [{}]
         pairs = [(one.get("masked_sentence"), one.get("obj_surface", "")) for one in evidences]
     good = [Sentence(*pair) for pair in pairs if all(isinstance(text, str) for text in pair)]
     return good if len(good) == len(pairs) else None

@@ -35,7 +35,7 @@ def read_lre(path: Path, faults: Faults) -> QuerySet | None:
     for file in files:
         id_, content = file.name.split(".")[0], read_json(file, faults)
         if id_ in entries:
-            faults.add(file, None, f"relation {id_} stands in another file, too: remove one of the two")
+            faults.add(file, None, f"relation {id_} is in another file, too: remove one of the two")
         elif isinstance(content, dict) and isinstance(content.get("samples"), list):
             entries[id_] = _entry(file, content, faults)
             facts += _facts(file, id_, content["samples"], faults)
@@ -57,8 +57,8 @@ def _places(path: Path) -> list[Path]:
 
 
 def _files(path: Path) -> list[Path]:
-    found = [file for place in _places(path) for file in data_files(place, *_ENDINGS)]
-    return [file for file in found if {"prompt_templates", "samples"} <= keys_of(file)]
+    files = [file for place in _places(path) for file in data_files(place, *_ENDINGS)]
+    return [file for file in files if {"prompt_templates", "samples"} <= keys_of(file)]
 
 
 def _entry(file: Path, content: Json, faults: Faults) -> RelationEntry:
@@ -96,8 +96,8 @@ def _lines(file: Path, count: int) -> list[int]:
         lines = enumerate(read_text(file).split("\n"), start=1)
     except Unreadable:
         return [1] * count
-    found = [number for number, line in lines for _ in _SUBJECT_KEY.findall(line)]
-    return found if len(found) == count else [1] * count
+    numbers = [number for number, line in lines for _ in _SUBJECT_KEY.findall(line)]
+    return numbers if len(numbers) == count else [1] * count
 
 
 FORMAT = Format("lre", "JSON files with prompt_templates and samples (LRE)", lambda path: bool(_files(path)), read_lre)

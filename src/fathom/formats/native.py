@@ -89,11 +89,11 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
 
 def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
     """The parts that the group ``split`` names."""
-    found: dict[str, set[str]] = {}
+    subsets: dict[str, set[str]] = {}
     for query in queries:
         if split := query.groups.get(SPLIT):
-            found.setdefault(split, set()).add(query.id)
-    return {name: frozenset(ids) for name, ids in found.items()}
+            subsets.setdefault(split, set()).add(query.id)
+    return {name: frozenset(ids) for name, ids in subsets.items()}
 
 
 def _facts_file(path: Path) -> Path | None:
@@ -192,7 +192,7 @@ def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sen
 
 def _altered(file: Path, line: int, row: Json, faults: Faults) -> dict[str, tuple[Sentence, ...]]:
     """Further wordings by kind."""
-    found = {}
+    by_kind = {}
     for kind, texts in row.get("altered", {}).items():
         if kind not in ALTERED or not isinstance(texts, list) or not texts:
             faults.add(
@@ -201,8 +201,8 @@ def _altered(file: Path, line: int, row: Json, faults: Faults) -> dict[str, tupl
                 f"'altered' must have lists of texts under {', '.join(ALTERED)}, found {shown({kind: texts})}",
             )
             continue
-        found[kind] = tuple(_sentences(file, line, {"sentences": texts}, faults))
-    return found
+        by_kind[kind] = tuple(_sentences(file, line, {"sentences": texts}, faults))
+    return by_kind
 
 
 def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:

@@ -8,7 +8,7 @@ ten items are the subset ``train``, the next ten ``dev``, and at most 500 after 
 pattern, so those two have a sentence for each query.
 
 As in the reference code, hyphens, brackets and slashes in names become spaces. Unlike it (Python's ``capitalize``), the
-letters behind the first of an instance's name keep their case: "Little League", not "Little league".
+letters after the first of an instance's name keep their case: "Little League", not "Little league".
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
     :raises BadInput: a property in a task without one.
     """
     faults = Faults()
-    found: dict[str, dict[str, str]] = {}
+    patterns: dict[str, dict[str, str]] = {}
     for task in OF_PROPERTIES:
         file = _task_file(folder, task)
         for line, row in read_json_lines(file, {}, faults) if stands(file) else ():
@@ -230,15 +230,15 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
             for label, pattern in (pair for side in sides for pair in side.items()):
                 if SUBJECT not in str(pattern) or ANSWER not in str(pattern):
                     faults.add(file, line, f"{label!r} has no pattern with {SUBJECT} and {ANSWER}, found {pattern!r}")
-                found.setdefault(task, {})[clean(label)] = str(pattern)
-    in_tasks = {label for of_task in found.values() for label in of_task}
+                patterns.setdefault(task, {})[clean(label)] = str(pattern)
+    in_tasks = {label for of_task in patterns.values() for label in of_task}
     entries = _entries(folder / PROPERTY_FILE, faults) if stands(folder / PROPERTY_FILE) else ()
     for label, entry in ((clean(entry["rdfs:label"]), entry) for _, entry in entries):
         pattern = str(entry.get("pattern"))
         if "pattern_is_default" in entry and label not in in_tasks and SUBJECT in pattern and ANSWER in pattern:
-            found.setdefault("property", {})[label] = pattern
+            patterns.setdefault("property", {})[label] = pattern
     faults.stop_if_any()
-    return found
+    return patterns
 
 
 def _class_labels(file: Path, faults: Faults) -> Iterator[str]:
@@ -263,14 +263,14 @@ def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
 
 def _alternatives(file: Path) -> dict[str, list[str]]:
     """Of each property that says so "domain" and "range" where they are alternatives."""
-    entries = _entries(file, Faults())  # whose faults are told where labels are read
-    told = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
-    return {label: list(sides) for label, sides in told if sides is not None}
+    entries = _entries(file, Faults())  # whose faults are reported where labels are read
+    sides_by_label = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
+    return {label: list(sides) for label, sides in sides_by_label if sides is not None}
 
 
 def _marked(query: Query, alternatives: Mapping[str, Sequence[str]]) -> Query:
-    """A domain or range that is one of several classes is told from others; where the folder does not say, several
-    classes are alternatives."""
+    """Mark a domain or range that is one of several classes; where the folder does not say, several classes are
+    alternatives."""
     if query.relation not in ("domain", "range"):
         return query
     sides = alternatives.get(query.subject_id)

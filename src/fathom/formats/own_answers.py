@@ -1,4 +1,4 @@
-"""What data sets share in which every question has its own few answers: the right one beside those that tempt."""
+"""What data sets share in which every question has its own few answers: the right one and distractors."""
 
 from __future__ import annotations
 
@@ -105,5 +105,5 @@ class OwnAnswers:
 
 
 def completed(prompt: str) -> str:
-    """A prompt, or a question, with the answer's place behind it."""
+    """Return a prompt, or a question, followed by the answer's place."""
     return f"{prompt.rstrip()} {ANSWER}"

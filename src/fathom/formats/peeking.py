@@ -16,10 +16,10 @@ _KEY = re.compile(r'"([^"\\]+)"\s*:')
 def data_files(path: Path, *endings: str) -> list[Path]:
     """The file itself, or the files of a folder, whose names end so, by name."""
     try:
-        found = sorted(path.iterdir()) if path.is_dir() else [path]
+        paths = sorted(path.iterdir()) if path.is_dir() else [path]
     except OSError:
         return []
-    return [file for file in found if file.name.endswith(endings)]
+    return [file for file in paths if file.name.endswith(endings)]
 
 
 def begins_with(file: Path, marks: Iterable[str]) -> bool:

@@ -1,7 +1,7 @@
 """Knowledge graphs as RDF: N-Triples and Turtle (``.nt``, ``.ttl``, also ``.gz``), read through pyoxigraph.
 
 ``train``, ``dev`` (or ``valid``) and ``test`` by the names of the files; else all files together, without splits.
-Beside splits, other files only name things. An entity's name is its ``rdfs:label``, ``skos:prefLabel`` or
+Other than splits, files only name things. An entity's name is its ``rdfs:label``, ``skos:prefLabel`` or
 ``schema:name`` (English first, then without a language), else the end of its IRI; ``skos:altLabel`` are its other
 names, ``rdfs:comment`` or ``schema:description`` its description. Other literals are no triples between entities and
 are left out, and so is what describes the vocabulary itself (domains, ranges, types from OWL); notes count both.
@@ -55,7 +55,7 @@ def _files(path: Path) -> list[Path]:
 
 
 Texts = dict[str, tuple[tuple[int, int], str]]
-"""The best text so far of each id, behind its rank: in English, then without a language, then of the earliest predicate
+"""The best text so far of each id, after its rank: in English, then without a language, then of the earliest predicate
 in a list."""
 
 
@@ -91,8 +91,8 @@ class _Collected:
         tongue = _tongue(language)
         if predicate in _TEXTS:
             texts = self.names if predicate in _NAME else self.descriptions
-            found = ((tongue, _TEXTS.index(predicate)), _one_line(value))
-            texts[subject] = min(texts.get(subject, found), found, key=itemgetter(0))
+            candidate = ((tongue, _TEXTS.index(predicate)), _one_line(value))
+            texts[subject] = min(texts.get(subject, candidate), candidate, key=itemgetter(0))
         elif predicate == _ALIAS and tongue < 2:
             self.aliases.setdefault(subject, []).append(_one_line(value))
         elif predicate != _ALIAS:
@@ -143,9 +143,9 @@ def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
     """Literals of files that are no split; entities that occur only there are not in use."""
     known = (dict(reader.entities), dict(reader.relations))
     for file in files:
-        found = _triples(file, reader, faults)
-        if len(found):
-            faults.note(file, None, f"{len(found):,} triples are left out: the file is neither train, dev nor test")
+        extra = _triples(file, reader, faults)
+        if len(extra):
+            faults.note(file, None, f"{len(extra):,} triples are left out: the file is neither train, dev nor test")
     reader.entities, reader.relations = known
 
 
@@ -180,7 +180,7 @@ def _one_line(text: str) -> str:
 
 
 def _end_of(iri: str) -> str:
-    """What stands behind the last # or /, as words; a blank node has no name."""
+    """Return the part after the last # or /, as words; a blank node has no name."""
     if iri.startswith(("_:", "<<")):
         return ""
     return unquote(re.split(r"[#/]", iri.rstrip("#/"))[-1]).replace("_", " ").strip()

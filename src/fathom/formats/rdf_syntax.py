@@ -1,4 +1,4 @@
-"""The syntaxes of RDF, read through pyoxigraph, and those of ontologies that are no RDF, which are told apart.
+"""The syntaxes of RDF, read through pyoxigraph, and those of ontologies that are no RDF, which are distinguished.
 
 N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML and JSON-LD are read. OWL/XML, OWL's functional and Manchester syntaxes
 and OBO are not: a line says how to convert them. Files named .owl may hold any of these, so that the beginning of a
@@ -59,7 +59,7 @@ _BEGINNINGS = {
 _NOTHING_YET = re.compile(r"(?:\s+|\ufeff|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)
 """What may stand before: blanks, comments, declarations of XML."""
 _LOOKED_AT = 1 << 14
-_TOLD_EVERY = 1 << 16
+_REPORT_EVERY = 1 << 16
 
 
 def kind_of(file: Path) -> str | None:
@@ -113,7 +113,7 @@ def quads(
             form = getattr(pyoxigraph.RdfFormat, kind)
             parsed = pyoxigraph.parse(stream, form, base_iri=base, rename_blank_nodes=apart)
             for number, quad in enumerate(parsed):
-                if number % _TOLD_EVERY == 0:
+                if number % _REPORT_EVERY == 0:
                     progress(read[0]())
                 yield quad
     except SyntaxError as error:
@@ -135,13 +135,13 @@ def _another_syntax(file: Path) -> str | None:
     with opened(file) as stream:
         text = stream.read(_LOOKED_AT).decode("utf-8", errors="replace")
     rest = text[match.end() if (match := _NOTHING_YET.match(text)) else 0 :]
-    found = next((ending for pattern, ending in _BEGINNINGS.items() if re.match(pattern, rest)), None)
-    if found is None or KINDS.get(found, found) == kind_of(file) or (found, kind_of(file)) in _ALIKE:
+    actual = next((ending for pattern, ending in _BEGINNINGS.items() if re.match(pattern, rest)), None)
+    if actual is None or KINDS.get(actual, actual) == kind_of(file) or (actual, kind_of(file)) in _ALIKE:
         return None
     inside = f"expected {_IN_WORDS[str(kind_of(file))]}, found "
-    if other := conversion(file, found):
+    if other := conversion(file, actual):
         return f"{inside}{other}"
-    return f"{inside}what looks like {_IN_WORDS[KINDS[found]]}: give the file the ending {found}"
+    return f"{inside}what looks like {_IN_WORDS[KINDS[actual]]}: give the file the ending {actual}"
 
 
 _ALIKE = ((".ttl", "TRIG"), (".ttl", "N3"))

@@ -1,14 +1,14 @@
 """Knowledge graphs as SimKGC (Wang et al., ACL 2022) takes them: Wikidata5m, WN18RR and FB15k-237 as published.
 
 Triples: ``train.txt``, ``valid.txt``, ``test.txt``, or Wikidata5m's own ``wikidata5m_transductive_train.txt`` … (or
-``inductive``), ``head<TAB>relation<TAB>tail``. Texts, told by the name of the file:
+``inductive``), ``head<TAB>relation<TAB>tail``. Texts, by the name of the file:
 
 - Wikidata5m (Wang et al., TACL 2021): ``wikidata5m_entity.txt`` and ``wikidata5m_relation.txt``, an id and all its
   names on a line, the first of which counts and the others are aliases; ``wikidata5m_text.txt``, an id and a text.
 - WN18RR: ``wordnet-mlj12-definitions.txt``, ``00001740<TAB>__entity_NN_1<TAB>gloss``.
 - FB15k-237: ``FB15k_mid2name.txt`` (spaces are underscores) and ``FB15k_mid2description.txt`` (``"text"@en``).
 
-What SimKGC's ``preprocess.py`` makes of them (``train.txt.json`` …) lies beside them: the files themselves are read.
+What SimKGC's ``preprocess.py`` makes of them (``train.txt.json`` …) may be next to them: the files themselves are read.
 
 Each may be ``.gz``. What a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three
 relations.
@@ -41,7 +41,7 @@ _WHOLE_LINE = "\x1f"
 _SHOWN = 5
 
 Lines = tuple[pa.ChunkedArray, pa.ChunkedArray]
-"""Ids, and what stands behind each: a list of fields."""
+"""Ids, and what follows each: a list of fields."""
 
 
 class _Texts(NamedTuple):
@@ -111,12 +111,12 @@ def _triples(path: Path, faults: Faults) -> dict[str, Path]:
     if len(of_kind) > 1 and not plain:
         some = " or ".join(own["train" if "train" in own else next(iter(own))].name for own in of_kind.values())
         faults.add(path, None, f"holds the transductive and the inductive split: give the file {some}")
-    found = plain or next(iter(of_kind.values()), {})
-    if not found:
+    files = plain or next(iter(of_kind.values()), {})
+    if not files:
         faults.add(
             path, None, "no triples: expected train.txt, valid.txt and test.txt, or wikidata5m_transductive_train.txt …"
         )
-    return found
+    return files
 
 
 def _there(folder: Path, before: str) -> dict[str, Path]:

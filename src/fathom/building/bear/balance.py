@@ -46,12 +46,12 @@ class Space(NamedTuple):
 
 def configurations(space: Space, limits: Limits) -> list[Configuration]:
     """One for each number of instances per answer."""
-    found = []
+    options = []
     for per_answer in range(limits.least_per_answer, limits.most_per_answer + 1):
         able = [place for place, count in enumerate(space.counts) if count >= per_answer]
         taken = len(choose(able, space, most_answers(per_answer, limits)))
-        found.append(Configuration(per_answer, taken, _why_not(per_answer, taken, limits)))
-    return found
+        options.append(Configuration(per_answer, taken, _why_not(per_answer, taken, limits)))
+    return options
 
 
 def most_answers(per_answer: int, limits: Limits) -> int:

@@ -1,6 +1,6 @@
 """The build: facts of Wikidata, one filter after the other, balanced variants, and a folder in BEAR's layout.
 
-The folder is the small variant; ``big/`` in it is the large one, as BEAR-big lies beside BEAR.
+The folder is the small variant; ``big/`` in it is the large one, as BEAR-big is next to BEAR.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, RunFailed, all_of, refuse
 from fathom.formats import read
 from fathom.formats.base import ABOUT
-from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_beside
+from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_shared
 from fathom.progress import Progress, unseen
 from fathom.reading import Json
 from fathom.results.tables import Table, render
@@ -169,15 +169,15 @@ class _Builder:
     def _choose_of(self, pool: Pool) -> None:
         """Each smaller variant is a part of the larger one, where the larger one is feasible."""
         for place, (name, limits) in enumerate(self._plan.variants().items()):
-            found = sample(pool, name, limits, self._plan)
-            self.chosen[name].append(found)
-            self._log.say(found.relation, f"configuration of {name}", **_configured(found))
+            choice = sample(pool, name, limits, self._plan)
+            self.chosen[name].append(choice)
+            self._log.say(choice.relation, f"configuration of {name}", **_configured(choice))
             if place == 0:
-                rest = sum(len(answer.instances) for answer in pool.answers) - found.total
-                self._log.drop(found.relation, LEFT_OVER if found.answers else INFEASIBLE, count=rest)
-            if found.answers:
-                relation = pool.relation.model_copy(update={"cardinality": found.cardinality})
-                pool = pool._replace(answers=list(found.answers), relation=relation)
+                rest = sum(len(answer.instances) for answer in pool.answers) - choice.total
+                self._log.drop(choice.relation, LEFT_OVER if choice.answers else INFEASIBLE, count=rest)
+            if choice.answers:
+                relation = pool.relation.model_copy(update={"cardinality": choice.cardinality})
+                pool = pool._replace(answers=list(choice.answers), relation=relation)
 
     def _tell_states(self, property_: str) -> None:
         for (of, state), count in self._store.states.items():
@@ -209,9 +209,9 @@ class _Builder:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What was left out of each relation, by reason; statements that do not count included."""
-        found = {of: {str(state): n for (p, state), n in self._store.states.items() if p == of and state}
+        by_property = {of: {str(state): n for (p, state), n in self._store.states.items() if p == of and state}
                  for of in self._plan.properties}  # fmt: skip
-        return {of: states | self._log.of(of) for of, states in found.items()}
+        return {of: states | self._log.of(of) for of, states in by_property.items()}
 
     def write(self, folder: Path, sources: Sequence[Source], count_tokens: CountTokens | None) -> list[Table]:
         """All files. :returns: tables about them."""
@@ -226,9 +226,9 @@ class _Builder:
             write_json(place / ABOUT, {"licence": LICENCE})
         root = next(name for name, place in places.items() if place == folder)
         lite = _positions(relations["big"], relations["small"]) if len(relations) > 1 else {}
-        write_beside(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
+        write_shared(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
         tables = self._tables(variants, {name: read(place) for name, place in places.items()}, count_tokens)
-        self._write_beside(folder, variants, tables)
+        self._write_review(folder, variants, tables)
         write_json(folder / "manifest.json", self._manifest(root, variants, sources))
         return tables
 
@@ -256,7 +256,7 @@ class _Builder:
                 tables.append(balance(name, data[name], count_tokens))
         return tables
 
-    def _write_beside(self, folder: Path, variants: Mapping[str, Sequence[Chosen]], tables: Sequence[Table]) -> None:
+    def _write_review(self, folder: Path, variants: Mapping[str, Sequence[Chosen]], tables: Sequence[Table]) -> None:
         """What a person reads or fills in."""
         largest = {one.relation: one for of in reversed(list(variants.values())) for one in of}
         used: dict[tuple[str, int], list[str]] = {}
@@ -305,13 +305,13 @@ def _places(folder: Path, variants: Sequence[str]) -> dict[str, Path]:
 
 def _positions(big: Sequence[BearRelation], small: Sequence[BearRelation]) -> dict[str, list[int]]:
     """Where the instances of the small variant stand in the large one, by relation."""
-    found = {}
+    positions = {}
     for relation in big:
         place = {_pair(relation, one): number for number, one in enumerate(relation.instances)}
         for other in small:
             if other.id == relation.id:
-                found[other.id] = sorted(place[_pair(other, one)] for one in other.instances)
-    return found
+                positions[other.id] = sorted(place[_pair(other, one)] for one in other.instances)
+    return positions
 
 
 def _pair(relation: BearRelation, one: BearInstance) -> tuple[str, str]:

@@ -29,7 +29,7 @@ Flag = Callable[[RelationPlan, Sequence[str]], Sequence[str]]
 class Outlier(NamedTuple):
     """An answer, or a subject that somebody has put on the list.
 
-    :param decision: "keep", "drop", or "" where nobody has decided yet.
+    :param decision: "keep", "drop", or "" where it is undecided.
     """
 
     relation: str
@@ -64,22 +64,22 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decided:
     if path is None:
         return Decided({})
     faults, known = Faults(), set(relations)
-    found: dict[tuple[str, int], Outlier] = {}
+    decisions: dict[tuple[str, int], Outlier] = {}
     whose = f"the {REVIEW_FILE} of fathom build bear"
     for line, row in read_sheet(path, {"relation", "id", "decision"}, COLUMNS, whose):
-        said, id_ = row["decision"].strip().lower(), row["id"].strip()
-        if said not in _DECISIONS:
+        given, id_ = row["decision"].strip().lower(), row["id"].strip()
+        if given not in _DECISIONS:
             faults.add(path, line, f"decision: expected {KEEP} or {DROP}, found {row['decision'].strip()[:40]!r}")
         elif not (id_[:1] == "Q" and id_[1:].isdecimal()):
             faults.add(path, line, f"id: expected such as Q42, found {id_[:40]!r}")
         elif row["relation"] not in known:
             faults.add(path, line, f"relation {row['relation']!r} is not in the plan")
         else:
-            cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[said])
+            cells = (row.get("name", ""), row.get("is a", ""), row.get("why", ""), _DECISIONS[given])
             one = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
-            found[one.relation, one.number] = one
+            decisions[one.relation, one.number] = one
     faults.stop_if_any()
-    return Decided(found)
+    return Decided(decisions)
 
 
 def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple[str, int], Sequence[str]]) -> None:
@@ -102,7 +102,7 @@ def outliers_of(store: FactStore, pool: Pool, rules: Coherence, decided: Decided
     kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}
     why = _standing_out(kinds, store, rules)
     named = set(flag(pool.relation, [answer.name for answer in pool.answers])) if flag is not None else set()
-    found = []
+    outliers = []
     for answer in pool.answers:
         reasons = [why[answer.number]] if answer.number in why else []
         reasons += ["flagged by the model"] if answer.name in named else []
@@ -111,19 +111,21 @@ def outliers_of(store: FactStore, pool: Pool, rules: Coherence, decided: Decided
             called = ", ".join(store.label(type_) for type_ in answer.types)
             reason = "; ".join(reasons) or (before.why if before else "")
             decision = (before.decision, before.comment) if before else ("", "")
-            found.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
-    here = {one.number for one in found}
-    return found + [one for (of, number), one in decided.by_number.items() if of == relation and number not in here]
+            outliers.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
+    listed = {one.number for one in outliers}
+    return outliers + [
+        one for (of, number), one in decided.by_number.items() if of == relation and number not in listed
+    ]
 
 
 def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, int]:
     """The classes that an entity is of, with how many levels each is above its own."""
-    found = dict.fromkeys(types, 0)
-    at = list(found)
+    levels_above = dict.fromkeys(types, 0)
+    frontier = list(levels_above)
     for level in range(1, levels + 1):
-        at = [above for class_ in at for above in store.above(class_) if above not in found]
-        found |= dict.fromkeys(at, level)
-    return found
+        frontier = [above for class_ in frontier for above in store.above(class_) if above not in levels_above]
+        levels_above |= dict.fromkeys(frontier, level)
+    return levels_above
 
 
 def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int] | None:
@@ -150,8 +152,8 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int
 def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rules: Coherence) -> dict[int, str]:
     """Numbers of the answers that are not of the majority's class, with what that is; none where less than half are of
     any class."""
-    found = majority(kinds.values(), rules.share)
-    if found is None or 2 * found[1] < len(kinds):
+    most = majority(kinds.values(), rules.share)
+    if most is None or 2 * most[1] < len(kinds):
         return {}
-    said = f"{found[1]} of {len(kinds)} answers are of the class {store.label(found[0])}, this is not"
-    return {number: said for number, classes in kinds.items() if found[0] not in classes}
+    message = f"{most[1]} of {len(kinds)} answers are of the class {store.label(most[0])}, this is not"
+    return {number: message for number, classes in kinds.items() if most[0] not in classes}

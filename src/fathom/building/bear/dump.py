@@ -21,7 +21,7 @@ from fathom.reading.files import LONGEST_LINE, MEGABYTE
 _ID = re.compile(rb'"id"\s*:\s*"([A-Z])([1-9][0-9]{0,8})"')
 _HEAD = 400
 """Bytes of a line in which the entity's own id stands."""
-_TOLD_EVERY = 1 << 12
+_REPORT_EVERY = 1 << 12
 _MOST_FAULTS = 20
 
 
@@ -91,7 +91,7 @@ class Dump:
                 for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
                     read += len(text)
                     end.take(number, text)
-                    if number % _TOLD_EVERY == 0:
+                    if number % _REPORT_EVERY == 0:
                         self._progress(place[0](), self._size)
                     line = text.strip().rstrip(b",")
                     if line in (b"", b"[", b"]"):
@@ -110,17 +110,17 @@ class Dump:
         self._check_end(end, read, faults)
 
     def _check_end(self, end: _End, read: int, faults: Faults) -> None:
-        """A dump that ends within a line is a fault; one without "]" behind whole lines may be a part of another."""
+        """A dump that ends within a line is a fault; one without "]" after whole lines may be a part of another."""
         said = f"{end.entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
         if not end.why:
             if end.is_open:
                 self.notes.append(
-                    f'{self.path} has no "]" at its end, as if it were cut behind line {end.number:,}: {said}'
+                    f'{self.path} has no "]" at its end, as if it were cut after line {end.number:,}: {said}'
                 )
             return
         said = f"the dump breaks off in line {end.number:,} ({end.why}): {said}"
         if self._partial:
-            self.notes.append(f"{self.path}: {said}; what is behind is not in the data set (--partial)")
+            self.notes.append(f"{self.path}: {said}; the rest is not in the data set (--partial)")
         elif len(faults.found) < _MOST_FAULTS:
             advice = "fetch it again and compare its checksum, or take what is there with --partial"
             faults.add(self.path, end.number or None, f"{said}: {advice}")

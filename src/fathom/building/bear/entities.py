@@ -82,7 +82,7 @@ class Read(NamedTuple):
 def entity_of(row: Json, wanted: Read) -> Entity:
     """An entity as a dump has it.
 
-    :raises KeyError, TypeError, AttributeError, ValueError: it is laid out otherwise.
+    :raises KeyError, TypeError, AttributeError, ValueError: it has another layout.
     """
     return Entity(
         int(row["id"][1:]),
@@ -95,15 +95,15 @@ def entity_of(row: Json, wanted: Read) -> Entity:
 
 def _mapping(row: Json, name: str) -> Json:
     """Real dumps write an empty mapping as []."""
-    found = row.get(name)
-    return found if isinstance(found, dict) else {}
+    value = row.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _label(row: Json, language: str) -> str:
     """In the language itself; since 2025 names that are the same in all languages stand under "mul" alone."""
     labels = _mapping(row, "labels")
-    found = labels.get(language) or labels.get("mul")
-    return " ".join(found["value"].split()) if found else ""
+    label = labels.get(language) or labels.get("mul")
+    return " ".join(label["value"].split()) if label else ""
 
 
 def _claims(claims: Json, wanted: Read) -> Iterator[Claim]:

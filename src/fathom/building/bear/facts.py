@@ -157,14 +157,14 @@ class FactStore:
 
     def count(self, property_: str) -> tuple[int, int]:
         """Facts of a relation, and how many of them have an unknown answer."""
-        asked = "SELECT DISTINCT subject, object FROM fact WHERE property = ?"
-        found = self._base.execute(f"SELECT COUNT(*), SUM(object = 0) FROM ({asked})", (property_,)).fetchone()
-        return int(found[0]), int(found[1] or 0)
+        facts = "SELECT DISTINCT subject, object FROM fact WHERE property = ?"
+        row = self._base.execute(f"SELECT COUNT(*), SUM(object = 0) FROM ({facts})", (property_,)).fetchone()
+        return int(row[0]), int(row[1] or 0)
 
     def subjects(self, property_: str) -> tuple[int, int]:
         """How many there are, and how many of them have several answers."""
-        found = self._base.execute(_SUBJECTS, (property_,)).fetchone()
-        return int(found[0]), int(found[1] or 0)
+        row = self._base.execute(_SUBJECTS, (property_,)).fetchone()
+        return int(row[0]), int(row[1] or 0)
 
     def objects(self, property_: str, subject: int) -> set[int]:
         """All right answers to one question."""
@@ -178,15 +178,15 @@ class FactStore:
 
     def above(self, class_: int) -> list[int]:
         """The classes right above one."""
-        found = self._base.execute("SELECT DISTINCT above FROM subclass WHERE below = ? ORDER BY above", (class_,))
-        return [number for (number,) in found]
+        rows = self._base.execute("SELECT DISTINCT above FROM subclass WHERE below = ? ORDER BY above", (class_,))
+        return [number for (number,) in rows]
 
     def label(self, number: int) -> str:
         """Of an entity; its id where it has none."""
-        found = self._base.execute("SELECT label FROM entity WHERE id = ?", (number,)).fetchone()
-        return found[0] if found and found[0] else f"Q{number}"
+        row = self._base.execute("SELECT label FROM entity WHERE id = ?", (number,)).fetchone()
+        return row[0] if row and row[0] else f"Q{number}"
 
     def aliases(self, number: int) -> list[str]:
         """Other names of an entity."""
-        found = self._base.execute("SELECT aliases FROM entity WHERE id = ?", (number,)).fetchone()
-        return json.loads(found[0]) if found and found[0] else []
+        row = self._base.execute("SELECT aliases FROM entity WHERE id = ?", (number,)).fetchone()
+        return json.loads(row[0]) if row and row[0] else []

@@ -38,14 +38,14 @@ class ChatFlags:
         """Names that the model says do not fit; what it says of others is passed over, and noted."""
         parts = [answers[start : start + AT_ONCE] for start in range(0, len(answers), AT_ONCE)]
         replies = self._ask(SYSTEM, [question(relation, part) for part in parts])
-        found = []
+        flagged_names = []
         for part, reply in zip(parts, replies, strict=True):
             flagged = read_reply(reply)
             if flagged is None:
                 self.notes.append(f"{relation.property}: {self.name} gave no list of outliers: {shown(reply)}")
             else:
-                found += [name for name in flagged if name in part]
-        return found
+                flagged_names += [name for name in flagged if name in part]
+        return flagged_names
 
     def judged(self, sentences: Sequence[str]) -> list[str]:
         """Of each sentence "correct", or what the model says instead; "" where it gave no reply."""

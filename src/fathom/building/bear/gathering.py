@@ -44,14 +44,14 @@ def wanted_of(plan: Plan) -> Read:
 def sources_of(inputs: Sequence[Path], wanted: Read, partial: bool, progress: Progress) -> list[Source]:
     """One for each file. :raises BadInput: each that is missing or of another kind."""
     faults: list[str] = []
-    found: list[Source] = []
+    sources: list[Source] = []
     for path in inputs:
         try:
             check_file(path)
             if kind_of(path) == "N_TRIPLES":
-                found.append(Triples(path, wanted, progress))
+                sources.append(Triples(path, wanted, progress))
             elif _begins_as_json(path):
-                found.append(Dump(path, wanted, partial, progress))
+                sources.append(Dump(path, wanted, partial, progress))
             else:
                 faults.append(
                     f"--input {path}: expected Wikidata's JSON dump (.json, .json.gz, .json.bz2) or truthy N-Triples "
@@ -60,7 +60,7 @@ def sources_of(inputs: Sequence[Path], wanted: Read, partial: bool, progress: Pr
         except Unreadable as error:
             faults += [f"--input {fault}" for fault in error.faults]
     refuse(faults)
-    return found
+    return sources
 
 
 def _begins_as_json(path: Path) -> bool:
@@ -103,18 +103,18 @@ def read_views(path: Path | None) -> Mapping[int, int] | None:
     if path is None:
         return None
     faults = Faults()
-    found: dict[int, int] = {}
+    views_by_id: dict[int, int] = {}
     for number, line in read_lines(path, faults):
         id_, _, views = (part.strip() for part in line.partition("\t"))
         if not line.strip() or line.startswith("#"):
             continue
         if not (id_[:1] == "Q" and id_[1:].isdecimal() and views.isdecimal()):
             faults.add(path, number, f"expected Q42, a tab and a number of page views, found {line.strip()[:60]!r}")
-        elif int(id_[1:]) in found:
+        elif int(id_[1:]) in views_by_id:
             faults.add(path, number, f"{id_} stands here for the second time")
         else:
-            found[int(id_[1:])] = int(views)
+            views_by_id[int(id_[1:])] = int(views)
     faults.stop_if_any()
-    if not found:
+    if not views_by_id:
         raise BadInput(f"{path}: no page views in it: expected lines of Q42, a tab and a number")
-    return found
+    return views_by_id

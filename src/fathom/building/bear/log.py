@@ -1,4 +1,4 @@
-"""What each step kept and left out, and why, with examples: printed, and kept in a log beside the data set."""
+"""What each step kept and excluded, and why, with examples: printed, and kept in a log with the data set."""
 
 from __future__ import annotations
 

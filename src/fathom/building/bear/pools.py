@@ -125,20 +125,20 @@ class _Filters:
     def answer(self, number: int, rows: Iterator[Row], most: int) -> Answer | None:
         """An answer with its most popular instances; None where none is left."""
         kept: list[Instance] = []
-        found: Row | None = None
+        first: Row | None = None
         for row in rows:
             if why := self._why_not(row):
                 example = f"{row.subject_label or f'Q{row.subject}'} → {row.object_label or f'Q{row.object}'}"
                 self._log.drop(self._relation.property, why, example)
             elif len(kept) < most:
-                found = row
+                first = row
                 kept.append(self._instance(row))
             else:
                 self._log.drop(self._relation.property, UNPOPULAR)
-        if found is None:
+        if first is None:
             return None
-        types = tuple(map(int, (found.object_types or "").split()))
-        return Answer(number, found.object_label or "", found.object_popularity, types, kept)
+        types = tuple(map(int, (first.object_types or "").split()))
+        return Answer(number, first.object_label or "", first.object_popularity, types, kept)
 
     def _instance(self, row: Row) -> Instance:
         also = self._store.objects(self._relation.property, row.subject) - {row.object} if row.answers > 1 else ()
@@ -184,12 +184,12 @@ def _without_same_names(answers: list[Answer], relation: RelationPlan, log: Log)
         for one in answer.instances:
             mine = (-one.popularity, one.subject)
             first[words(one.name)] = min(mine, first.get(words(one.name), mine))
-    found = []
+    distinct = []
     for answer in answers:
         kept = [one for one in answer.instances if first[words(one.name)][1] == one.subject]
         for one in answer.instances:
             if first[words(one.name)][1] != one.subject:
                 log.drop(relation.property, SAME_NAME, f"{one.name} (Q{one.subject})")
         if kept:
-            found.append(answer._replace(instances=kept))
-    return found
+            distinct.append(answer._replace(instances=kept))
+    return distinct

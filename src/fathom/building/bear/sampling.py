@@ -89,15 +89,15 @@ def _without(answer: Answer, subjects: set[int]) -> Answer:
 
 def _one_to_many(relation: str, answers: list[Answer], limits: Limits, plan: Plan) -> Chosen:
     space = _space(answers, plan)
-    found = configurations(space, limits)
-    taken = best(found, limits)
+    options = configurations(space, limits)
+    taken = best(options, limits)
     if taken is None:
-        return Chosen(relation, ONE_TO_MANY, (), _infeasible(nearest(found, limits)), reasons(found, None))
+        return Chosen(relation, ONE_TO_MANY, (), _infeasible(nearest(options, limits)), reasons(options, None))
     able = [place for place, answer in enumerate(answers) if len(answer.instances) >= taken.per_answer]
     values = [answer.value(taken.per_answer) for answer in answers]
     places = choose(able, space._replace(values=values), taken.answers)
     kept = (answers[place]._replace(instances=answers[place].instances[: taken.per_answer]) for place in places)
-    return Chosen(relation, ONE_TO_MANY, tuple(kept), "", reasons(found, taken))
+    return Chosen(relation, ONE_TO_MANY, tuple(kept), "", reasons(options, taken))
 
 
 def _infeasible(near: Configuration | None) -> str:

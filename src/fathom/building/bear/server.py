@@ -1,4 +1,4 @@
-"""Wikidata behind a SPARQL endpoint, asked for just the statements and entities that the plan needs."""
+"""Wikidata behind a SPARQL endpoint, queried for just the statements and entities that the plan needs."""
 
 from __future__ import annotations
 
@@ -82,18 +82,18 @@ class Server:
 
     def _claims(self, property_: str) -> dict[int, tuple[Claim, ...]]:
         """By subject, those that do not count included."""
-        found: dict[int, dict[str, Ranked]] = defaultdict(dict)
+        statements: dict[int, dict[str, Ranked]] = defaultdict(dict)
         for row in self._endpoint.rows(PREFIXES + STATEMENTS.format(property=property_)):
             if number := _number(row["subject"]):
-                found[number].setdefault(row["statement"], _ranked(property_, row))
-        return {number: tuple(counted(claims.values(), self._wanted)) for number, claims in found.items()}
+                statements[number].setdefault(row["statement"], _ranked(property_, row))
+        return {number: tuple(counted(claims.values(), self._wanted)) for number, claims in statements.items()}
 
     def _above(self, classes: list[int]) -> dict[int, list[Claim]]:
-        found: dict[int, list[Claim]] = defaultdict(list)
+        superclasses: dict[int, list[Claim]] = defaultdict(list)
         for row in self._asked(CLASSES, classes):
             if above := _number(row["above"]):
-                found[_number(row["item"])].append(Claim(SUBCLASS_OF, above))
-        return found
+                superclasses[_number(row["item"])].append(Claim(SUBCLASS_OF, above))
+        return superclasses
 
     def _described(self, wanted: list[int]) -> Iterator[Entity]:
         """Each with its names, popularity (all its pages in Wikimedia's projects) and classes."""

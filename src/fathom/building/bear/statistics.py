@@ -24,7 +24,7 @@ _TABLE_2 = ("instances", "relations", "1:1 relations", "N:1 relations", "instanc
 
 
 def sizes(chosen: Mapping[str, Sequence[Chosen]]) -> Table:
-    """Table 2 of the paper, with each variant beside what is published.
+    """Table 2 of the paper, with each variant next to the published values.
 
     :param chosen: relations of each variant, the infeasible ones left out.
     """

@@ -1,7 +1,6 @@
 """Wikidata's truthy statements in N-Triples: ``latest-truthy.nt``, plain, ``.gz`` or ``.bz2``, an entity at a time.
 
-They hold the best rank alone, and no qualifiers: which facts have ended, and from when to when they held, nobody can
-tell from them.
+They hold the best rank alone, and no qualifiers: when facts began or ended is unknown.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _PAGE = "/wiki/Special:EntityData/"
 _LABEL, _ALIAS = "http://www.w3.org/2000/01/rdf-schema#label", "http://www.w3.org/2004/02/skos/core#altLabel"
 _SITELINKS, _ABOUT = "http://wikiba.se/ontology#sitelinks", "http://schema.org/about"
 NO_QUALIFIERS = (
-    "truthy triples have no qualifiers: facts that have ended are not told from others, and no fact has dates; the "
-    "JSON dump has both"
+    "truthy triples have no qualifiers: facts that have ended look like others, and no fact has dates; the JSON dump "
+    "has both"
 )
 
 

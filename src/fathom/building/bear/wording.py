@@ -58,7 +58,7 @@ def _misfits(article: str, name: str) -> bool:
 def write_template_sheet(path: Path, plan: Plan, chosen: Mapping[str, Chosen], judge: Judge | None = None) -> None:
     """Each template with drawn subjects and their answers, for a person who says which sentences are correct.
 
-    :param judge: a chat model's opinion, which stands beside.
+    :param judge: a chat model's opinion, in a column of its own.
     """
     rows = list(_rows(plan, chosen))
     if judge is None:

@@ -76,15 +76,15 @@ def _closed(pairs: Iterable[Step]) -> tuple[dict[str, set[str]], dict[str, set[s
     even: dict[str, set[str]] = {}
     odd: dict[str, set[str]] = {}
     for start in next_to:
-        found = {(start, 0)}
+        reached = {(start, 0)}
         ahead = [(start, 0)]
         while ahead:
             node, turns = ahead.pop()
-            new = {(other, 1 - turns) for other in next_to[node]} - found
-            found |= new
+            new = {(other, 1 - turns) for other in next_to[node]} - reached
+            reached |= new
             ahead += new
-        even[start] = {node for node, turns in found if not turns and node != start}
-        odd[start] = {node for node, turns in found if turns}
+        even[start] = {node for node, turns in reached if not turns and node != start}
+        odd[start] = {node for node, turns in reached if turns}
     return even, odd
 
 

@@ -1,4 +1,4 @@
-"""What an ontology states besides who is above whom: inverse, symmetric and transitive properties, disjoint classes.
+"""Axioms other than hierarchies: inverse, symmetric and transitive properties, disjoint classes.
 
 No task asks for it; the study of chains draws conclusions from it (:mod:`fathom.formats.axioms`).
 """

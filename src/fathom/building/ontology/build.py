@@ -178,12 +178,12 @@ def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, lis
 
 def _labels_read(built: Built, naming: Naming) -> Json:
     """What a manifest says of labels where they are not the usual ones."""
-    found: Json = {}
+    record: Json = {}
     if naming != Naming():
-        found["labels"] = {"language": naming.language, "properties": naming.iris()}
+        record["labels"] = {"language": naming.language, "properties": naming.iris()}
     if built.from_iris:
-        found["labels_from_iris"] = sorted(built.from_iris)
-    return found
+        record["labels_from_iris"] = sorted(built.from_iris)
+    return record
 
 
 def read_patterns(file: Path | None) -> dict[str, str]:
@@ -194,7 +194,7 @@ def read_patterns(file: Path | None) -> dict[str, str]:
     if file is None:
         return {}
     faults = Faults()
-    found: dict[str, str] = {}
+    patterns: dict[str, str] = {}
     for number, line in read_lines(file, faults):
         if not line.strip() or line.startswith("#"):
             continue
@@ -202,12 +202,12 @@ def read_patterns(file: Path | None) -> dict[str, str]:
         if not name or pattern.count(SUBJECT) != 1 or pattern.count(ANSWER) != 1:
             expected = f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once"
             faults.add(file, number, f"expected {expected}, found {line.strip()[:60]!r}")
-        elif name in found:
+        elif name in patterns:
             faults.add(file, number, f"{name!r} stands here for the second time")
         else:
-            found[name] = pattern
+            patterns[name] = pattern
     faults.stop_if_any()
-    return found
+    return patterns
 
 
 def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], faults: list[str]) -> None:
@@ -271,7 +271,7 @@ def _manifest(
 
 def ontology_tables(built: Built) -> list[Table]:
     """How many classes, properties and instances there are, and how many items each task has."""
-    found = {
+    counts = {
         "classes": len(built.classes),
         "  with instances": sum(bool(entry.instances) for entry in built.classes),
         "  with super-classes": sum(bool(entry.superclasses) for entry in built.classes),
@@ -286,7 +286,7 @@ def ontology_tables(built: Built) -> list[Table]:
         "default patterns (super-properties', too)": len(built.defaults),
     }
     if built.from_iris:
-        found["labels from the ends of IRIs"] = len(built.from_iris)
+        counts["labels from the ends of IRIs"] = len(built.from_iris)
     notes = (
         (f'default patterns ("[X]\'s … is [Y] ."): {", ".join(sorted(built.defaults)[:5])}; --patterns gives better',)
         if built.defaults
@@ -297,6 +297,6 @@ def ontology_tables(built: Built) -> list[Table]:
         for task, items in built.tasks.items()
     )
     return [
-        Table(("what", "number"), tuple(found.items()), "the ontology", notes=notes),
+        Table(("what", "number"), tuple(counts.items()), "the ontology", notes=notes),
         Table(("task", "items", *SPLIT_SIZES), tasks, "the tasks"),
     ]

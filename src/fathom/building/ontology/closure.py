@@ -107,12 +107,12 @@ def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], not
 
 def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
     """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
-    found = [
+    inconsistent = [
         f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
         for iri, label in label_of.items()
         if groups and (pair := disjoint_pair([iri, *chain(iri, edges)], groups))
     ]
-    notes.add_all(found, "classes are below two that are disjoint, and cannot have instances")
+    notes.add_all(inconsistent, "classes are below two that are disjoint, and cannot have instances")
 
 
 def disjoint_pair(above: Iterable[str], groups: Disjoint) -> tuple[str, str] | None:

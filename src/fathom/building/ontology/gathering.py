@@ -28,7 +28,7 @@ from fathom.progress import Progress
 
 class Properties(NamedTuple):
     """:param found: one for each group that is equivalent.
-    :param axioms: what is stated of them besides, but not of classes.
+    :param axioms: what else is stated of properties.
     :param defaults: labels of those whose pattern is the default.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
@@ -70,19 +70,19 @@ def gather_classes(
     named = label_of | twins
     sample = _Sample(named, edges, Clashes(disjoint, empty))
     drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
-    found = []
+    entries = []
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
         rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
         names = sample.of(rows[: sampling.size])
-        found.append(OntologyClass(iri, label, sample.above(iri), names))
+        entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     sample.tell(notes)
     _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
     iri_of = {label: iri for iri, label in label_of.items()}
     return Classes(
-        found,
+        entries,
         label_of,
         stands_for,
         {*EVERYTHING, *wide},
@@ -206,18 +206,18 @@ def gather_properties(
     in_axioms = {*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair)}
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
-    found = []
+    entries = []
     for iri, label in label_of.items():
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
         domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
         if above or domains or ranges or label in in_axioms:
             own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
-            found.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
-    used = {name for entry in found for name in (entry.label, *entry.superproperties)}
-    _note_lacking(found, [label for label in label_of.values() if label not in used], notes)
+            entries.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
+    used = {name for entry in entries for name in (entry.label, *entry.superproperties)}
+    _note_lacking(entries, [label for label in label_of.values() if label not in used], notes)
     _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
     defaults = {label for label, pattern in written.items() if pattern is None and label in used}
-    return Properties(found, axioms, defaults, [label for label in from_iris if label in used], bare)
+    return Properties(entries, axioms, defaults, [label for label in from_iris if label in used], bare)
 
 
 def _property_steps(

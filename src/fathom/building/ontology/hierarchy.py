@@ -52,13 +52,13 @@ def one_for_each(same: Iterable[Step]) -> dict[str, str]:
 
 def chain(start: str, edges: Edges) -> list[str]:
     """Everything above *start*, nearest first, each once; where a cycle comes back to *start*, it ends."""
-    found = {start: None}
+    ancestors = {start: None}
     level = [start]
     while level:
-        above = dict.fromkeys(upper for node in level for upper in edges.get(node, ()) if upper not in found)
-        found |= above
+        above = dict.fromkeys(upper for node in level for upper in edges.get(node, ()) if upper not in ancestors)
+        ancestors |= above
         level = list(above)
-    return [node for node in found if node != start]
+    return [node for node in ancestors if node != start]
 
 
 def cycles(edges: Edges) -> list[list[str]]:
@@ -66,7 +66,7 @@ def cycles(edges: Edges) -> list[list[str]]:
 
     An iterative depth-first search: hierarchies may be deeper than Python's stack.
     """
-    found: list[list[str]] = []
+    circles: list[list[str]] = []
     done: set[str] = set()
     for root in edges:
         if root in done:
@@ -81,9 +81,9 @@ def cycles(edges: Edges) -> list[list[str]]:
                 del place[node]
                 done.add(node)
             elif upper in place:
-                found.append(path[place[upper] :])
+                circles.append(path[place[upper] :])
             elif upper not in done:
                 place[upper] = len(path)
                 path.append(upper)
                 waiting.append(iter(edges.get(upper, ())))
-    return found
+    return circles

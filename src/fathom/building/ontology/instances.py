@@ -25,7 +25,7 @@ class Instances:
     :param seed: decides the order.
     :param size: at most so many of each class.
     :param namings: IRIs of properties that give labels, the best first.
-    :param language: of labels that are read, besides those without one.
+    :param language: of labels that are read, in addition to those without one.
     """
 
     def __init__(self, store: Any, seed: int, size: int, namings: Sequence[str], language: str) -> None:

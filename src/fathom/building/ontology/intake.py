@@ -48,7 +48,7 @@ _NOT_READ = {
 } | {f"{_SKOS}{name}" for name in ("broadMatch", "narrowMatch", "exactMatch", "closeMatch", "relatedMatch", "related")}
 """Axioms of OWL, and links of SKOS, that no task asks for."""
 _SHORT = {"rdf:": _RDF, "rdfs:": _RDFS, "owl:": _OWL, "skos:": _SKOS, "schema:": "https://schema.org/", "wdt:": _DIRECT}
-_LANGUAGES_TOLD = 5
+_MOST_LANGUAGES = 5
 
 
 def short(iri: str) -> str:
@@ -114,8 +114,8 @@ class Intake:
 
     def tell_bare(self, notes: Notes, classes: Collection[str]) -> None:
         """What has no IRI, and so cannot be known again: things of these classes, and whatever has a label."""
-        found = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
-        notes.add_kinds(found, "things without an IRI (blank nodes) are left out")
+        kinds = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
+        notes.add_kinds(kinds, "things without an IRI (blank nodes) are left out")
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
 
     def _is_bare(self, node: Any) -> bool:
@@ -130,10 +130,12 @@ class Intake:
     def tell_languages(self, notes: Notes) -> None:
         """Where classes or properties have no label that is read: which others there are."""
         if self._languages:
-            told = [f"{language} ({count:,})" for language, count in self._languages.most_common(_LANGUAGES_TOLD)]
-            more = ", …" if len(self._languages) > len(told) else ""
+            most_common = [
+                f"{language} ({count:,})" for language, count in self._languages.most_common(_MOST_LANGUAGES)
+            ]
+            more = ", …" if len(self._languages) > len(most_common) else ""
             reads = f"--language {self._languages.most_common(1)[0][0]} reads those of one"
-            notes.append(f"labels in other languages are left out: {', '.join(told)}{more}; {reads}")
+            notes.append(f"labels in other languages are left out: {', '.join(most_common)}{more}; {reads}")
 
     def _reads(self, object_: Any) -> bool:
         return isinstance(object_, self._literal) and self._naming.reads(object_.language)

@@ -54,16 +54,16 @@ class Naming(NamedTuple):
         faults = []
         if not _LANGUAGE_TAG.fullmatch(self.language):
             faults.append(f"--language {self.language!r}: expected a language tag, such as en, pt or zh-Hant")
-        found = []
+        resolved = []
         for given in self.properties:
             short, _, name = given.partition(":")
-            found.append(PREFIXES[short] + name if short in PREFIXES else given.strip("<>"))
-            known_form = found[-1] != given or "//" in given or given.startswith("urn:")
-            if not known_form or not _IRI.fullmatch(found[-1]):
+            resolved.append(PREFIXES[short] + name if short in PREFIXES else given.strip("<>"))
+            known_form = resolved[-1] != given or "//" in given or given.startswith("urn:")
+            if not known_form or not _IRI.fullmatch(resolved[-1]):
                 known = ", ".join(f"{prefix}:" for prefix in PREFIXES)
-                faults.append(f"--label-property {given!r}: expected an IRI, or a name behind one of {known}")
+                faults.append(f"--label-property {given!r}: expected an IRI, or a name after one of {known}")
         refuse(faults)
-        return found
+        return resolved
 
     def values(self) -> dict[str, object]:
         """What the queries' places ``$language`` and ``$namings`` stand for."""
@@ -141,7 +141,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
 
 
 def name_of(iri: str) -> str:
-    """What stands behind the last # or /, as words: ``…/resource/Lionel_Messi`` → "Lionel Messi"."""
+    """Return the part after the last # or /, as words: ``…/resource/Lionel_Messi`` → "Lionel Messi"."""
     return unquote(iri.rstrip("#/").rpartition("#" if "#" in iri.rstrip("#/") else "/")[2]).replace("_", " ")
 
 

@@ -41,8 +41,8 @@ def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
 
 def note_expressions(sources: Sequence[Source], notes: Notes) -> None:
     """Descriptions of classes that give no super-class, domain or range."""
-    found = rows_of(at_hand(sources), "expressions")
-    notes.add_kinds(_kinds(found), "descriptions of classes that give no super-class, domain or range are left out")
+    rows = rows_of(at_hand(sources), "expressions")
+    notes.add_kinds(_kinds(rows), "descriptions of classes that give no super-class, domain or range are left out")
 
 
 def note_unread(sources: Sequence[Source], notes: Notes) -> None:
@@ -54,18 +54,18 @@ def note_unread(sources: Sequence[Source], notes: Notes) -> None:
 
 def _kinds(rows: Iterable[Row]) -> list[str]:
     """Counts by kind, each with an example: what has it, else what is in it."""
-    found = []
+    kinds = []
     for row in rows:
         inside = f"with {row['inside']}" if "inside" in row else "of what has no IRI"
         example = f"of {short(row['example'])}" if "example" in row else inside
-        found.append(f"{int(row['count']):,} {short(row['kind'])} (such as {example})")
-    return found
+        kinds.append(f"{int(row['count']):,} {short(row['kind'])} (such as {example})")
+    return kinds
 
 
 def note_data_properties(sources: Sequence[Source], notes: Notes) -> None:
     """Properties that no task asks about."""
-    found = [row["property"] for row in rows_of(sources, "data_properties")]
-    notes.add_all(outside(found, ()), "properties of texts, numbers or dates (owl:DatatypeProperty) are left out")
+    iris = [row["property"] for row in rows_of(sources, "data_properties")]
+    notes.add_all(outside(iris, ()), "properties of texts, numbers or dates (owl:DatatypeProperty) are left out")
 
 
 def note_imports(sources: Sequence[Source], files: Collection[str], notes: Notes) -> None:

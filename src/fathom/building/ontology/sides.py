@@ -160,10 +160,10 @@ def _ways(
     inherited = (
         one for below, way in own for above in chain(below, hierarchy) for one in _turned((above, way), inverses)
     )
-    told = [way for one in (*own, *inherited) for way in stated.get(one, ())]
-    if not told:
-        told = next((list(included[one]) for one in own if one in included), [])
-    return told or constrained.get(place, [])
+    sides = [way for one in (*own, *inherited) for way in stated.get(one, ())]
+    if not sides:
+        sides = next((list(included[one]) for one in own if one in included), [])
+    return sides or constrained.get(place, [])
 
 
 def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
@@ -176,12 +176,12 @@ def _note_impossible(
     rows: Sequence[Row], answers: Mapping[Side, Sequence[str]], one_of: Collection[Side], classes: Classes, notes: Notes
 ) -> None:
     """Properties that nothing can have, or be the value of. :param rows: what is stated."""
-    found = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
+    impossible = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
     for (property_, side), right in answers.items():
         if (property_, side) not in one_of and (said := classes.clash(right)):
-            found.append((property_, side, said))
+            impossible.append((property_, side, said))
     notes.add_all(
-        (f"{name_of(property_)} ({side}: {said})" for property_, side, said in found),
+        (f"{name_of(property_)} ({side}: {said})" for property_, side, said in impossible),
         "properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
         "classes that are disjoint: whatever has them makes the ontology inconsistent",
     )
@@ -225,10 +225,10 @@ def _as_one(rows: Iterable[Row]) -> list[Row]:
 
 def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
     """Classes by side, those of one union together."""
-    found: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
+    labels: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
     for side, whole, label in rows:
-        found[side][whole][label] = None
-    return {side: list(ways.values()) for side, ways in found.items()}
+        labels[side][whole][label] = None
+    return {side: list(ways.values()) for side, ways in labels.items()}
 
 
 def _known(
@@ -243,7 +243,7 @@ def _known(
     :param labels: of classes, where the rows have some.
     :param outside: the others are added here.
     :returns: of each row that counts the side, the union it is part of (a class by itself is its own) and the label;
-        what else stands in a union is :data:`_ANOTHER`.
+        what else a union contains is :data:`_ANOTHER`.
     """
     for row in rows:
         if row["property"] in home:

@@ -217,7 +217,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def _is_member(file: Path) -> bool:
-    """Whether a file of a folder is RDF; Protégé leaves an XML file beside that says where imports lie."""
+    """Whether a file of a folder is RDF; Protégé leaves an XML file that says where imports lie."""
     return kind_of(file) is not None and file.name != "catalog-v001.xml"
 
 
@@ -268,10 +268,10 @@ def load(
     before, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
 
-        def told(done: int, before: int = before) -> None:
+        def report(done: int, before: int = before) -> None:
             progress(before + done, total)
 
-        local.fill(take(quads(file, faults, f"file:///{file.name}", told, apart=True), _is_kept))
+        local.fill(take(quads(file, faults, f"file:///{file.name}", report, apart=True), _is_kept))
         before += file.stat().st_size
     faults.stop_if_any()
     return local
@@ -401,10 +401,10 @@ def _first_words(answer: _Answer) -> str:
 
 def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
     """:raises KeyError, TypeError, AttributeError: it is something else."""
-    found = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
-    if not isinstance(bindings, list) or not all(isinstance(value, str) for row in found for value in row.values()):
+    rows = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
+    if not isinstance(bindings, list) or not all(isinstance(value, str) for row in rows for value in row.values()):
         raise TypeError("a value is no text")
-    return found
+    return rows
 
 
 def at_hand(sources: Iterable[Source]) -> list[Source]:
