@@ -113,7 +113,7 @@ def main() -> None:
 
     statement.SHARD_STATEMENTS = STATEMENTS
     on_ray.Worker = importlib.import_module("tests.sharing").Slow  # not of __main__, which Ray would send along
-    ask, add = statement.Probe.ask, folder.RunFolder.add_shard
+    ask, add = statement.StatementProbe.evaluate, folder.RunFolder.add_shard
 
     def slowly(self: Any, shard: str) -> Any:
         _tell(log, f"begun {shard}")
@@ -124,7 +124,7 @@ def main() -> None:
         add(self, shard, rows)
         _tell(log, f"asked {shard}")
 
-    statement.Probe.ask, folder.RunFolder.add_shard = slowly, told  # type: ignore[method-assign]
+    statement.StatementProbe.evaluate, folder.RunFolder.add_shard = slowly, told  # type: ignore[method-assign]
     fathom()
 
 

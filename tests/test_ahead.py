@@ -11,7 +11,7 @@ import pytest
 
 import fathom as package
 from fathom.errors import RunFailed
-from fathom.probes.statement import Probe
+from fathom.probes.statement import StatementProbe
 from fathom.run.shards import Behind
 from fathom.scoring.ahead import Ahead
 from tests.test_screening import folder_of
@@ -48,9 +48,9 @@ def test_what_making_raises_is_raised_where_it_is_taken():
 def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """All shards but the first are put into words in the other thread, each before its turn."""
     folder, by = folder_of(kind, tmp_path / "model"), []
-    worded = Probe._worded
+    worded = StatementProbe._worded
     monkeypatch.setattr(
-        Probe, "_worded", lambda self, shard: by.append(threading.current_thread().name) or worded(self, shard)
+        StatementProbe, "_worded", lambda self, shard: by.append(threading.current_thread().name) or worded(self, shard)
     )
 
     def asked(name: str) -> list[dict]:
@@ -67,14 +67,14 @@ def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypat
 
 
 def test_a_fault_in_the_other_thread_ends_the_run_and_what_is_finished_stays(tmp_path, monkeypatch):
-    folder, worded = folder_of("causal", tmp_path / "model"), Probe._worded
+    folder, worded = folder_of("causal", tmp_path / "model"), StatementProbe._worded
 
-    def fails(self: Probe, shard: object) -> object:
+    def fails(self: StatementProbe, shard: object) -> object:
         if threading.current_thread() is not threading.main_thread():
             raise MemoryError("in the other thread")
         return worded(self, shard)
 
-    monkeypatch.setattr(Probe, "_worded", fails)
+    monkeypatch.setattr(StatementProbe, "_worded", fails)
     with pytest.raises(MemoryError, match="in the other thread"):
         package.probe("statement", folder, "geography", tmp_path / "run", limit=60)
     monkeypatch.undo()

@@ -15,7 +15,7 @@ from fathom.formats import read
 from fathom.formats.axioms import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
-from fathom.probes.entailment import Probe as EntailmentProbe
+from fathom.probes.entailment import EntailmentProbe
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE
 from fathom.prompts.axioms import axiom_items, axiom_queries

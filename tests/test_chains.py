@@ -15,7 +15,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
-from fathom.probes.entailment import Probe as EntailmentProbe
+from fathom.probes.entailment import EntailmentProbe
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.arguments import (
     ANOTHER,

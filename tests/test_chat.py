@@ -15,6 +15,7 @@ from fathom.models.chat import ChatTemplate, ShuffledChat
 from fathom.models.checks import token_log_probs
 from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
+from fathom.probes.choice import ChoiceProbe
 from fathom.prompts.reasoning import Cut, Cutter, Reasoning
 from fathom.results.compare import compare
 from fathom.results.estimates import recipe
@@ -247,7 +248,7 @@ def test_options_that_do_not_go_together(probe, data, tmp_path, more, said):
     model = ScriptedModel(["a"], {})
     asked = PROBES[probe].options(**more)
     with pytest.raises(BadInput, match=said):
-        run(probe, model, asked.as_asked(data), asked, tmp_path / "r")
+        run(probe, model, data, asked, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
 
@@ -256,7 +257,7 @@ def test_masked_models_take_no_turns(data, tmp_path):
     for probe in ("statement", "choice"):
         asked = PROBES[probe].options(chat=True)
         with pytest.raises(BadInput, match="--chat: this model is bidirectional and takes no turns"):
-            run(probe, model, asked.as_asked(data), asked, tmp_path / "r")
+            run(probe, model, data, asked, tmp_path / "r")
 
 
 # --------------------------------------------------------------------------------------------- choice and generation
@@ -264,7 +265,7 @@ def test_masked_models_take_no_turns(data, tmp_path):
 
 def test_options_are_scored_as_the_assistants_turn(model, data, tmp_path):
     options = PROBES["choice"].options(chat=True, score=("letter", "text-sum"), instruction="Choose.")
-    asked = options.as_asked(data)
+    asked = ChoiceProbe.prepare_queries(options, data)
     folder = run("choice", model, asked, options, tmp_path / "r")
     template = ChatTemplate(model.tokenizer)
     for row in rows(folder):

@@ -244,7 +244,7 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fathom.probes.statement.Probe.ask", interrupted)
+    monkeypatch.setattr("fathom.probes.statement.StatementProbe.evaluate", interrupted)
     code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
     assert code == 130
     assert "what a run has finished is kept" in err

@@ -159,7 +159,7 @@ def rows_of(folder: RunFolder) -> dict[tuple[str, int, str], dict]:
 
 def without_case() -> set[str]:
     """Probes that the contract does not know. The link probe, which asks link predictors, has its in test_links.py."""
-    return {entry.name for entry in PROBES.entries() if entry.asks == "language model"} - set(CASES)
+    return {entry.name for entry in PROBES.entries() if entry.needs == "language model"} - set(CASES)
 
 
 def test_every_probe_is_in_the_contract():
@@ -169,7 +169,7 @@ def test_every_probe_is_in_the_contract():
 @pytest.mark.parametrize("probe", CASES)
 def test_scorings_are_declared(probe, model, data, tmp_path):
     """Each row is of a scoring that the probe declares, with a unit, and each scoring has rows."""
-    asked = PROBES[probe].load()(options(probe), model, options(probe).as_asked(data))
+    asked = PROBES[probe].load()(options(probe), model, PROBES[probe].load().prepare_queries(options(probe), data))
     scorings = {row["scoring"] for row in run(probe, model, data, options(probe), tmp_path).predictions().to_pylist()}
     assert [scoring.name for scoring in asked.scorings] == list(dict.fromkeys(s.name for s in asked.scorings))
     assert {scoring.name for scoring in asked.scorings} == scorings
@@ -242,7 +242,7 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
     if probe != "statement":  # which has a shard for each template
         monkeypatch.setattr(sys.modules[kind._cut.__module__], "SHARD_QUERIES", 2)
     whole = run(probe, model, data, options(probe), tmp_path / "whole")
-    ask, asked = kind.ask, []
+    ask, asked = kind.evaluate, []
 
     def dies_at_the_second(self, shard):
         asked.append(shard)
@@ -250,7 +250,7 @@ def test_killed_and_resumed_is_the_same_run(probe, interruption, model, data, tm
             raise interruption
         return ask(self, shard)
 
-    monkeypatch.setattr(kind, "ask", dies_at_the_second)
+    monkeypatch.setattr(kind, "evaluate", dies_at_the_second)
     with pytest.raises(interruption):
         run(probe, model, data, options(probe), tmp_path / "killed")
     killed = RunFolder.open(tmp_path / "killed")
@@ -422,9 +422,9 @@ def test_a_full_disk_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
 
 def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, monkeypatch):
     """As a GPU that falls off its bus: torch raises the same for whatever is asked of it next."""
-    from fathom.probes.statement import Probe
+    from fathom.probes.statement import StatementProbe
 
-    real, asked = Probe.ask, []
+    real, asked = StatementProbe.evaluate, []
 
     def ask(self, shard):
         asked.append(shard)
@@ -432,10 +432,10 @@ def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, mo
             raise RuntimeError("CUDA error: unspecified launch failure\nCompile with TORCH_USE_CUDA_DSA")
         return real(self, shard)
 
-    monkeypatch.setattr(Probe, "ask", ask)
+    monkeypatch.setattr(StatementProbe, "evaluate", ask)
     with pytest.raises(RunFailed, match=r"cpu failed \(CUDA error: unspecified launch failure\); .* the same command"):
         run("statement", model, data, options("statement"), tmp_path / "r")
-    monkeypatch.setattr(Probe, "ask", real)
+    monkeypatch.setattr(StatementProbe, "evaluate", real)
     assert RunFolder.open(tmp_path / "r").finished() == {"00000"}
     assert run("statement", model, data, options("statement"), tmp_path / "r").is_complete()
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import fathom
 from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
+from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
 from fathom.run import run
 from fathom.store.predictions import NO_TEMPLATE, Scoring
@@ -20,7 +21,7 @@ class ToyOptions(ProbeOptions):
     """Options of the toy probe."""
 
 
-class Toy:
+class Toy(Probe):
     """Scores each candidate by the number of letters of its name: "Rome" and "Lima" tie behind "Madrid" and "Paris"."""
 
     scorings = (Scoring("letters", "score"),)
@@ -35,19 +36,13 @@ class Toy:
             f"{at // SHARD_QUERIES:05d}": asked[at : at + SHARD_QUERIES] for at in range(0, len(asked), SHARD_QUERIES)
         }
 
-    def resolved(self):
-        return {}
-
     def plan(self):
         return list(self._shards)
-
-    def prepare(self, artifacts, progress):
-        pass
 
     def circumstances(self):
         return {"notes": ["letters are counted as they are"]}
 
-    def ask(self, shard):
+    def evaluate(self, shard):
         return [self._row(query) for query in self._shards[shard]]
 
     def _row(self, query):

@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from fathom.errors import BadInput
 from fathom.models.base import Attention
 from fathom.probes import entailment_causal
-from fathom.probes.entailment_causal import CausalProbe
-from fathom.probes.statement import Probe as StatementProbe
+from fathom.probes.entailment_causal import CausalEntailmentProbe
+from fathom.probes.statement import StatementProbe
 from fathom.prompts.entailment import GIVEN
 from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
@@ -164,7 +164,7 @@ def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
         found = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
         return found | {"scores": None}
 
-    monkeypatch.setattr(CausalProbe, "_answer", answer)
+    monkeypatch.setattr(CausalEntailmentProbe, "_answer", answer)
     of_memory = lambda probe, wording, queries, space: {query.id: [answer(probe, query)] for query in queries}  # noqa: E731
     monkeypatch.setattr(StatementProbe, "_scored", of_memory)
     monkeypatch.setattr(

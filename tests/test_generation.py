@@ -24,8 +24,8 @@ from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
 from fathom.models.generation import generate_greedily, until
 from fathom.models.scripted import ScriptedModel
-from fathom.probes.generation import Probe, _said_on_line
-from fathom.probes.writing_options import GenerationOptions
+from fathom.probes.generation import GenerationProbe, _said_on_line
+from fathom.probes.options import GenerationOptions
 from fathom.prompts.questions import QuestionShots, as_template, read_questions
 from fathom.results.summary import summarise
 from fathom.run import run
@@ -531,7 +531,7 @@ def test_masked_models_do_not_write():
     model = ScriptedModel(WORDS, SAYS)
     model.attention = Attention.BIDIRECTIONAL
     with pytest.raises(BadInput, match="needs a model that writes; this one is bidirectional"):
-        Probe(GenerationOptions(), model, cities())
+        GenerationProbe(GenerationOptions(), model, cities())
 
 
 def random_model_and_data() -> tuple[object, QuerySet]:

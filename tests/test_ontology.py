@@ -380,9 +380,9 @@ class TestInput:
         bare = QuerySet("bare", data.queries, data.candidates, data.relations)
         with pytest.raises(BadInput, match="bare has no subset 'test'"):
             run("ontology", model, bare, OntologyOptions(subset="test"), tmp_path / "r")
-        with pytest.raises(BadInput, match=r"--soft: no task of bare has items to learn from .*type --cross-validate"):
+        with pytest.raises(BadInput, match=r"--soft: .*bare.*--cross-validate"):
             run("ontology", model, bare, OntologyOptions(soft=True), tmp_path / "r")
-        with pytest.raises(BadInput, match="--folds 4: they are those of --cross-validate"):
+        with pytest.raises(BadInput, match="--folds 4"):
             run("ontology", model, bare, OntologyOptions(soft=True, folds=4), tmp_path / "r")
 
     def test_own_templates(self, model, tmp_path):

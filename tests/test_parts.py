@@ -108,10 +108,10 @@ def test_vectors_are_made_once_whoever_makes_them(data, tmp_path, monkeypatch): 
 
 def test_a_piece_is_made_by_whoever_has_claimed_it(data, tmp_path, monkeypatch):  # noqa: F811
     """While another has one in hand the rest is made; then it is waited for."""
-    from fathom.probes.embedding import Probe
+    from fathom.probes.embedding import EmbeddingProbe
 
     monkeypatch.setattr("fathom.store.vectors.PIECE", 1)
-    asked = Probe(options("embedding"), scripted("embedding"), data)
+    asked = EmbeddingProbe(options("embedding"), scripted("embedding"), data)
     first, *rest = asked.pieces(tmp_path)
     assert len(rest) == 3
     asked.make_piece(tmp_path, rest[0])
@@ -126,7 +126,7 @@ def test_a_part_takes_over_what_parts_of_its_folder_have_left(model, data, tmp_p
     came it knows nothing."""
     finely("statement")
     kind = PROBES["statement"].load()
-    ask, asked = kind.ask, []
+    ask, asked = kind.evaluate, []
 
     def dies(self, shard):
         if len(asked) == 1:
@@ -134,10 +134,10 @@ def test_a_part_takes_over_what_parts_of_its_folder_have_left(model, data, tmp_p
         asked.append(shard)
         return ask(self, shard)
 
-    monkeypatch.setattr(kind, "ask", dies)
+    monkeypatch.setattr(kind, "evaluate", dies)
     with pytest.raises(KeyboardInterrupt):
         run("statement", model, data, options("statement", part="1/3"), tmp_path / "r")
-    monkeypatch.setattr(kind, "ask", ask)
+    monkeypatch.setattr(kind, "evaluate", ask)
     folder = run("statement", model, data, options("statement", part="2/3"), tmp_path / "r")
     plan = folder.manifest["plan"]
     assert folder.finished() == {*plan[0::3], *plan[1::3]}

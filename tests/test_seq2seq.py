@@ -21,7 +21,7 @@ from fathom.errors import BadInput
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.generation import NOT_A_NUMBER
 from fathom.models.loading import wrap
-from fathom.probes.writing_options import VocabularyOptions
+from fathom.probes.options import VocabularyOptions
 from fathom.run import run
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget

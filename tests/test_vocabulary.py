@@ -16,8 +16,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
-from fathom.probes.options import StatementOptions
-from fathom.probes.writing_options import VocabularyOptions
+from fathom.probes.options import StatementOptions, VocabularyOptions
 from fathom.run import run
 from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import rank_best, unfiltered_ranks

@@ -17,6 +17,7 @@ from fathom.data.templates import Template
 from fathom.formats import Format
 from fathom.metrics.table import Metric
 from fathom.probes import Entry
+from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
 from fathom.results.estimates import Estimate, mean
 from fathom.results.facts import outcomes_of
@@ -33,7 +34,7 @@ class BrevityOptions(ProbeOptions):
     """Options of the toy probe: those of every probe."""
 
 
-class Brevity:
+class Brevity(Probe):
     """Ranks candidates by the brevity of their names, whatever is asked. A probe that beats it has shown something."""
 
     scorings = (Scoring("brevity", "score"),)
@@ -41,19 +42,10 @@ class Brevity:
     def __init__(self, options: BrevityOptions, model: Any, queryset: QuerySet) -> None:
         self.options, self.model, self.queryset = options, model, queryset
 
-    def resolved(self) -> dict[str, Any]:
-        return {}
-
     def plan(self) -> list[str]:
         return ["all"]
 
-    def prepare(self, artifacts: Path, progress: Any) -> None:
-        """Nothing is needed."""
-
-    def circumstances(self) -> dict[str, Any]:
-        return {}
-
-    def ask(self, shard: str) -> list[dict[str, Any]]:
+    def evaluate(self, shard: str) -> list[dict[str, Any]]:
         return [row for query in self.queryset.queries for row in self._rows(query)]
 
     def _rows(self, query: Query) -> list[dict[str, Any]]:

@@ -29,8 +29,13 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.models.loading import wrap as wrap_model
     from fathom.models.local import LocalModel
     from fathom.probes.ontology_options import OntologyOptions
-    from fathom.probes.options import ClozeOptions, EmbeddingOptions, StatementOptions
-    from fathom.probes.writing_options import GenerationOptions, VocabularyOptions
+    from fathom.probes.options import (
+        ClozeOptions,
+        EmbeddingOptions,
+        GenerationOptions,
+        StatementOptions,
+        VocabularyOptions,
+    )
     from fathom.store.folder import RunFolder
     from fathom.training.planting import plant
 
@@ -76,7 +81,7 @@ _WHERE = {
     "ClozeOptions": "fathom.probes.options",
     "EmbeddingOptions": "fathom.probes.options",
     "FathomError": "fathom.errors",
-    "GenerationOptions": "fathom.probes.writing_options",
+    "GenerationOptions": "fathom.probes.options",
     "KnowledgeGraph": "fathom.data.knowledge",
     "LocalModel": "fathom.models.local",
     "OntologyOptions": "fathom.probes.ontology_options",
@@ -88,7 +93,7 @@ _WHERE = {
     "RunFolder": "fathom.store.folder",
     "StatementOptions": "fathom.probes.options",
     "Template": "fathom.data.templates",
-    "VocabularyOptions": "fathom.probes.writing_options",
+    "VocabularyOptions": "fathom.probes.options",
     "compare": "fathom.api",
     "diff": "fathom.api",
     "evaluate_links": "fathom.api",

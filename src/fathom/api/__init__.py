@@ -13,8 +13,8 @@ from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import chosen_options, parse_options, separated
 from fathom.probes import PROBES, Entry
-from fathom.probes.asking_options import HERE
 from fathom.probes.options import ProbeOptions
+from fathom.probes.shared_options import HERE
 from fathom.progress import Shown, detail, shown, starting
 from fathom.results.compare import COMPARED
 from fathom.results.compare import compare as compare_folders
@@ -61,13 +61,13 @@ def probe(
     entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
     kind = entry.options
     if not issubclass(kind, ProbeOptions):
-        raise BadInput(f"the {entry.name} probe asks a {entry.asks}: fathom kgc evaluate, or fathom.evaluate_links")
+        raise BadInput(f"the {entry.name} probe needs a {entry.needs}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data))
         if queryset is not None and chosen is not None:
-            _collect(faults, lambda: check(queryset, chosen.of(queryset).selection()))
+            _collect(faults, lambda: check(queryset, entry.load().complete_options(chosen, queryset).selection()))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:

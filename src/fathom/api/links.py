@@ -11,7 +11,7 @@ from fathom.data.graph.queries import link_queryset
 from fathom.errors import all_of
 from fathom.links.options import LinkOptions, LinkTraining
 from fathom.options import chosen_options, parse_options
-from fathom.probes.asking_options import HERE
+from fathom.probes.shared_options import HERE
 from fathom.progress import Shown, shown
 from fathom.run import run
 

@@ -20,7 +20,7 @@ def make(does: str) -> typer.Typer:
     """``fathom probe``, with a command for each entry of the table of probes."""
     app = new_group(does, next(iter(PROBES.values())).example)
     for name, entry in PROBES.items():
-        if entry.asks == "language model":  # link predictors: fathom kgc evaluate
+        if entry.needs == "language model":  # link predictors: fathom kgc evaluate
             add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
     return app
 

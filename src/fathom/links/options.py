@@ -13,11 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked, opt
-from fathom.probes.asking_options import DIRECTIONS, AskingOptions, ClusterOptions, Directions
+from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, Directions, EvaluationOptions
 from fathom.reading import NotData, json_value, yaml_value
 
 
-class LinkOptions(ClusterOptions, AskingOptions):
+class LinkOptions(ClusterOptions, EvaluationOptions):
     """Options of the link probe (trained link predictors)."""
 
     group: ClassVar = Group.SELECTION

@@ -25,7 +25,7 @@ from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 SHARD_QUERIES = 512
 
 
-class Probe(ShardedProbe):
+class LinkProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :param model: a trained link predictor of the graph that *queryset* asks about.

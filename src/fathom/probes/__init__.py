@@ -1,33 +1,32 @@
-"""One file per way of asking. This table is their list; a probe's own module is loaded when it is used.
+"""The registry of probes, one module each, imported on first use.
 
 Another package adds a probe by an entry point of the group ``fathom.probes``, a script by ``PROBES.add``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fathom.doors import Door
 
 if TYPE_CHECKING:
-    from fathom.probes.asking_options import AskingOptions
     from fathom.probes.base import Probe
+    from fathom.probes.shared_options import EvaluationOptions
 
 
 class Entry(NamedTuple):
-    """How a probe enters the table.
+    """A probe in the registry.
 
-    :param options_at: where its options model is, as "module:Name".
-    :param probe_at: where its class is, likewise (:class:`fathom.probes.base.Probe` says what it has).
+    :param options_at: place of its options model, as "module:Name".
+    :param probe_at: place of its class, a subclass of :class:`fathom.probes.base.Probe`.
     :param does: one line for ``--help``.
-    :param example: a command line that works, shown at the head of ``--help``.
-    :param alias: a second name, such as that of the work it comes from; "" for none.
-    :param asks: what it is put to: a language model, or a link predictor (``fathom kgc evaluate``).
-    :param cuts: the k at which its summary gives Hits@k; the first is its accuracy.
-    :param further: names of metrics that its summary alone shows.
-    :param by: names of metrics that its breakdowns show besides accuracy and MRR.
+    :param example: a valid command line, shown at the top of ``--help``.
+    :param alias: a second name, such as that of its source; "" for none.
+    :param needs: a language model, or a link predictor (``fathom kgc evaluate``).
+    :param cuts: the k of its Hits@k in the summary; the first is its accuracy.
+    :param further: names of further metrics for its summary alone.
+    :param by: names of metrics that its breakdowns show in addition to accuracy and MRR.
     :param headline: whether its summary opens with the metrics, or with a table of its tasks.
     """
 
@@ -37,19 +36,19 @@ class Entry(NamedTuple):
     does: str
     example: str
     alias: str = ""
-    asks: Literal["language model", "link predictor"] = "language model"
+    needs: Literal["language model", "link predictor"] = "language model"
     cuts: tuple[int, ...] = (1, 5, 10)
     further: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     headline: Literal["metrics", "tasks"] = "metrics"
 
     @property
-    def options(self) -> type[AskingOptions]:
-        """The model that its options are checked against."""
+    def options(self) -> type[EvaluationOptions]:
+        """Its options model."""
         return _imported(self.options_at)  # type: ignore[no-any-return]
 
-    def load(self) -> Callable[..., Probe]:
-        """The class, to be called with options, model and query set."""
+    def load(self) -> type[Probe]:
+        """Import its class."""
         return _imported(self.probe_at)  # type: ignore[no-any-return]
 
 
@@ -66,7 +65,7 @@ PROBES: Door[Entry] = Door(
         Entry(
             "statement",
             f"{_OPTIONS}:StatementOptions",
-            "fathom.probes.statement:Probe",
+            "fathom.probes.statement:StatementProbe",
             "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
             "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
             alias="bear",
@@ -74,15 +73,15 @@ PROBES: Door[Entry] = Door(
         Entry(
             "embedding",
             f"{_OPTIONS}:EmbeddingOptions",
-            "fathom.probes.embedding:Probe",
+            "fathom.probes.embedding:EmbeddingProbe",
             "Rank any number of candidates by the cosine of their vectors with the question's.",
             "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
             alias="deer",
         ),
         Entry(
             "vocabulary",
-            "fathom.probes.writing_options:VocabularyOptions",
-            "fathom.probes.vocabulary:Probe",
+            f"{_OPTIONS}:VocabularyOptions",
+            "fathom.probes.vocabulary:VocabularyProbe",
             "Rank the answers that are one token by their probability as the next or the masked token.",
             "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
             alias="lama",
@@ -90,7 +89,7 @@ PROBES: Door[Entry] = Door(
         Entry(
             "cloze",
             f"{_OPTIONS}:ClozeOptions",
-            "fathom.probes.cloze:Probe",
+            "fathom.probes.cloze:ClozeProbe",
             "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
             "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
             alias="entity-ranking",
@@ -98,7 +97,7 @@ PROBES: Door[Entry] = Door(
         Entry(
             "ontology",
             "fathom.probes.ontology_options:OntologyOptions",
-            "fathom.probes.ontology:Probe",
+            "fathom.probes.ontology:OntologyProbe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
             alias="ontoprobe",
@@ -109,27 +108,27 @@ PROBES: Door[Entry] = Door(
         Entry(
             "choice",
             "fathom.probes.choice_options:ChoiceOptions",
-            "fathom.probes.choice:Probe",
+            "fathom.probes.choice:ChoiceProbe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
             alias="multiple-choice",
         ),
         Entry(
             "generation",
-            "fathom.probes.writing_options:GenerationOptions",
-            "fathom.probes.generation:Probe",
-            "Ask few-shot questions, let the model write, and compare what it says with labels and aliases.",
+            f"{_OPTIONS}:GenerationOptions",
+            "fathom.probes.generation:GenerationProbe",
+            "Pose few-shot questions, let the model write, and compare its answers with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
             alias="kamel",
         ),
         Entry(
             "link",
             "fathom.links.options:LinkOptions",
-            "fathom.links.probe:Probe",
+            "fathom.links.probe:LinkProbe",
             "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
             "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
             alias="kgc",
-            asks="link predictor",
+            needs="link predictor",
             cuts=(1, 3, 10),
             further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),
             by=("hits@3", "hits@10", "mean_rank"),
@@ -139,8 +138,8 @@ PROBES: Door[Entry] = Door(
 ENTAILMENT = Entry(
     "entailment",
     "fathom.probes.ontology_options:EntailmentOptions",
-    "fathom.probes.entailment:probe",
+    "fathom.probes.entailment:EntailmentProbe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",
 )
-"""Asked by ``fathom study entailment`` alone, which makes its queries."""
+"""Run only by ``fathom study entailment``, which makes its queries."""

@@ -1,13 +1,14 @@
-"""What every probe is: a way of asking that turns shards of queries into prediction rows."""
+"""The interface of probes, and the base class of those that score with a local model or a likelihood server."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
@@ -19,57 +20,76 @@ from fathom.scoring.rows import Asked, Columns
 from fathom.scoring.seq2seq import Form
 from fathom.store.predictions import Scoring
 
+OptionsT = TypeVar("OptionsT")
 Facts = dict[str, Any]
 """What goes into the manifest, by name."""
 
 
-class Probe(Protocol):
-    """Made of options, model and query set; refuses in its constructor what it cannot ask."""
+class Probe(ABC):
+    """A method of querying a model: prepare once, then evaluate shards of queries into predictions.
+
+    :raises BadInput: in the constructor of a subclass, a model or data that it cannot evaluate.
+    """
 
     model: Model
+    scorings: tuple[Scoring, ...]
+    """The scorings; each query has a row for each. Kept in the manifest."""
 
-    @property
-    def scorings(self) -> tuple[Scoring, ...]:
-        """The ways in which it scores, each with rows of its own; kept in the manifest."""
-        ...
+    @classmethod
+    def create(cls, options: Any, model: Any, queryset: QuerySet) -> Probe:
+        """Return the probe for this model; a subclass may choose among several classes."""
+        return cls(options, model, queryset)  # type: ignore[call-arg]
+
+    @classmethod
+    def complete_options(cls, options: OptionsT, data: QuerySet) -> OptionsT:
+        """Return the options with defaults that depend on the data. :raises BadInput: they do not fit the data."""
+        return options
+
+    @classmethod
+    def prepare_queries(cls, options: Any, queryset: QuerySet) -> QuerySet:
+        """Return the selected queries as this probe needs them, before it is constructed."""
+        return queryset
 
     def resolved(self) -> Facts:
-        """Choices that the options left to the model, for the identity of the run."""
-        ...
+        """Return choices that the options left to the model, for the identity of the run."""
+        return {}
 
     def idle(self) -> Mapping[str, str]:
-        """Options that can change no number of this model and data → why. A run goes on where they differ."""
-        ...
+        """Return the options that can change no number for this model and data → why. They do not prevent a resume."""
+        return {}
 
+    def recipe(self) -> Mapping[str, str]:
+        """Return settings to show in the recipe of each number."""
+        return {}
+
+    @abstractmethod
     def plan(self) -> Sequence[str]:
-        """Names of the shards, in order. The same options and data give the same plan."""
-        ...
+        """Return the names of the shards, in order. The same options and data give the same plan."""
 
-    def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Make what every shard needs (entity vectors, …), once; most probes need nothing.
-
-        :param artifacts: folder of the run to keep it in. What is there already, whole, is from an earlier session of
-            the same run and is not made again.
-        """
-        ...
+    def expect(self, shards: Sequence[str]) -> None:  # noqa: B027
+        """Announce the order of the next shards, so that work of the host can run ahead of the device."""
 
     def pieces(self, artifacts: Path) -> Sequence[str]:
-        """Names of files of *artifacts* that :meth:`prepare` needs, are not there yet, and may be made in any order, by
-        any process that is asked the same."""
-        ...
+        """Return the missing files that :meth:`prepare` needs and that any process can make, in any order."""
+        return ()
 
     def make_piece(self, artifacts: Path, name: str) -> None:
-        """Make one of :meth:`pieces`, whole or not at all."""
-        ...
+        """Make one of :meth:`pieces`, completely or not at all."""
+        raise NotImplementedError
 
-    def ask(self, shard: str) -> list[Columns]:
-        """The prediction rows of one shard (schema in :mod:`fathom.store.predictions`)."""
-        ...
+    def prepare(self, artifacts: Path, progress: Progress) -> None:  # noqa: B027
+        """Make what all shards need (entity vectors, …), once.
+
+        :param artifacts: folder of the run for it. Complete files there come from an earlier session and are kept.
+        """
+
+    @abstractmethod
+    def evaluate(self, shard: str) -> list[Columns]:
+        """Return the prediction rows of one shard (schema in :mod:`fathom.store.predictions`)."""
 
     def circumstances(self) -> Facts:
-        """What to note of how it went: never anything that a number depends on. ``notes``, a list of texts, is shown
-        below the run's numbers."""
-        ...
+        """Return facts on which no number depends; the texts of ``notes`` are shown below the results."""
+        return {}
 
 
 OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
@@ -115,13 +135,12 @@ def told_of(model: Any) -> Facts:
     return {} if placement is None else {"placement": placement}
 
 
-class ShardedProbe:
+class ShardedProbe(Probe):
     """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
 
     :raises BadInput: in a subclass, everything that it cannot ask.
     """
 
-    scorings: tuple[Scoring, ...]
     bos: int | None = None
     """The token that a causal model is shown first; None for none."""
     form: Form = Form.SPLIT
@@ -167,27 +186,15 @@ class ShardedProbe:
         }
 
     def plan(self) -> list[str]:
-        """See :meth:`Probe.plan`."""
         return list(self._parts)
 
     def expect(self, shards: Sequence[str]) -> None:
-        """Told before any is asked in which order they will be, so that work of the host may run ahead of the device.
-        What is asked otherwise costs no more than that work twice."""
         order = [part for shard in shards for part in self._parts[shard]]
         self._following = {id(shard): following for shard, following in pairwise(order)}
 
-    def ask(self, shard: str) -> list[Columns]:
-        """See :meth:`Probe.ask`."""
+    def evaluate(self, shard: str) -> list[Columns]:
         answered = (found for part in self._parts[shard] for found in self._answered(part))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
-
-    def pieces(self, artifacts: Path) -> Sequence[str]:
-        """See :meth:`Probe.pieces`: none, unless a subclass makes some."""
-        return ()
-
-    def make_piece(self, artifacts: Path, name: str) -> None:
-        """See :meth:`Probe.make_piece`."""
-        raise NotImplementedError
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """See :meth:`Probe.prepare`: a server gets its journal; subclasses may make more."""
@@ -205,10 +212,6 @@ class ShardedProbe:
         if self.rough is not None:
             found["screened_in"] = self.rough.identity.dtype
         return found
-
-    def idle(self) -> Mapping[str, str]:
-        """See :meth:`Probe.idle`: none, unless a subclass knows better."""
-        return {}
 
     def circumstances(self) -> Facts:
         """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;

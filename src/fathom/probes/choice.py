@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.data.queries import CandidateSet, Query, unrankable
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.data.templates import ANSWER, Prompt, Span
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
@@ -28,7 +28,7 @@ from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
 from fathom.progress import Progress
-from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, UNPARSED, Choices
+from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
@@ -88,7 +88,7 @@ class Asker(Protocol):
         ...
 
 
-class Probe(ShardedProbe):
+class ChoiceProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: an encoder-decoder, questions without statements for a masked model, BOS asked of a tokenizer
@@ -102,9 +102,14 @@ class Probe(ShardedProbe):
         self.asker = _asker(options, model, queryset)
         self.scorings = self.asker.scorings
 
-    @property
-    def told(self) -> dict[str, str]:
-        """For recipes: the forms in which a reply may name an option."""
+    @classmethod
+    def prepare_queries(cls, options: ChoiceOptions, queryset: QuerySet) -> Choices:
+        """Return each query with its own options. :raises BadInput: ``--options`` for data that has options."""
+        check_options(queryset, options.options)
+        return choices(queryset, options.options or OPTIONS, options.seed)
+
+    def recipe(self) -> dict[str, str]:
+        """Return the forms in which a reply can name an option."""
         if self.server is None:
             return {}
         return {"replies": ",".join(FORMS[:1] if self.options.replies == "strict" else FORMS)}

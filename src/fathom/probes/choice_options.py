@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator
 
 from fathom.options import LATER, Group, opt, separated
-from fathom.probes.asking_options import Numbers
-from fathom.probes.options import LikelihoodOptions
-from fathom.probes.served_options import ServedOptions
+from fathom.probes.options import LikelihoodOptions, ServedOptions
+from fathom.probes.shared_options import Numbers
 
 if TYPE_CHECKING:
-    from fathom.data.queries import QuerySet
     from fathom.models.base import Model
     from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
@@ -86,13 +84,3 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
         if self.server is not None and self.tokenizer is not None:
             return self.served(name)
         return super().open_model(name)
-
-    def as_asked(self, data: QuerySet) -> QuerySet:
-        """Each query with options of its own.
-
-        :raises BadInput: --options for data that has them.
-        """
-        from fathom.prompts.choices import OPTIONS, check_options, choices
-
-        check_options(data, self.options)
-        return choices(data, self.options or OPTIONS, self.seed)

@@ -30,7 +30,7 @@ BARE = Template(f"{ANSWER}.", natural=True)
 """A sentence that asks nothing."""
 
 
-class Probe(SlotProbe):
+class ClozeProbe(SlotProbe):
     """See :class:`fathom.probes.slot.SlotProbe`. Encoder-decoders fill the slot, too."""
 
     @classmethod

@@ -79,7 +79,7 @@ def tail_prompt(template: str, name: str, description: str | None) -> str:
     return _SLOT.sub(lambda slot: name if slot[1] == "name" else said, template)
 
 
-class Probe(ShardedProbe):
+class EmbeddingProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a

@@ -27,10 +27,10 @@ from fathom.data.templates import Prompt, Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.options import FOLDS
-from fathom.probes.base import Facts
-from fathom.probes.entailment_causal import CausalProbe
+from fathom.probes.base import Facts, Probe
+from fathom.probes.entailment_causal import CausalEntailmentProbe
 from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
-from fathom.probes.ontology_options import EntailmentOptions
+from fathom.probes.ontology_options import EntailmentOptions, OntologyT, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
@@ -63,14 +63,7 @@ class _Block(NamedTuple):
         return f"{self.rule}-{self.given}" + ("" if self.fold is None else f"-fold-{self.fold}")
 
 
-def probe(options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe | CausalProbe:
-    """What asks this kind of model. :raises BadInput: it is of another kind, or see the probes."""
-    if model.attention is Attention.CAUSAL:
-        return CausalProbe(options, model, queryset)
-    return Probe(options, model, queryset)
-
-
-class Probe(SlotProbe):
+class EntailmentProbe(SlotProbe):
     """Of masked models. See :class:`fathom.probes.slot.SlotProbe`.
 
     :raises BadInput: also for a model that takes no vectors, and where learnt templates are not to be found.
@@ -91,6 +84,16 @@ class Probe(SlotProbe):
     @staticmethod
     def _instead(options: Any, model: Model) -> str:
         return INSTEAD
+
+    @classmethod
+    def create(cls, options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe:
+        """Return the probe for masked or for causal models."""
+        return (CausalEntailmentProbe if model.attention is Attention.CAUSAL else cls)(options, model, queryset)
+
+    @classmethod
+    def complete_options(cls, options: OntologyT, data: QuerySet) -> OntologyT:  # type: ignore[override]
+        """Return the options with subset and folds."""
+        return complete_folds(options, data)
 
     def resolved(self) -> Facts:
         """With what the learnt templates begin with, where they are loaded."""

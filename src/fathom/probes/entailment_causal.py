@@ -34,7 +34,7 @@ SHARD_QUERIES = 256
 TOP = 10
 
 
-class CausalProbe(ShardedProbe):
+class CausalEntailmentProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: an encoder-decoder, a model that takes no vectors, and learnt tokens.

@@ -21,7 +21,7 @@ from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length, until
 from fathom.models.server import ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.writing_options import GenerationOptions
+from fathom.probes.options import GenerationOptions
 from fathom.progress import Progress
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.prompts.reasoning import Cutter
@@ -36,7 +36,7 @@ STOP_QUESTION = (CLOSING, "\n")
 STOP_LINE = (")\n", "\n")
 
 
-class Probe(ShardedProbe):
+class GenerationProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: a model that does not write, a file of questions with mistakes or for other relations, too few

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught
+from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught, with_folds
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
 from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.base import Facts
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.ontology_options import OntologyOptions, OntologyT, complete_folds
 from fathom.probes.options import StatementOptions
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
@@ -84,7 +84,7 @@ class _Lesson(NamedTuple):
         return learnt_file(self.task, self.fold, way.name)
 
 
-class Probe(SlotProbe):
+class OntologyProbe(SlotProbe):
     """See :class:`fathom.probes.slot.SlotProbe`.
 
     :raises BadInput: also for own templates with mistakes, for tasks without items to learn from, and for learnt tokens
@@ -124,6 +124,18 @@ class Probe(SlotProbe):
         less = " (--own-templates are left out)" if options.own_templates else ""
         command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]
         return f"{how}{less}: {' '.join(command)}"
+
+    @classmethod
+    def complete_options(cls, options: OntologyT, data: QuerySet) -> OntologyT:  # type: ignore[override]
+        """Return the options with subset and folds."""
+        return complete_folds(options, data)
+
+    @classmethod
+    def prepare_queries(cls, options: OntologyOptions, queryset: QuerySet) -> QuerySet:
+        """Return the queries with their folds, if templates are cross-validated."""
+        if not (options.cross_validate and options.soft):
+            return queryset
+        return with_folds(queryset, options.folds or FOLDS, options.seed)
 
     def resolved(self) -> Facts:
         """With a digest of the user's own templates."""

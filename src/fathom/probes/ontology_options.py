@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator
 
@@ -13,6 +13,8 @@ from fathom.probes.options import SlotOptions
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
+
+OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
 
 
 class OntologyOptions(SlotOptions):
@@ -59,29 +61,6 @@ class OntologyOptions(SlotOptions):
     learning_rate: Rate = opt(0.5, "Initial learning rate; it falls linearly to zero.")
     batch_size: int = opt(8, "Training items per step.", ge=1)
 
-    def of(self, data: QuerySet) -> Self:
-        """With subset and folds. :raises BadInput: folds of nothing, or nothing to test on what is learnt."""
-        if self.folds is not None and not self.cross_validate:
-            raise BadInput(f"--folds {self.folds}: they are those of --cross-validate: type it, too")
-        chosen: dict[str, Any] = {"folds": self.folds or FOLDS} if self.cross_validate else {}
-        if self.subset is None:
-            held_out = data.usual or ("test" if self.soft else "")
-            chosen["subset"] = EVERYTHING if self.cross_validate or not held_out else held_out
-        if chosen.get("subset") == "test" and self.soft and not data.subsets.get("test"):
-            raise BadInput(
-                f"--soft: no task of {data.name} has items to learn from and others to test on: type --cross-validate, "
-                "which asks every item by what others teach"
-            )
-        return self.model_copy(update=chosen)
-
-    def as_asked(self, data: QuerySet) -> QuerySet:
-        """With the fold of each query, where these matter."""
-        if not (self.cross_validate and self.soft):
-            return data
-        from fathom.data.selection.folds import with_folds
-
-        return with_folds(data, self.folds or FOLDS, self.seed)
-
 
 class EntailmentOptions(OntologyOptions):
     """Options of the runs of ``fathom study entailment``: the ontology probe's, for texts about pseudowords."""
@@ -115,6 +94,18 @@ class EntailmentOptions(OntologyOptions):
         CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
     )
 
-    def as_asked(self, data: QuerySet) -> QuerySet:
-        """As it is: texts have the folds of the facts that they are about."""
-        return data
+
+def complete_folds(options: OntologyT, data: QuerySet) -> OntologyT:
+    """Return the options with subset and folds. :raises BadInput: unused folds, or no items to test what is learnt."""
+    if options.folds is not None and not options.cross_validate:
+        raise BadInput(f"--folds {options.folds}: only with --cross-validate")
+    chosen: dict[str, Any] = {"folds": options.folds or FOLDS} if options.cross_validate else {}
+    if options.subset is None:
+        held_out = data.usual or ("test" if options.soft else "")
+        chosen["subset"] = EVERYTHING if options.cross_validate or not held_out else held_out
+    if chosen.get("subset") == "test" and options.soft and not data.subsets.get("test"):
+        raise BadInput(
+            f"--soft: no task of {data.name} has both items to learn from and items to test on: use --cross-validate, "
+            "which evaluates each item with templates learnt from the others"
+        )
+    return options.model_copy(update=chosen)

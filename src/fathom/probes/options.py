@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fathom.errors import BadInput
-from fathom.models.options import ServerOptions, SpokenOptions
+from fathom.models.options import ReplyOptions, ServerOptions, SpokenOptions
 from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, opt, separated
-from fathom.probes.asking_options import DIRECTIONS, AskingOptions, ClusterOptions, Directions, Numbers, Words
+from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, Directions, EvaluationOptions, Numbers, Words
 
 if TYPE_CHECKING:  # not needed to show --help
     from fathom.data.queries import QuerySet
     from fathom.data.selection.filters import Selection
     from fathom.models.base import Model
+    from fathom.models.chat import ChatTemplate
     from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
     from fathom.prompts.wording import FewShot
@@ -35,7 +36,7 @@ FORM = (
 )
 
 
-class ProbeOptions(ClusterOptions, AskingOptions):
+class ProbeOptions(ClusterOptions, EvaluationOptions):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
     group: ClassVar = Group.SELECTION
@@ -221,6 +222,44 @@ class LikelihoodOptions(ServerOptions, ProbeOptions):
         super().check_loaded(model)
 
 
+class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
+    """What probes can be told that take a server's model in place of one at hand."""
+
+    group: ClassVar = Group.SERVER
+
+    sampling_temperature: float | None = opt(0.0, "Sampling temperature of a server's replies.", ge=0)
+
+    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
+        """With ``--server`` what it calls *name*.
+
+        :raises BadInput: see :meth:`ProbeOptions.open_model`.
+        """
+        if self.server is None:
+            return super().open_model(name)
+        if ignored := self._said_of_loading():
+            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
+        return self.connect(name)
+
+    def check_loaded(self, model: Model | ChatServer) -> None:
+        """A model behind a server will do.
+
+        :raises BadInput: see :meth:`ProbeOptions.check_loaded`.
+        """
+        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
+            raise BadInput(ALREADY_LOADED.format(ignored))
+        self._check_needs(model)
+
+    def template(self, model: Any) -> ChatTemplate | None:
+        """None also for a server, which has its own. :raises BadInput: see :meth:`ReplyOptions.template`."""
+        if model.tokenizer is not None:
+            return super().template(model)
+        for name in ("chat", "shuffle_chat"):
+            if getattr(self, name):
+                flag = f"--{name.replace('_', '-')}"
+                raise BadInput(f"{flag}: a server puts its own chat template around questions; leave {flag} out")
+        return None
+
+
 class FewShotOptions(ProbeOptions):
     """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.wording`."""
 
@@ -388,4 +427,45 @@ class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
         "Also score each candidate by how much likelier it is here than without what is asked about: with "
         "the template's subject masked, or, of a natural sentence, in an empty one.",
         LATER,
+    )
+
+
+class VocabularyOptions(LikelihoodOptions, FewShotOptions):
+    """Options of the vocabulary probe (LAMA)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    templates: Numbers = opt((), "Masked models: ask only these templates, counted from 0, separated by commas.")
+    capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
+    form: FormName = opt("auto", FORM, LATER)
+
+
+class GenerationOptions(ServedOptions, FewShotOptions):
+    """Options of the generation probe (KAMEL)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    server: str | None = opt(
+        None, "Base URL of an OpenAI-compatible server to ask instead of loading the model here.", LATER
+    )
+    unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
+    sampling_temperature: float | None = opt(0.0, "Sampling temperature of a server's replies.", LATER, ge=0)
+
+    shots: int = opt(
+        5,
+        "Answered questions of the relation (or lines, without questions) before the question, drawn by --seed.",
+        ge=0,
+    )
+    questions: Path | None = opt(
+        None,
+        "File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
+        " [X]; by default the data's own questions, else lines (head, relation, tail).",
+        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+    )
+    max_new_tokens: int = opt(50, "Maximum tokens of an answer, its reasoning included.", Group.SCORING, ge=1)
+    separator: str = opt("; ", "What separates several answers.", pattern=r"\S")
+    normalise: bool = opt(
+        True,
+        "Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only letter case.",
+        Group.SCORING,
     )

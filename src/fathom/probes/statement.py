@@ -80,7 +80,7 @@ class _Worded(NamedTuple):
     stated: _Stated | None
 
 
-class Probe(ShardedProbe):
+class StatementProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have, BOS asked of a tokenizer without one.

@@ -24,7 +24,7 @@ from fathom.models.completions import Text
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
-from fathom.probes.writing_options import VocabularyOptions
+from fathom.probes.options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
@@ -74,7 +74,7 @@ class _Said(NamedTuple):
     faults: list[str | None]
 
 
-class Probe(ShardedProbe):
+class VocabularyProbe(ShardedProbe):
     """See :class:`fathom.probes.base.Probe`.
 
     :raises BadInput: templates that the relations do not have or that a causal model is not asked by, no graph to draw

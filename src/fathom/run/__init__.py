@@ -12,7 +12,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.probes import PROBES, Entry
-from fathom.probes.asking_options import HERE, AskingOptions
+from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
 from fathom.run.beginning import begin, selected
 from fathom.run.parts import Part, ask_part
@@ -30,7 +30,7 @@ def run(
     probe: str | Entry,
     model: Any,
     data: QuerySet,
-    options: AskingOptions,
+    options: EvaluationOptions,
     out: str | Path,
     progress: Progress | None = None,
 ) -> RunFolder:

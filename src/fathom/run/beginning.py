@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
 from fathom.models.base import Model
 from fathom.probes import Entry
-from fathom.probes.asking_options import AskingOptions
 from fathom.probes.base import Probe
+from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import log
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
@@ -48,15 +48,16 @@ class Beginning:
         return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
 
 
-def begin(entry: Entry, model: Any, data: QuerySet, options: AskingOptions) -> tuple[Probe, Beginning]:
+def begin(entry: Entry, model: Any, data: QuerySet, options: EvaluationOptions) -> tuple[Probe, Beginning]:
     """The probe, made, and what is known of its run.
 
     :raises BadInput: the probe cannot be asked of this model or data.
     """
-    options = options.of(data)
-    chosen, left_out = selected(model, data, options)
+    kind = entry.load()
+    options = kind.complete_options(options, data)
+    chosen, left_out = selected(entry, model, data, options)
     check_key(options.cluster, dict.fromkeys(key for query in chosen.queries for key in query.groups))
-    asked = entry.load()(options, model, chosen)
+    asked = kind.create(options, model, chosen)
     identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
     session = {
         "sessions": 1,
@@ -81,21 +82,21 @@ def about(model: Any) -> dict[str, Any]:
     return about | ({"made_of": list(made_of)} if len(made_of) > 1 else {})
 
 
-def selected(model: Model, data: QuerySet, options: AskingOptions) -> Selected:
-    """The part of *data* that *options* choose, as they ask it.
+def selected(entry: Entry, model: Model, data: QuerySet, options: EvaluationOptions) -> Selected:
+    """Return the part of *data* that *options* select, as the probe needs it.
 
     :param model: without a tokenizer (a chat server), tokens cannot be counted.
     :raises BadInput: nothing is left, or *data* lacks what is named.
     """
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
-    options = options.of(data)
-    found = select(data, options.selection(), count)
-    return found._replace(data=options.as_asked(found.data))
+    kind = entry.load()
+    part = select(data, kind.complete_options(options, data).selection(), count)
+    return part._replace(data=kind.prepare_queries(options, part.data))
 
 
-def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
+def _idle(asked: Probe, options: EvaluationOptions) -> Collection[str]:
     """Names of options that change nothing here; the log tells those that somebody has set all the same."""
-    idle: Mapping[str, str] = getattr(asked, "idle", dict)()  # probes of other packages need not know
+    idle = asked.idle()
     usual = type(options).model_fields
     for name, why in idle.items():
         if (value := getattr(options, name)) != usual[name].default:
@@ -104,7 +105,7 @@ def _idle(asked: Probe, options: AskingOptions) -> Collection[str]:
 
 
 def _identity(
-    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: AskingOptions, resolved: dict[str, Any]
+    probe: str, model: Model, data: QuerySet, selected: QuerySet, options: EvaluationOptions, resolved: dict[str, Any]
 ) -> dict[str, Any]:
     about = model.identity
     return {
@@ -138,7 +139,7 @@ def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
-        **({"told": told} if (told := {**getattr(asked, "told", {}), **_weights(asked.model)}) else {}),
+        **({"told": told} if (told := {**asked.recipe(), **_weights(asked.model)}) else {}),
     }
 
 

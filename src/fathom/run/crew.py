@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed, refuse
-from fathom.probes.asking_options import ClusterOptions
+from fathom.probes.shared_options import ClusterOptions
 from fathom.progress import is_quiet, log
 from fathom.run.worker import Failure, Hired
 

@@ -114,7 +114,7 @@ def _prepare(asked: Probe, artifacts: Path, claims: Claims, note: Notes, report:
         note()
         report(done, total)
 
-    for wait in (False, True) if hasattr(asked, "pieces") else ():  # probes of other packages need not have any
+    for wait in (False, True):
         missing = asked.pieces(artifacts)
         for number, piece in enumerate(missing):
             between(number, len(missing))

@@ -33,8 +33,7 @@ def ask_all(asked: Probe, begun: Beginning, folder: RunFolder, done: set[str], r
 
         asked.prepare(folder.path / "artifacts", between)
         note()
-        if hasattr(asked, "expect"):  # probes of other packages need not
-            asked.expect(left)
+        asked.expect(left)
         with Behind() as behind:
             for number, shard in enumerate(left, start=len(begun.plan) - len(left)):
                 report(number, len(begun.plan))
@@ -79,7 +78,7 @@ def noting(asked: Probe, begun: Beginning, folder: RunFolder) -> Notes:
 def ask_one(asked: Probe, shard: str, folder: RunFolder) -> list[Columns]:
     """:raises RunFailed: the device is gone; what is finished is kept."""
     try:
-        return asked.ask(shard)
+        return asked.evaluate(shard)
     except RuntimeError as error:
         told = str(error)
         if not told.startswith(LOST):

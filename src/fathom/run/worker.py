@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fathom.data.queries import QuerySet
     from fathom.probes import Entry
-    from fathom.probes.asking_options import AskingOptions
+    from fathom.probes.shared_options import EvaluationOptions
     from fathom.run.beginning import Beginning
 
 Files = dict[str, bytes]
@@ -46,7 +46,7 @@ class Work(NamedTuple):
     model: str
     open_model: Callable[[], Any]
     data: QuerySet
-    options: AskingOptions
+    options: EvaluationOptions
     folder: str
     threads: int
     artifacts: Files
@@ -131,8 +131,7 @@ class Worker(Hired):
         self._scratch = tempfile.TemporaryDirectory(prefix="fathom-", dir=_of_session())
         self.artifacts = Path(self._scratch.name)
         write_files(self.artifacts, work.artifacts)
-        pieces = self.asked.pieces(self.artifacts) if hasattr(self.asked, "pieces") else ()
-        return Opened(platform.node(), begun, tuple(pieces))
+        return Opened(platform.node(), begun, tuple(self.asked.pieces(self.artifacts)))
 
     @told
     def make_piece(self, name: str) -> tuple[Files, Noted]:
@@ -156,7 +155,7 @@ class Worker(Hired):
         from fathom.store.predictions import as_table
 
         try:
-            table = as_table(self.asked.ask(shard))
+            table = as_table(self.asked.evaluate(shard))
         except RuntimeError as error:
             if str(error).startswith(LOST):
                 os._exit(1)  # this process sees no device any more; another may

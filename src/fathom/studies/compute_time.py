@@ -16,6 +16,7 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
+from fathom.probes import PROBES
 from fathom.results.estimates import Estimate, untold
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
@@ -71,7 +72,8 @@ def compute_time(
     """
     if len(set(counts)) < 2 or len(counts) * repeats < 3:
         raise BadInput("a line needs two numbers of queries or more, and three points")
-    there = len(selected(model, data, asked.options.model_copy(update={"limit": None})).data.queries)
+    everything = asked.options.model_copy(update={"limit": None})
+    there = len(selected(PROBES.find(asked.probe), model, data, everything).data.queries)
     if max(counts) > there:
         raise BadInput(f"{max(counts)} queries asked for, but {data.name} has {there} after the selection")
     model.refuses_cache(), model.linear_head()  # the model's checks of itself happen once, and are not timed

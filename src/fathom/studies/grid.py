@@ -25,7 +25,7 @@ from fathom.data.graph.queries import graph_of
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.links.folder import MANIFEST, read_begun
-from fathom.probes.asking_options import HERE
+from fathom.probes.shared_options import HERE
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, stands
 from fathom.run.parts import STARTING, Part

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.errors import BadInput, RunFailed
-from fathom.probes.asking_options import ClusterOptions
+from fathom.probes.shared_options import ClusterOptions
 from fathom.run.crew import Crew, Size, connected, size_of
 from fathom.run.worker import Hired, settle, told
 from fathom.studies.grid_cells import Job, attempt, fail, is_noted

@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic_core import PydanticCustomError
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, opt, separated
-from fathom.probes.asking_options import HERE, ClusterOptions, Numbers, Part, Words
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
+from fathom.probes.shared_options import HERE, ClusterOptions, Numbers, Part, Words
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 

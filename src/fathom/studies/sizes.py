@@ -14,7 +14,7 @@ from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
-from fathom.probes.asking_options import AskingOptions
+from fathom.probes.shared_options import EvaluationOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines, which_is_above
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, untold
@@ -83,7 +83,7 @@ class AskedProbe(NamedTuple):
     """A probe with its options."""
 
     probe: str
-    options: AskingOptions
+    options: EvaluationOptions
 
 
 class Sizes(NamedTuple):
@@ -128,7 +128,7 @@ def asked_of(options: SeveralProbesOptions, usual: dict[str, object] | None = No
     """
     entries = [PROBES.find(probe) for probe in options.probes]
     given = (usual or {}) | options.given()
-    refuse(f"the {entry.name} probe asks a {entry.asks}" for entry in entries if entry.asks != "language model")
+    refuse(f"the {entry.name} probe needs a {entry.needs}" for entry in entries if entry.needs != "language model")
     fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
     unknown = sorted(given.keys() - fields)
     if unknown or not entries:

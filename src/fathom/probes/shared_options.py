@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from fathom.options import CIRCUMSTANCE, CLUSTER, Group, Seed, identity_of, opt, separated
 
 if TYPE_CHECKING:  # not needed to show --help
-    from fathom.data.queries import QuerySet
     from fathom.data.selection.filters import Selection
 
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
@@ -42,7 +41,7 @@ Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
 BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 
 
-class AskingOptions(BaseModel):
+class EvaluationOptions(BaseModel):
     """What everything that asks can be told: which part of the data, where, and from what seed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -77,14 +76,6 @@ class AskingOptions(BaseModel):
         from fathom.data.selection.filters import Selection
 
         return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
-
-    def of(self, data: QuerySet) -> Self:
-        """With what was left to the *data* decided. :raises BadInput: *data* are too few for what was said."""
-        return self
-
-    def as_asked(self, data: QuerySet) -> QuerySet:
-        """What the probe makes of the selected queries before it is made: most ask them as they are."""
-        return data
 
     def identity(self) -> dict[str, Any]:
         """The fields that can change a number."""
