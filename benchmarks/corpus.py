@@ -95,7 +95,7 @@ def measure(corpus: Path, entities: Path, out: Path) -> None:
 
 def measure_records(count: int, folder: Path) -> None:
     """What it costs to know which of so many records count, PMIDs drawn at random: a process of its own, too."""
-    from fathom.building.cloze.occurrences import Occurrences
+    from fathom.building.cloze.rows import Occurrences
 
     draw = random.Random(0)
     folder.mkdir(parents=True)

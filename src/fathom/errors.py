@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 
@@ -93,3 +94,15 @@ class MissingExtra(FathomError):
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"'{library}' is not installed: pip install 'fathom-lm[{extra}]'")
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import a library of an optional extra.
+
+    :param module: its full name.
+    :raises MissingExtra: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(module.partition(".")[0], extra) from error

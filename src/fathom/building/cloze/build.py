@@ -1,7 +1,7 @@
-"""The build itself: two passes over the texts, and a folder that appears when it is complete.
+"""The build of a cloze data set: two passes over the texts, and a folder that appears when it is complete.
 
-The first pass only finds records and their ids, and so learns which of them a later record replaces or withdraws; the
-second parses the others and keeps sentences. Both read a record at a time, and what grows with the input lies on disk.
+The first pass only identifies records, and determines which of them a later record replaces or withdraws. The second
+parses the others and keeps sentences. Both read one record at a time, and what grows with the input is kept on disk.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from fathom._version import VERSION
-from fathom.building.cloze.blocked import BLOCKED_FILE, blocked_in
-from fathom.building.cloze.built import BuiltCloze
-from fathom.building.cloze.confusable import confusable
+from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.corpora import (
     JATS,
     MEDLINE,
@@ -43,24 +41,23 @@ from fathom.building.cloze.counts import (
     UNDATED,
     WITHDRAWN,
     WITHOUT_MODEL,
+    BuiltCloze,
     Counts,
     Example,
     Frequencies,
     Step,
-    emptied,
-    frequencies_of,
+    count_frequencies,
+    explain_empty,
 )
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
+from fathom.building.cloze.duplicates import ALIKE, NearDuplicates, split_clusters
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
-from fathom.building.cloze.medline import LANGUAGES
-from fathom.building.cloze.near import NearDuplicates
 from fathom.building.cloze.ngrams import Neighbours
-from fathom.building.cloze.occurrences import Occurrences, Resolved
 from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
-from fathom.building.cloze.rows import Row, Rows, is_own_name, rows_in
-from fathom.building.cloze.sentences import KEPT, FoundSentence, Selector
-from fathom.building.cloze.splits import ALIKE, splits_of
+from fathom.building.cloze.rows import Occurrences, Resolved, Row, Rows, is_own_name, rows_in
+from fathom.building.cloze.sentences import KEPT, Selector, Sentence
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -78,12 +75,12 @@ def build_cloze(
     blocked: Path | None = None,
     progress: Progress | None = None,
 ) -> BuiltCloze:
-    """A data set of masked sentences from *inputs*, in a new folder *out*.
+    """Build a data set of masked sentences from *inputs* in a new folder *out*.
 
     :param entities: files, ``type=file`` or a file named after its type.
-    :param blocked: a list of sub-strings instead of the paper's.
+    :param blocked: a list of sub-strings; by default the paper's.
     :param progress: called with (bytes read, bytes to read).
-    :raises BadInput: everything that is wrong with the arguments, or no sentence is left (and nothing is written).
+    :raises BadInput: with all faults of the arguments, or no sentence is left; nothing is written.
     :raises MadeBefore: the same call has made *out*.
     """
     options = options or ClozeBuildOptions()
@@ -93,21 +90,21 @@ def build_cloze(
     sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
         lambda: read_entities(entities, options),
-        lambda: blocked_in(blocked or BLOCKED_FILE),
+        lambda: read_blocked(blocked or BLOCKED_FILE),
         lambda: check_encoding(options.encoding),
         lambda: refuse(in_the_way(out, made)),
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
-    notes += listed.notes + confusable(builder.selector.finder, listed.entities, options)
+    notes += listed.notes + builder.selector.finder.notes()
     with whole_folder(out) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
-            raise BadInput(emptied(steps, builder.troubles.notes()))
+            raise BadInput(explain_empty(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.answerable() + builder.troubles.notes() + builder.without() + builder.counts.notes()
+        notes += builder.answerable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
         sign(folder, made)
     return BuiltCloze(out, steps, frequencies, notes)
@@ -130,7 +127,7 @@ class _Builder:
         self._digests: list[str] = []
         self._records: Counter[str] = Counter()
         self.counts = Counts()
-        self._found: Counter[int] = Counter()
+        self._sentences: Counter[int] = Counter()
         self._neighbours: Neighbours | None = None
         alike = options.near_duplicates or (ALIKE if options.splits else None)
         self._near = None if alike is None else NearDuplicates(alike)
@@ -138,9 +135,9 @@ class _Builder:
         self._first_by_ngrams: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
-        """Both passes.
+        """Run both passes.
 
-        :param work: a folder for what lies on disk meanwhile.
+        :param work: a new folder for temporary files.
         :returns: queries, one per line.
         """
         work.mkdir()
@@ -153,52 +150,52 @@ class _Builder:
         self.counts.take(DUPLICATE, rows.drop_repeated())
         self.counts.take(MERGED, rows.merge())
         for row in rows_in(rows.queries):
-            self._found.update((row.entity, *row.others))
+            self._sentences.update((row.entity, *row.others))
             if row.others:
                 self.counts.show(MERGED, self._with_answers(row))
-        if self._neighbours is not None and self._found:
-            rows.judge(self._judged(rows.queries, self._neighbours))
-        if self.options.splits and self._found.total():
+        if self._neighbours is not None and self._sentences:
+            rows.replace(self._judged(rows.queries, self._neighbours))
+        if self.options.splits and self._sentences.total():
             clusters = (self._cluster(row) for row in rows_in(rows.queries))
-            self._splits = splits_of(clusters, self.options.splits, self.options.seed)
+            self._splits = split_clusters(clusters, self.options.splits, self.options.seed)
         return rows.queries
 
     def _cluster(self, row: Row) -> str:
         return row.document if self._near is None else self._near.cluster(row.document)
 
     def _judged(self, queries: Path, neighbours: Neighbours) -> Iterator[Row]:
-        """Queries with what an n-gram model says, without those that it answers where these are to go."""
+        """Add the n-gram model's ranks to queries; drop those it answers if the option says so."""
         lost: Counter[str] = Counter()
         pools = [self._candidates(type_) for type_ in self.listed.types]
         if len(pools) > 1:
             pools.append([number for pool in pools for number in pool])
         ranks = neighbours.model().ranks(rows_in(queries), pools)
-        for row, found in zip(rows_in(queries), ranks, strict=True):
+        for row, row_ranks in zip(rows_in(queries), ranks, strict=True):
             type_ = self.listed.entities[row.entity].type
-            if found[0].pool == 1 + len(row.others):  # there is nothing else to say
+            if row_ranks[0].pool == 1 + len(row.others):  # there is no distractor
                 yield row
                 continue
-            if found[0].last == 1:
+            if row_ranks[0].last == 1:
                 self._first_by_ngrams[type_] += 1
                 self.counts.show(WITHOUT_MODEL, self._with_answers(row))
                 if self.options.answerable == "drop":
                     lost[type_] += 1
-                    self._found.subtract((row.entity, *row.others))
+                    self._sentences.subtract((row.entity, *row.others))
                     continue
-            yield row._replace(ngram=[str(rank) for rank in found])
+            yield row._replace(ngram=[str(rank) for rank in row_ranks])
         self.counts.take(WITHOUT_MODEL, lost)
 
     def _candidates(self, type_: str) -> list[int]:
-        """Numbers of the entities that sentences of a type choose among."""
-        of_type = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
-        return of_type if self.options.candidates == "listed" else [n for n in of_type if self._found[n]]
+        """Return the numbers of a type's candidates."""
+        numbers = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
+        return numbers if self.options.candidates == "listed" else [n for n in numbers if self._sentences[n]]
 
     def _with_answers(self, row: Row) -> Example:
         answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
         return Example(row.document, row.masked, answers)
 
     def _latest(self, path: Path) -> Resolved:
-        """Which records count."""
+        """Determine which records count."""
         records = Occurrences(path)
         for number, source in enumerate(self.sources):
             self._digests.append(digest_of(source.path))
@@ -210,8 +207,8 @@ class _Builder:
         return records.resolve("last")
 
     def _read(self, latest: Resolved, rows: Rows) -> None:
-        """The second pass: what becomes of each record is counted."""
-        places = count()  # on the right of the units below, so that none is lost where a file ends
+        """Read the records that count, and count the outcome of each."""
+        places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpus_of(source, self.options)
             for unit, place in zip(units_of(source, corpus, self.troubles), places, strict=False):
@@ -225,13 +222,13 @@ class _Builder:
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
     def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: Rows) -> str:
-        """What becomes of a record, "" of a list of deletions."""
+        """Return the outcome of a record, "" for a list of deletions."""
         try:
             if unit.fault:
                 raise Unreadable(unit.fault)
             document = corpus.document(unit)
         except Unreadable as error:
-            self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record left out: {error}")
+            self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record skipped: {error}")
             return BROKEN
         if document is None:
             return ""
@@ -246,97 +243,95 @@ class _Builder:
         return EARLY if options.after is not None and document.date <= options.after else ""
 
     def _keep(self, number: int, document: Document, rows: Rows) -> str:
-        """Sentences of a document that may become queries, one per line. :returns: what it had."""
+        """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
-        reason = EMPTY
-        pending: list[tuple[FoundSentence, Row | None]] = []
+        outcome = EMPTY
+        pending: list[tuple[Sentence, Row | None]] = []
         texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
-            reason = KEPT if sentences else SILENT if reason == EMPTY else reason
+            outcome = KEPT if sentences else SILENT if outcome == EMPTY else outcome
             for sentence in sentences:
                 row = None
                 if sentence.entity is not None:
-                    said_by = (document.id, document.date, before + sentence.offset, part.section, number)
-                    row = Row(sentence.entity, sentence.masked, sentence.surface, *said_by)
+                    origin = (document.id, document.date, before + sentence.offset, part.section, number)
+                    row = Row(sentence.entity, sentence.masked, sentence.surface, *origin)
                 if self._near is None:
-                    self._take(sentence, row, rows)
+                    self._take(sentence.outcome, row, rows)
                 else:
                     pending.append((sentence, row))
             if self._near is not None:
                 texts.append(part.text)
             before += len(part.text) + 1
-        near = self._repeats(document, pending, texts)
+        repeats = any(sentence.outcome == KEPT for sentence, _ in pending) and self._repeats(document, texts)
         for sentence, row in pending:
-            self._take(sentence._replace(outcome=NEAR) if near and sentence.outcome == KEPT else sentence, row, rows)
-        return reason
+            self._take(NEAR if repeats and sentence.outcome == KEPT else sentence.outcome, row, rows)
+        return outcome
 
-    def _repeats(
-        self, document: Document, pending: Sequence[tuple[FoundSentence, Row | None]], texts: Sequence[str]
-    ) -> bool:
-        """Whether a document of which something would be kept is left out, as it nearly repeats another."""
-        if self._near is None or not any(sentence.outcome == KEPT for sentence, _ in pending):
-            return False
-        if self.options.near_duplicates is None:  # it stays, with its like in one split
+    def _repeats(self, document: Document, texts: Sequence[str]) -> bool:
+        """Whether a document is dropped, as it nearly repeats an earlier one; without the option, only link them."""
+        assert self._near is not None
+        if self.options.near_duplicates is None:
             self._near.link(document.id, "\n".join(texts))
             return False
         return bool(self._near.repeats(document.id, "\n".join(texts)))
 
-    def _take(self, sentence: FoundSentence, row: Row | None, rows: Rows) -> None:
+    def _take(self, outcome: str, row: Row | None, rows: Rows) -> None:
         if row is None:
-            self.counts.sentences[sentence.outcome] += 1
+            self.counts.sentences[outcome] += 1
             return
-        self.counts.typed[self.listed.entities[row.entity].type, sentence.outcome] += 1
-        if self._neighbours is not None and sentence.outcome != NEAR:
+        self.counts.typed[self.listed.entities[row.entity].type, outcome] += 1
+        if self._neighbours is not None and outcome != NEAR:
             self._neighbours.add(row.entity, row.masked, row.document)
-        if sentence.outcome == KEPT:
+        if outcome == KEPT:
             rows.add(row)
         else:
-            self.counts.show(sentence.outcome, Example(row.document, row.masked, row.surface))
+            self.counts.show(outcome, Example(row.document, row.masked, row.surface))
 
     def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
-        """A long text can turn out to be none in the middle: what stands before counts."""
+        """Read paragraphs; of a text that is damaged in the middle, those before."""
         try:
             yield from document.parts
         except Unreadable as error:
             self.troubles.add(self.sources[number], "text", str(error))
 
-    def without(self) -> list[str]:
-        """Files without a record, and types of which nothing is left."""
+    def empty(self) -> list[str]:
+        """Report files without a record, and types without a sentence."""
         empty = [f"{source.name}: no records" for source in self.sources if not self._records[source.name]]
-        found = {self.listed.entities[entity].type for entity, count in self._found.items() if count}
-        gone = [type_ for type_ in self.listed.types if type_ not in found]
+        types = {self.listed.entities[entity].type for entity, count in self._sentences.items() if count}
+        gone = [type_ for type_ in self.listed.types if type_ not in types]
         return [*empty, *(f"{type_}: no sentence is left: not in the data set" for type_ in gone)]
 
     def answerable(self) -> list[str]:
-        """How many sentences an n-gram model answers where they stay, by type."""
+        """Report how many kept sentences an n-gram model answers, by type."""
         if not self._first_by_ngrams or self.options.answerable == "drop":
             return []
-        asked: Counter[str] = Counter()
+        kept: Counter[str] = Counter()
         for (type_, outcome), sentences in self.counts.typed.items():
-            asked[type_] += sentences * (outcome == KEPT)
-        shown = [f"such as {one.sentence!r} ({one.answer})" for one in self.counts.examples.get(WITHOUT_MODEL, ())[:1]]
-        told = [f"{self._first_by_ngrams[t]:,} of {n:,} {t}" for t, n in asked.items() if n]
-        return [f"{WITHOUT_MODEL} (kept, and marked): {', '.join([*told, *shown])}"]
+            kept[type_] += sentences * (outcome == KEPT)
+        shares = [f"{self._first_by_ngrams[type_]:,} of {n:,} {type_}" for type_, n in kept.items() if n]
+        examples = self.counts.examples.get(WITHOUT_MODEL, ())[:1]
+        shown = [f"such as {example.sentence!r} ({example.answer})" for example in examples]
+        return [f"{WITHOUT_MODEL} (kept, and marked): {', '.join([*shares, *shown])}"]
 
     def write(self, folder: Path, rows: Path) -> list[Frequencies]:
-        """The data set in Fathom's own format, the sample for the reviewers, and how often each entity occurs."""
+        """Write the data set, the sample for the reviewers, and how often each entity occurs."""
         samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         write_native(folder, self._facts(rows, samples), self._relations())
         counted = (
-            {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._found[number]}
+            {"type": entity.type, "id": entity.id, "name": entity.name, "sentences": self._sentences[number]}
             for number, entity in enumerate(self.listed.entities)
         )
         write_json_lines(folder / "entities.jsonl", counted)
         write_review(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
         counts: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
-        for number, found in self._found.items():
-            if found:
-                counts[self.listed.entities[number].type].append(found)
-        return [frequencies_of(type_, of_type) for type_, of_type in counts.items() if of_type]
+        for number, sentences in self._sentences.items():
+            if sentences:
+                counts[self.listed.entities[number].type].append(sentences)
+        return [count_frequencies(type_, sentences) for type_, sentences in counts.items() if sentences]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
-        """Each fact is also offered to the sample of its type."""
+        """Return facts, and offer each to the sample of its type."""
         numbers: Counter[str] = Counter()
         for row in rows_in(rows):
             entity = self.listed.entities[row.entity]
@@ -362,17 +357,17 @@ class _Builder:
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
             chosen = [self.listed.entities[number] for number in self._candidates(type_)]
-            if any(self._found[number] for number in self._candidates(type_)):
+            if any(self._sentences[number] for number in self._candidates(type_)):
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
     def _libraries(self) -> list[str]:
-        """What the outcome may depend on."""
+        """Return libraries that may affect the outcome."""
         used = {"datasketch": self._near is not None, "docutils": any(s.kind == RESTRUCTURED for s in self.sources)}
         return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
 
     def manifest(self, blocked: list[str], steps: list[Step], frequencies: list[Frequencies], notes: list[str]) -> Json:
-        """What the same folder can be made from again; no times and no names of machines."""
+        """Return what the folder can be built from again, without times and names of machines."""
         return {
             "command": "fathom build cloze",
             "fathom": VERSION,
@@ -399,13 +394,12 @@ class _Builder:
             "examples": {
                 outcome: [example._asdict() for example in shown] for outcome, shown in self.counts.examples.items()
             },
-            "frequencies": [found._asdict() for found in frequencies],
+            "frequencies": [line._asdict() for line in frequencies],
             "notes": notes,
         }
 
 
 def _by_ngrams(row: Row) -> dict[str, str]:
-    """Groups of a query."""
     if not row.ngram:
         return {}
     first = row.ngram[0].startswith("1 of ")
@@ -416,6 +410,6 @@ def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None
     known = options.any_language or options.language in LANGUAGES
     if not known and any(source.kind in (MEDLINE, JATS) for source in sources):
         raise BadInput(
-            f"--language {options.language}: PubMed's sign for it is not known; there are "
-            f"{', '.join(sorted(LANGUAGES))}; --any-language takes all records"
+            f"--language {options.language}: PubMed's code for it is unknown; expected one of "
+            f"{', '.join(sorted(LANGUAGES))}; --any-language reads all records"
         )

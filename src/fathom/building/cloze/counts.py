@@ -1,4 +1,4 @@
-"""What became of records and sentences on their way, counted by reason."""
+"""Outcomes of records and sentences, counted by reason, and the tables of a build."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.leaks import LEAKS
 from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, KEPT, LENGTH, NO_NAME, PLACES, SEVERAL, SHARED
+from fathom.results.tables import Table
 
 BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
 LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not after", "without text"
@@ -28,10 +30,10 @@ _SHOWN = 3
 
 
 class Step(NamedTuple):
-    """One reason to leave something out.
+    """One reason to drop records or sentences.
 
     :param left: how many are left after it.
-    :param by_type: the same by type of the entity, where that is known.
+    :param by_type: how many are left, by type of the entity, where that is known.
     """
 
     what: str
@@ -41,10 +43,7 @@ class Step(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A sentence that was left out.
-
-    :param answer: the words that were masked.
-    """
+    """A sentence that was dropped, with the masked words."""
 
     document: str
     sentence: str
@@ -52,9 +51,9 @@ class Example(NamedTuple):
 
 
 class Frequencies(NamedTuple):
-    """How often an entity of a type occurs, over those that do.
+    """How often the entities of a type occur, among those that do.
 
-    :param sd: standard deviation of all of them, not of a sample.
+    :param sd: population standard deviation.
     """
 
     type: str
@@ -68,12 +67,12 @@ class Frequencies(NamedTuple):
 
 @dataclass
 class Counts:
-    """How many records and sentences had which outcome.
+    """Numbers of records and sentences by outcome.
 
     :param documents: by outcome.
-    :param sentences: those of no single entity, by outcome.
-    :param typed: those of one entity, by its type and the outcome.
-    :param examples: the first that were left out, by outcome; of those merged, the first queries with all answers.
+    :param sentences: those that do not name exactly one entity, by outcome.
+    :param typed: those that name one entity, by its type and the outcome.
+    :param examples: the first that were dropped, by outcome; of merged ones, the first queries with all answers.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -82,19 +81,19 @@ class Counts:
     examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def take(self, reason: str, lost: Mapping[str, int]) -> None:
-        """Sentences that had been kept, by type, are left out for *reason*."""
+        """Move kept sentences, counted by type, to the outcome *reason*."""
         for type_, count in lost.items():
             self.typed[type_, KEPT] -= count
             self.typed[type_, reason] += count
 
     def show(self, outcome: str, example: Example) -> None:
-        """Keep it, if it is one of the first of its outcome."""
+        """Keep an example, if it is one of the first of its outcome."""
         shown = self.examples.setdefault(outcome, [])
         if len(shown) < _SHOWN:
             shown.append(example)
 
     def notes(self) -> list[str]:
-        """What sentences of little quality were found, each kind with its first example."""
+        """Report dropped sentences of poor quality, each kind with its first example."""
         lost: Counter[str] = Counter()
         for (_, outcome), count in self.typed.items():
             lost[outcome] += count
@@ -105,10 +104,10 @@ class Counts:
         ]
 
     def steps(self, types: Sequence[str], after: str | None) -> list[Step]:
-        """From all records to the sentences that are left.
+        """List the steps from all records to the remaining sentences.
 
         :param types: of entities, in their order.
-        :param after: the day that :data:`EARLY` speaks of.
+        :param after: the day of :data:`EARLY`.
         """
         left = sum(self.documents.values())
         steps = [Step("records", 0, left)]
@@ -133,17 +132,45 @@ class Counts:
         return steps
 
 
-def emptied(steps: list[Step], troubles: list[str]) -> list[str]:
-    """Which step left nothing, and what the others left."""
+def explain_empty(steps: list[Step], troubles: list[str]) -> list[str]:
+    """Report which step left nothing, and how many the others left."""
     empty = next(number for number, step in enumerate(steps) if not step.left)
     at = steps[empty].what if empty else "there is no record in the input"
-    said = f"nothing was left after {at!r} ({steps[empty].dropped:,} of {steps[empty - 1].left:,})" if empty else at
+    reason = f"nothing was left after {at!r} ({steps[empty].dropped:,} of {steps[empty - 1].left:,})" if empty else at
     counted = [f"  {step.left:>9,}  after: {step.what}" for step in steps[: empty + 1]]
-    return [f"no sentence is left: {said}; nothing is written", *counted, *(f"  {line}" for line in troubles)]
+    return [f"no sentence is left: {reason}; nothing is written", *counted, *(f"  {line}" for line in troubles)]
 
 
-def frequencies_of(type_: str, counts: list[int]) -> Frequencies:
-    """:param counts: sentences of each entity that occurs."""
+def count_frequencies(type_: str, counts: list[int]) -> Frequencies:
+    """Summarise the numbers of sentences of each entity that occurs."""
     mean = sum(counts) / len(counts)
     sd = math.sqrt(sum((count - mean) ** 2 for count in counts) / len(counts))
     return Frequencies(type_, sum(counts), len(counts), mean, sd, max(counts), min(counts))
+
+
+class BuiltCloze(NamedTuple):
+    """A finished data set.
+
+    :param steps: how many records and sentences each left.
+    :param notes: on skipped and odd input.
+    """
+
+    out: Path
+    steps: list[Step]
+    frequencies: list[Frequencies]
+    notes: list[str]
+
+    def tables(self) -> list[Table]:
+        """Show how many were left after each step, and how often entities occur."""
+        types = list(self.steps[-1].by_type or {})
+        several = types if len(types) > 1 else []
+        rows = tuple(
+            (step.what, step.dropped or None, step.left, *((step.by_type or {}).get(type_) for type_ in several))
+            for step in self.steps
+        )
+        columns = ("type", "sentences", "entities", "mean", "sd", "max", "min")
+        formats = dict.fromkeys(("mean", "sd"), ".2f")
+        return [
+            Table(("step", "left out", "left", *several), rows, "from records to sentences"),
+            Table(columns, tuple(self.frequencies), "sentences per entity", formats=formats),
+        ]

@@ -1,32 +1,32 @@
-"""What every kind of corpus gives: units, their keys, and the documents in them.
+"""Documents of a corpus, and readers of plain text and JSON Lines.
 
-A unit is a record as it lies in the file: cheap to find, read only when it is wanted. So one pass over all files can
-say which records are replaced by later ones before any of them is parsed.
+A unit is a record in the file: cheap to find and parsed on demand. So one pass over all files determines which records
+are replaced by later ones before any of them is parsed.
 """
 
 from __future__ import annotations
 
-import unicodedata
+import datetime
+import io
+import re
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, cast
 
-_NO_SIGNS = dict.fromkeys((*range(32), 127), " ")
+from fathom.building.cloze.typography import tidy
+from fathom.reading import Json, NotData, json_value
 
-
-def tidy(text: str) -> str:
-    """White space collapsed, with NUL and other signs that steer a terminal for such, and letters with their accents as
-    one sign, as the names of entities are."""
-    collapsed = " ".join(text.split())
-    if not collapsed.isprintable():
-        collapsed = " ".join(collapsed.translate(_NO_SIGNS).split())
-    return collapsed if collapsed.isascii() else unicodedata.normalize("NFC", collapsed)
+_LONGEST_LINE = 1 << 26
+"""Maximum bytes of a line."""
+_LONGEST_PARAGRAPH = 1 << 20
+"""Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
+_BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, :func:`tidy`.
+    """A paragraph, tidied.
 
-    :param section: its label in a structured abstract, "" for none.
+    :param section: its label in a structured abstract or the heading above it; "" for none.
     """
 
     text: str
@@ -34,8 +34,10 @@ class Paragraph(NamedTuple):
 
 
 class Document(NamedTuple):
-    """:param date: the earliest it carries, as year-month-day, "" for none.
-    :param languages: as PubMed writes them.
+    """A document.
+
+    :param date: the earliest in the record, as year-month-day; "" for none.
+    :param languages: PubMed's codes.
     """
 
     id: str
@@ -45,10 +47,10 @@ class Document(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What makes two records the same.
+    """Identity of a record.
 
-    :param ids: (id, version), of a record one or none, of a list of deletions all. A greater version replaces a smaller
-        one wherever it stands.
+    :param ids: (id, version); at most one for a record, all for a list of deletions. A greater version replaces a
+        smaller one regardless of order.
     :param deleted: the ids are withdrawn.
     """
 
@@ -57,9 +59,11 @@ class Keys(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """:param place: byte of the unpacked file, or line.
-    :param content: for the corpus that made it.
-    :param fault: why it cannot be read, "" where nothing is known yet.
+    """A record in its file.
+
+    :param place: byte of the unpacked file, or line.
+    :param content: its form depends on the corpus.
+    :param fault: why it cannot be read, "" if no fault is known yet.
     """
 
     place: int
@@ -68,20 +72,138 @@ class Unit(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A record, or the rest of a file, that cannot be read; it is left out by name and counted."""
+    """A record, or the rest of a file, that cannot be read; it is skipped, named and counted."""
 
 
-class Corpus(Protocol):
-    """One file of some kind."""
+class Corpus:
+    """One file of some kind. By default it is one document, its units are lines, and none replaces another."""
 
-    place: str
+    place = "line"
     """What :attr:`Unit.place` counts."""
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
-        """Records one at a time, in file order. :raises Unreadable: the rest of the file is not what it should be."""
+        """Read records one at a time, in file order. :raises Unreadable: the rest of the file is malformed."""
+        yield Unit(1, file)
 
     def keys(self, unit: Unit) -> Keys:
-        """Without parsing the record."""
+        """Identify a record without parsing it."""
+        return Keys()
 
     def document(self, unit: Unit) -> Document | None:
-        """None where there is no record but a deletion. :raises Unreadable: the record is broken."""
+        """Parse a record; None for a list of deletions. :raises Unreadable: the record is broken."""
+        raise NotImplementedError
+
+
+class JsonLines(Corpus):
+    """Lines such as ``{"id": "…", "text": "…", "date": "2022-03-01"}``.
+
+    :param name: of the file; a line without an id is named after it.
+    """
+
+    def __init__(self, name: str, encoding: str) -> None:
+        self.name, self.encoding = name, encoding
+
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """Read lines that are not blank."""
+        for number, line, fault in _lines(file):
+            try:
+                yield Unit(number, {} if fault else self._row(line), fault)
+            except Unreadable as error:
+                yield Unit(number, {}, str(error))
+
+    def _row(self, line: bytes) -> Json:
+        try:
+            row = json_value(decode(line, self.encoding))
+        except NotData as error:
+            raise Unreadable(error.why) from error
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            raise Unreadable('expected {"id": "…", "text": "…", "date": "…"}')
+        if row.get("date") and not _day(row["date"]):
+            raise Unreadable(f"expected a date such as 2022-03-01, 2022-03 or 2022, found {row['date']!r}")
+        return row
+
+    def keys(self, unit: Unit) -> Keys:
+        """Return the line's id, if it has one."""
+        return Keys(((f"id {unit.content['id']}", 1),) if unit.content.get("id") is not None else ())
+
+    def document(self, unit: Unit) -> Document:
+        """Return its paragraphs; a blank line ends one."""
+        row = unit.content
+        return Document(
+            str(row["id"]) if row.get("id") is not None else f"{self.name}:{unit.place}",
+            _day(row.get("date")),
+            [Paragraph(text) for paragraph in _BLANK_LINE.split(row["text"]) if (text := tidy(paragraph))],
+        )
+
+
+class PlainText(Corpus):
+    """A text whose paragraphs end at blank lines; with *by_line* each line is a document."""
+
+    def __init__(self, name: str, encoding: str, *, by_line: bool) -> None:
+        self.name, self.encoding, self.by_line = name, encoding, by_line
+
+    def units(self, file: BufferedIOBase) -> Iterator[Unit]:
+        """Return the file as a whole, or read its lines that are not blank."""
+        return _lines(file) if self.by_line else super().units(file)
+
+    def document(self, unit: Unit) -> Document:
+        """Read paragraphs one at a time, so that a long file need not fit in memory.
+
+        :raises Unreadable: a line that is not in the encoding.
+        """
+        if self.by_line:
+            return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(decode(unit.content, self.encoding)))])
+        return Document(self.name, "", self._paragraphs(unit.content))
+
+    def _paragraphs(self, file: BufferedIOBase) -> Iterator[Paragraph]:
+        reader = io.TextIOWrapper(cast("IO[bytes]", file), self.encoding)
+        lines: list[str] = []
+        number = length = 0
+        try:
+            while line := reader.readline(_LONGEST_PARAGRAPH):
+                number += 1
+                line = line.removeprefix("\ufeff") if number == 1 else line
+                if line.strip() and length < _LONGEST_PARAGRAPH:
+                    lines.append(line)
+                    length += len(line)
+                    continue
+                if text := tidy("".join(lines)):
+                    yield Paragraph(text)
+                lines, length = [line], len(line)
+            if text := tidy("".join(lines)):
+                yield Paragraph(text)
+        except UnicodeError as error:
+            where = f"not {self.encoding} near line {number + 1}"
+            raise Unreadable(f"{where}: the rest is skipped; --encoding names another") from error
+        finally:
+            reader.detach()
+
+
+def decode(content: bytes, encoding: str) -> str:
+    """Decode a text, without its byte order mark. :raises Unreadable: it is not in the encoding."""
+    try:
+        return content.decode(encoding).lstrip("\ufeff")
+    except UnicodeError as error:
+        where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
+        raise Unreadable(f"not {encoding}{where}; --encoding names another") from error
+
+
+def _lines(file: BufferedIOBase) -> Iterator[Unit]:
+    """Read lines that are not blank; one that is too long has a fault."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        whole = len(line) < _LONGEST_LINE or line.endswith(b"\n")
+        if line.strip() or not whole:
+            yield Unit(number, line, "" if whole else f"longer than {_LONGEST_LINE:,} bytes")
+        while not whole and (line := file.readline(_LONGEST_LINE)):
+            whole = line.endswith(b"\n")
+
+
+def _day(value: object) -> str:
+    """Return year, month and day, missing ones taken as the first; "" if it is no date."""
+    match = re.match(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?!\d)", str(value or ""))
+    try:
+        return datetime.date(*(int(part or 1) for part in match.groups())).isoformat() if match else ""
+    except ValueError:
+        return ""

@@ -1,13 +1,13 @@
-"""Lists of entities: what types there are, which names each entity has and in which letter case, and whose a name is.
+"""Lists of entities: their types, their names, and which names count in any letter case.
 
-A list is a text file in one of these layouts; the first line may say which, behind a ``#``:
+A list is a text file in one of these layouts; the first line may name it after a ``#``:
 
-- ``name`` per line, other names of the same entity behind tabs: ``name<TAB>alias<TAB>alias``;
-- ``count<TAB>name`` (``#count``): how often a name was counted; known by whole numbers in the first column;
-- ``type<TAB>name`` (``#type``): known by a first column with few values, each on at least ten lines on average;
-- JSON Lines, ``{"id": "…", "name": "…", "aliases": ["…"], "type": "…"}``, all but the name if you like.
+- ``name`` per line, other names of the same entity after tabs: ``name<TAB>alias<TAB>alias``;
+- ``count<TAB>name`` (``#count``): recognised by whole numbers in the first column;
+- ``type<TAB>name`` (``#type``): recognised by few values in the first column, at least ten lines each on average;
+- JSON Lines, ``{"id": "…", "name": "…", "aliases": ["…"], "type": "…"}``; only the name is required.
 
-The type is what stands before ``=`` in ``--entities chemicals=FILE``, else the column's, else the file's name.
+The type is the prefix in ``--entities chemicals=FILE``, else the column, else the file name.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fathom.building.cloze.boilerplate import SPECIAL_TOKEN
-from fathom.building.cloze.documents import tidy
 from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.building.cloze.typography import fold, plain
+from fathom.building.cloze.typography import fold, plain, tidy
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 
 LONGEST_NAME = 1_000
-"""Signs. The longest in published lists have a few hundred, and no sentence that is kept holds a longer one."""
+"""Characters; the longest names in published lists have a few hundred."""
 _WORD = re.compile(r"[^\W_]+")
+_MARK = re.compile(rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}|{SPECIAL_TOKEN.pattern}")
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {
     "name": "one entity per line",
@@ -38,7 +38,7 @@ _IN_WORDS = {
 
 
 class ListedEntity(NamedTuple):
-    """:param names: the first is what it is called among the candidates."""
+    """:param names: the first is its name among the candidates."""
 
     id: str
     type: str
@@ -46,12 +46,15 @@ class ListedEntity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called among the candidates."""
+        """Its name among the candidates."""
         return self.names[0]
 
 
 class EntityList(NamedTuple):
-    """:param about: each file with its layout and how many lines were empty, or named an entity again."""
+    """The listed entities.
+
+    :param about: each file with its layout and the numbers of empty and repeated lines.
+    """
 
     entities: tuple[ListedEntity, ...]
     about: list[Json]
@@ -59,15 +62,15 @@ class EntityList(NamedTuple):
 
     @property
     def types(self) -> list[str]:
-        """Each once, in the order of the lists."""
+        """Distinct types, in the order of the lists."""
         return list(dict.fromkeys(entity.type for entity in self.entities))
 
 
 def as_written(name: str, options: ClozeBuildOptions) -> bool:
     """Whether a name is found only in its own letter case.
 
-    ``smart``: names of up to so many characters ("NO", "tin") and those with a capital behind the first letter of a
-    word ("mRNA", "GABA"), since in other case they are other words; "Nitric oxide" and "vitamin D" are found in any.
+    ``smart``: short names ("NO", "tin") and those with a capital after the first letter of a word ("mRNA", "GABA"),
+    which are other words in another case; "Nitric oxide" and "vitamin D" are found in any case.
     """
     if options.case != "smart":
         return options.case == "exact"
@@ -76,7 +79,7 @@ def as_written(name: str, options: ClozeBuildOptions) -> bool:
 
 
 def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:
-    """A short name in small letters may also begin a sentence: "Tin"."""
+    """Return a name, and a short lower-case name also as it begins a sentence: "Tin"."""
     if options.case == "smart" and name.islower() and as_written(name, options):
         return (name, name[:1].upper() + name[1:])
     return (name,)
@@ -90,9 +93,11 @@ class _Line(NamedTuple):
 
 
 def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityList:
-    """:param given: files, each with ``type=`` before it if you like.
-    :param options: say which names are the same.
-    :raises BadInput: a file that cannot be read, a line that is none, no name at all.
+    """Read lists of entities.
+
+    :param given: files, each optionally as ``type=file``.
+    :param options: determine which names are equal.
+    :raises BadInput: a file is unreadable, a line is malformed, or a list has no names.
     """
     faults = Faults()
     merged: dict[tuple[str, str], ListedEntity] = {}
@@ -108,27 +113,27 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
         if lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
             lines[0] = ""  # so that the others keep their numbers
             empty -= 1
-        found = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
-        again = _merge(found, type_, path.stem.split(".")[0], options, merged)
+        named = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
+        again = _merge(named, type_, path.stem.split(".")[0], options, merged)
         empty += sum(not line.strip() for line in lines)
         about.append(
             {
                 "path": path,
                 "layout": layout,
                 "lines": len(lines),
-                "entities": len(found) - len(again),
+                "entities": len(named) - len(again),
                 "empty lines": empty,
                 "named again": len(again),
             }
         )
-        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(found) - len(again):,} entities")
+        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(named) - len(again):,} entities")
         if empty:
             notes.append(f"{path.name}: {empty:,} empty lines")
         if again:
             first = f"line {again[0].number}: {again[0].names[0]!r}"
-            named = "lines name an entity that stands above, and are merged with it"
-            notes.append(f"{path.name}: {len(again):,} {named} (the first is {first})")
-        if not found:
+            repeated = "lines repeat an earlier entity, and are merged with it"
+            notes.append(f"{path.name}: {len(again):,} {repeated} (the first is {first})")
+        if not named:
             faults.add(path, None, "no names: expected one per line")
     entities = tuple(merged.values())
     _check_ids(entities, faults)
@@ -137,7 +142,7 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
 
 
 def split_given(text: str) -> tuple[str | None, Path]:
-    """A type before "=", where what is before it is not part of a file that is there."""
+    """Split ``type=file``; without a type if the whole text is an existing file."""
     type_, sign, path = text.partition("=")
     return (type_.strip(), Path(path)) if sign and type_.strip() and not stands(Path(text)) else (None, Path(text))
 
@@ -153,10 +158,10 @@ def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
 
 
 def _layout(lines: list[str]) -> Layout:
-    """As the first line says, else as the first column looks."""
-    said = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
-    if said in ("name", "count", "type"):
-        return said  # type: ignore[return-value]
+    """Determine the layout by the first line, else by the first column."""
+    stated = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
+    if stated in ("name", "count", "type"):
+        return stated  # type: ignore[return-value]
     rows = [line.split("\t") for line in lines if line.strip()]
     if rows and all(len(row) == 2 for row in rows):
         first = Counter(row[0].strip() for row in rows)
@@ -179,7 +184,7 @@ def _parsed(path: Path, lines: list[str], layout: Layout, faults: Faults) -> Ite
         if (layout == "count" and not column.isdigit()) or (layout == "type" and not column):
             faults.add(path, number, f"expected a {layout}, a tab and a name, found {line[:60]!r}")
         else:
-            names = _speaking(path, number, cells, faults)
+            names = _check_names(path, number, cells, faults)
             yield _Line(number, column if layout == "type" else "", "", names)
 
 
@@ -194,27 +199,22 @@ def _json_line(path: Path, number: int, line: str, faults: Faults) -> Iterator[_
     if not all(isinstance(text, str) for text in texts) or not texts[0].strip():
         faults.add(path, number, f'expected {{"id": "…", "name": "…", "aliases": ["…"]}}, found {line.strip()[:60]}')
     else:
-        names = _speaking(path, number, [tidy(text) for text in texts], faults)
+        names = _check_names(path, number, [tidy(text) for text in texts], faults)
         yield _Line(number, str(row.get("type", "")), str(row.get("id", "")), names)
 
 
-def _speaking(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
-    """Names with a letter or digit in them, each once."""
+def _check_names(path: Path, number: int, names: list[str], faults: Faults) -> list[str]:
+    """Return distinct names; report those without a letter or digit."""
     for name in names:
         if len(name) > LONGEST_NAME:
             faults.add(
-                path, number, f"a name of {len(name):,} signs, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
+                path, number, f"a name of {len(name):,} characters, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
             )
-        elif token := next((mark for mark in (SUBJECT, ANSWER) if mark in name), "") or _special_token(name):
-            faults.add(path, number, f"{name!r} holds {token}, which marks a place in prompts: remove it")
+        elif token := _MARK.search(name):
+            faults.add(path, number, f"{name!r} contains {token[0]}, which marks a place in prompts: remove it")
         elif name and not any(sign.isalnum() for sign in name):
             faults.add(path, number, f"{name!r} has no letter or digit: remove it")
     return list(dict.fromkeys(name for name in names if name))
-
-
-def _special_token(name: str) -> str:
-    found = SPECIAL_TOKEN.search(name)
-    return found[0] if found else ""
 
 
 def _merge(
@@ -224,11 +224,11 @@ def _merge(
     options: ClozeBuildOptions,
     merged: dict[tuple[str, str], ListedEntity],
 ) -> list[_Line]:
-    """Entities of one type are one where their names are found in the same places: "Glucose" and "glucose".
+    """Merge entities of one type whose names are found in the same places: "Glucose" and "glucose".
 
-    :param given: the user's type, which stands above what the lines say.
-    :param file: its type, for lines that say none.
-    :returns: lines that name an entity again; their other names are kept.
+    :param given: the user's type, which overrides that of the lines.
+    :param file: type of lines without one.
+    :returns: lines that repeat an entity; their other names are kept.
     """
     again = []
     for line in lines:
@@ -243,15 +243,14 @@ def _merge(
 
 
 def _also_called(entity: ListedEntity, line: _Line) -> ListedEntity:
-    """With the names of a line that names it again; asked by the plain one of two that are spelt alike but for type."""
-    own, again = entity.name, line.names[0]
-    first = again if own != plain(own) and again == plain(again) else own
-    id_ = first if entity.id == own else entity.id
+    """Add the names of a line that repeats an entity; of two main names prefer the one with plain typography."""
+    name, again = entity.name, line.names[0]
+    first = again if name != plain(name) and again == plain(again) else name
+    id_ = first if entity.id == name else entity.id
     return entity._replace(id=id_, names=tuple(dict.fromkeys((first, *entity.names, *line.names))))
 
 
 def _check_ids(entities: Sequence[ListedEntity], faults: Faults) -> None:
-    """Candidates of a type are told apart by their ids, and shown by their names."""
     seen: dict[tuple[str, str], ListedEntity] = {}
     for entity in entities:
         other = seen.setdefault((entity.type, entity.id), entity)

@@ -1,9 +1,8 @@
-"""Sentences that say their own answer beside the place where it was masked: a model need know nothing to fill it.
+"""Sentences that give away their masked answer, so that a model can fill it without knowledge.
 
-A name of the answer that is found as it is listed makes a sentence of several names, which is left out before. Here is
-what the search for names does not see: ``tp53`` beside TP53, aspirins, proinsulin, a telling word of a long name and
-its family (``kinship``), another name of the answer in such a form, and short forms beside long ones
-(``abbreviations``).
+Sentences with a listed name of the answer are dropped earlier, as they have several names. This module finds the rest:
+``tp53`` for TP53, aspirins, proinsulin, a distinctive word of a long name and its family (``kinship``), other names of
+the answer in such forms, and short forms next to long ones (``abbreviations``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fathom.building.cloze.abbreviations import abbreviated, spelt_out
-from fathom.building.cloze.kinship import LITTLE, TellingWords
+from fathom.building.cloze.kinship import FUNCTION_WORDS, DistinctiveWords
 from fathom.building.cloze.typography import fold, plain, without_greek
 
 LEAKS = {
@@ -27,15 +26,15 @@ LEAKS = {
     "abbreviation": "abbreviates its answer in brackets",
     "initials": "has its answer in short or in full without brackets",
 }
-"""Kind, as options name it → why a sentence is left out. The first that fits counts."""
+"""Kind, as in the option ``keep`` → why a sentence is dropped. The first that fits counts."""
 GAP = "\n"
-"""Stands for the answer: no word reaches over it."""
+"""Replaces the answer: no word extends over it."""
 
 _SHORT = 3
-"""Names of up to so many letters are also prefixes ("co-", "non-"): next to a hyphen they are not taken for a name."""
+"""Names of up to so many letters are also prefixes ("co-", "non-"): next to a hyphen they do not count."""
 _EDGE, _ANYWHERE = 5, 7
-"""Letters from which a name that begins or ends a longer word, or stands within one, is there on purpose: there is an
-"iron" in "environment" and a "tin" in "testing"."""
+"""Minimum letters of a name that begins or ends a longer word, or occurs within one: shorter ones occur by chance, as
+"iron" in "environment" and "tin" in "testing"."""
 _FORMS = (
     ("", r"(?:s|es|ed|ing|'s|s')"),
     ("e", r"(?:ing|ed)"),
@@ -51,31 +50,33 @@ _FORMS = (
     ("ae", r"a"),
     ("i", r"us"),
 )
-"""How the last word of a name may end, and what may stand there instead: plurals, English and Latin, and verbs."""
+"""Endings of the last word of a name and their alternatives: English and Latin plurals, and verbs."""
 _SHORTEST_STEM = 3
 _LAST_LETTERS = re.compile(r"[^\W\d_]+$")
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 _JOINTED = re.compile(r"(?=.*[\d-])[^\W_][\w -]*")
-"""Names whose parts are written apart, together or with hyphens."""
+"""Names whose parts may also be written separately, joined or hyphenated."""
 _SEVERAL = re.compile(r"\w\W+\w")
 
 
 class _Name(NamedTuple):
-    """:param code: "TP53", "mRNA": its capitals are part of it, and short as it is, it is no word by chance.
-    :param stem: what all its forms begin with, in small letters; "" where it is too short to have any.
-    :param beginning: what stands in every text with the name in whatever form; to look for it first is faster.
+    """A name prepared for the search.
+
+    :param code: "TP53", "mRNA": its capitals are part of it, so that even a short one is no other word.
+    :param stem: lower-case prefix of all its forms; "" if it is too short to have any.
+    :param prefix: lower-case text in all sentences with any form of the name; to look for it first is faster.
     """
 
     text: str
     code: bool
     stem: str
-    beginning: str
+    prefix: str
 
 
 class _Rest(NamedTuple):
-    """What a sentence says beside its answer.
+    """A sentence without its answer.
 
-    :param small: in small letters, *loose* also with spaces for hyphens: each sign in its place.
+    :param small: in lower case; *loose* also with spaces for hyphens. No character changes its place.
     """
 
     text: str
@@ -92,28 +93,28 @@ def _rest(text: str) -> _Rest:
 
 
 class Leaks:
-    """:param names: all that each entity is called, the first its own; entities by number.
-    :param keep: kinds that are not looked for.
+    """:param names: of each entity, by number, the main one first.
+    :param keep: kinds to ignore.
     """
 
     def __init__(self, names: Sequence[Sequence[str]], keep: Container[str]) -> None:
         self._names, self._keep = names, keep
         wanted = not all(kind in keep for kind in ("kin", "part", "alias"))
-        self._words = TellingWords([*map(_as_compared, own)] for own in names) if wanted else None
+        self._words = DistinctiveWords([*map(_normalised, entity_names)] for entity_names in names) if wanted else None
 
     def kind(self, before: str, after: str, surface: str, entity: int) -> str:
-        """Of which kind the leak in a sentence is, "" for none.
+        """Return the kind of leak in a sentence, "" for none.
 
-        :param before: the words before the answer, *after* those behind it.
-        :param surface: the answer as it stood.
+        :param before: the text before the answer, *after* that following it.
+        :param surface: the answer as written.
         """
-        before, surface, after = _as_compared(before), _as_compared(surface), _as_compared(after)
+        before, surface, after = _normalised(before), _normalised(surface), _normalised(after)
         rest = _rest(f"{before}{GAP}{after}")
-        names = dict.fromkeys((surface, *map(_as_compared, self._names[entity])))
-        own = {surface, _as_compared(self._names[entity][0])}
+        names = dict.fromkeys((surface, *map(_normalised, self._names[entity])))
+        main = {surface, _normalised(self._names[entity][0])}
         for name in names:
-            kind = self._said(rest, _studied(name), self._keep if name in own else ())
-            if kind and name in own:
+            kind = self._find(rest, _prepare(name), self._keep if name in main else ())
+            if kind and name in main:
                 return kind
             if kind and "alias" not in self._keep:
                 return "alias"
@@ -121,9 +122,9 @@ class Leaks:
             return "" if "abbreviation" in self._keep else "abbreviation"
         return "initials" if "initials" not in self._keep and spelt_out(before, surface, after) else ""
 
-    def _said(self, rest: _Rest, name: _Name, keep: Container[str]) -> str:
-        """How a name stands in the text. What is kept is not found again as what is looser."""
-        if name.beginning in rest.small:
+    def _find(self, rest: _Rest, name: _Name, keep: Container[str]) -> str:
+        """Return how the text contains a name. What *keep* allows does not count as a looser kind either."""
+        if name.prefix in rest.small:
             cased = _in_another_case(rest, name.text) or _joined_otherwise(rest, name.text)
             if cased and "case" not in keep:
                 return "case"
@@ -140,29 +141,29 @@ class Leaks:
             if cased or formed or within:
                 return ""
         kind = "part" if _SEVERAL.search(name.text) else "kin"
-        telling = None if kind in keep else self._words
-        return kind if telling and telling.said(name.text, rest.text, rest.small) else ""
+        words = None if kind in keep else self._words
+        return kind if words and words.occur(name.text, rest.text, rest.small) else ""
 
 
-def _as_compared(text: str) -> str:
+def _normalised(text: str) -> str:
     return without_greek(plain(text))
 
 
 @lru_cache(maxsize=1 << 16)
-def _studied(name: str) -> _Name:
+def _prepare(name: str) -> _Name:
     marks = sum(sign.isdigit() or sign.isupper() for sign in name)
     code = marks >= 2 and " " not in name
     last = _LAST_LETTERS.search(name)
     first = _LETTERS_OR_DIGITS.search(name)
-    beginning = fold(first[0][:_SHORTEST_STEM]) if first else ""
+    prefix = fold(first[0][:_SHORTEST_STEM]) if first else ""
     if len(name if code else last[0] if last else "") < _SHORTEST_STEM:
-        return _Name(name, code, "", beginning)
+        return _Name(name, code, "", prefix)
     cut = 0 if code else max(len(ending) for ending, _ in _endings(name))
-    return _Name(name, code, fold(name[: len(name) - cut]), beginning)
+    return _Name(name, code, fold(name[: len(name) - cut]), prefix)
 
 
 def _endings(name: str) -> Iterator[tuple[str, str]]:
-    """Those of :data:`_FORMS` that fit."""
+    """Return those of :data:`_FORMS` that fit."""
     letters = _LAST_LETTERS.search(name)
     for ending, instead in _FORMS:
         fits = name.lower().endswith(ending) and not (ending == "s" and name.lower().endswith(("ss", "us", "is")))
@@ -184,16 +185,16 @@ def _in_another_case(rest: _Rest, name: str) -> bool:
     for start, end in _places(rest.loose, wanted):
         if _joins(text[start - 1 : start]) or _joins(text[end : end + 1]):
             continue
-        if text[start:end] != name and wanted in LITTLE:
+        if text[start:end] != name and wanted in FUNCTION_WORDS:
             continue
-        beside = text[max(start - 1, 0) : start] + text[end : end + 1]
-        if len(name) > 1 and not (len(name) <= _SHORT and "-" in beside):
+        neighbours = text[max(start - 1, 0) : start] + text[end : end + 1]
+        if len(name) > 1 and not (len(name) <= _SHORT and "-" in neighbours):
             return True
     return False
 
 
 def _joined_otherwise(rest: _Rest, name: str) -> bool:
-    """IL6 or "IL 6" for IL-6."""
+    """Whether the text has a name with other joints: IL6 or "IL 6" for IL-6."""
     parts = _LETTERS_OR_DIGITS.findall(name)
     if len(parts) < 2 or sum(map(len, parts)) < _SHORT or fold(parts[0]) not in rest.small:
         return False

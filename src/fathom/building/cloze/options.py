@@ -1,4 +1,4 @@
-"""Options of ``fathom build cloze``: from them come the command line, the YAML file and the manifest."""
+"""Options of ``fathom build cloze``."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from fathom.options import Group, Seed, listed, opt, separated
 
 
 def last_day(value: Any) -> Any:
-    """ "2021" is its last day, "2021-02" is its last day, a day is itself: what is *after* them is never in them.
+    """Return the last day of a year, month or day, so that later dates are never in it.
 
     :raises ValueError: not a date.
     """
     if value is None or isinstance(value, date):
         return None if value is None else value.isoformat()
-    found = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", str(value).strip())
-    if not found:
+    match = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", str(value).strip())
+    if not match:
         raise ValueError("expected a date such as 2021-12-31, 2021-12 or 2021")
-    year, month = int(found[1]), int(found[2] or 12)
+    year, month = int(match[1]), int(match[2] or 12)
     if not 1 <= month <= 12:
         raise ValueError("there is no such month")
-    return date(year, month, int(found[3] or calendar.monthrange(year, month)[1])).isoformat()
+    return date(year, month, int(match[3] or calendar.monthrange(year, month)[1])).isoformat()
 
 
 Fault = Literal[
     "token", "url", "table", "case", "stem", "sub-string", "kin", "part", "alias", "abbreviation", "initials"
 ]
-"""What :mod:`~fathom.building.cloze.boilerplate` and :mod:`~fathom.building.cloze.leaks` find."""
+"""Kinds of :mod:`~fathom.building.cloze.boilerplate` and :mod:`~fathom.building.cloze.leaks`."""
 Day = Annotated[str, BeforeValidator(last_day)]
 
 
 class ClozeBuildOptions(BaseModel):
-    """What is read, what is kept, and what is written."""
+    """Options for reading, selecting and writing sentences."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION
@@ -55,9 +55,9 @@ class ClozeBuildOptions(BaseModel):
         "How names are matched; smart: short names and those with inner capitals (NO, mRNA) only as "
         "written, others in any case.",
     )
-    exact_up_to: int = opt(3, "Longest name, in characters, that smart takes for short.", ge=0)
+    exact_up_to: int = opt(3, "Maximum characters of a short name for smart.", ge=0)
     ambiguous: Literal["drop", "first"] = opt(
-        "drop", "What to do with names of several entities: leave out their sentences, or take the first entity listed."
+        "drop", "Treatment of names of several entities: drop their sentences, or use the first entity listed."
     )
     hyphenated: bool = opt(True, "Also match names within a hyphenated word: insulin in insulin-dependent.")
     min_words: int = opt(0, "Minimum words of a sentence.", ge=0)
@@ -65,17 +65,17 @@ class ClozeBuildOptions(BaseModel):
     blocked_as_written: bool = opt(False, "Match blocked sub-strings case-sensitively.")
     keep: Annotated[tuple[Fault, ...], BeforeValidator(separated)] = opt(
         (),
-        "Sentences to keep that are left out by default, separated by commas: those that hold a token "
-        "of tokenizers or a url, are a row of a table, or say their own answer: in another case, as another "
-        "form of the word (stem), as sub-string, by a word of its family (kin), by a telling part of it, by an "
-        "alias, by an abbreviation in brackets, by its initials or what they stand for.",
+        "Kinds of sentences to keep that are dropped by default, separated by commas. Boilerplate: token (special "
+        "tokens), url, table (rows of a table). Sentences with their answer: in another case, as another form of "
+        "the word (stem), as sub-string, by a word of its family (kin), by a distinctive part of it, by an alias, "
+        "by an abbreviation in brackets, by its initials or what they abbreviate.",
     )
     merge: bool = opt(
-        True, "Ask sentences that differ in nothing but their answer as one query with several right ones."
+        True, "Merge sentences that differ only in their answer into one query with several gold answers."
     )
     near_duplicates: float | None = opt(
         None,
-        "Leave out documents that share so much of their runs of five words with one above, such as 0.8; "
+        "Drop documents that share so much of their runs of five words with an earlier one, such as 0.8; "
         "by default they are not compared.",
         ge=0.5,
         le=0.95,
@@ -87,8 +87,8 @@ class ClozeBuildOptions(BaseModel):
     )
     answerable: Literal["mark", "drop", "off"] = opt(
         "mark",
-        "Sentences that an n-gram model of the corpus's other sentences answers: mark them and count them, "
-        "leave them out, or do not look (no n-gram baseline beside results).",
+        "Sentences that an n-gram model of the corpus's other sentences answers: mark and count them, "
+        "drop them, or do not compute it (off; results have no n-gram baseline).",
     )
     candidates: Literal["found", "listed"] = opt(
         "found", "Candidates of each type: the entities that occur, or all of the list."
@@ -101,6 +101,6 @@ class ClozeBuildOptions(BaseModel):
         if self.max_words is not None and self.max_words < self.min_words:
             raise BadInput(f"--max-words {self.max_words} is less than --min-words {self.min_words}: no sentence fits")
         if self.splits and (len(self.splits) != 3 or sum(map(bool, self.splits)) < 2):
-            said = ",".join(map(str, self.splits))
-            raise BadInput(f"--splits {said}: expected shares of train, dev and test, such as 80,10,10 or 80,0,20")
+            shares = ",".join(map(str, self.splits))
+            raise BadInput(f"--splits {shares}: expected shares of train, dev and test, such as 80,10,10 or 80,0,20")
         return self

@@ -1,7 +1,7 @@
-"""A sample of the sentences that two people judge: is it a fact? And what their judgements say.
+"""A sample of sentences that two reviewers judge as factual or not, and the results of their judgements.
 
-Section 3.2.3 of Shaier et al.: 200 random prompts, the share that a reviewer counts as factual (92.5 % of the
-chemicals', 96.0 % of the genes', averages of two); Cohen's kappa says how far the two agree beyond chance.
+Shaier et al., section 3.2.3: 200 random prompts, and the share that a reviewer counts as factual (92.5 % for chemicals,
+96.0 % for genes, averages of two). Cohen's kappa measures agreement beyond chance.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ _NO = {"no", "n", "0", "false"}
 
 
 class Reservoir:
-    """So many of a stream of things, each as likely as every other (reservoir sampling)."""
+    """A uniform random sample of a stream (reservoir sampling)."""
 
     def __init__(self, size: int, seed: str) -> None:
-        self.size, self._seen, self._random = size, 0, random.Random(seed)
-        self.kept: list[tuple[int, Row]] = []
+        self._size, self._seen, self._random = size, 0, random.Random(seed)
+        self._sample: list[tuple[int, Row]] = []
 
     def add(self, thing: Row) -> None:
-        """The next of the stream."""
+        """Offer the next item of the stream."""
         self._seen += 1
-        if len(self.kept) < self.size:
-            self.kept.append((self._seen, thing))
-        elif (place := self._random.randrange(self._seen)) < self.size:
-            self.kept[place] = (self._seen, thing)
+        if len(self._sample) < self._size:
+            self._sample.append((self._seen, thing))
+        elif (place := self._random.randrange(self._seen)) < self._size:
+            self._sample[place] = (self._seen, thing)
 
     def in_order(self) -> list[Row]:
-        """What was drawn, in the order of the stream."""
-        return [thing for _, thing in sorted(self.kept, key=lambda pair: pair[0])]
+        """Return the sample, in the order of the stream."""
+        return [thing for _, thing in sorted(self._sample, key=lambda pair: pair[0])]
 
 
 def write_review(path: Path, rows: Iterable[Row]) -> None:
-    """A table for a spreadsheet, the judgements empty."""
+    """Write a table for a spreadsheet with empty judgements."""
     write_sheet(path, COLUMNS, rows)
 
 
-class Judged(NamedTuple):
-    """:param factual: share that each reviewer finds factual, of those they judged, with a 95 % interval.
-    :param kappa: over the sentences that both judged, NaN where it is not defined.
-    :param both: how many these are.
+class Judgements(NamedTuple):
+    """Results of both reviewers for a type.
+
+    :param factual: share of judged sentences that each reviewer finds factual, with a 95 % interval.
+    :param both: number of sentences that both judged.
+    :param kappa: over these sentences, NaN if undefined.
     """
 
     type: str
@@ -64,10 +66,10 @@ class Judged(NamedTuple):
     kappa: float
 
 
-def read_review(path: Path) -> list[Judged]:
-    """One line per type, and one for all where there are several.
+def read_review(path: Path) -> list[Judgements]:
+    """Summarise a filled-in table by type, and for all types if there are several.
 
-    :raises BadInput: not such a table, a judgement that is neither yes nor no, or no judgement at all.
+    :raises BadInput: no such table, a judgement that is neither yes nor no, or no judgement at all.
     """
     faults = Faults()
     by_type: dict[str, list[tuple[bool | None, ...]]] = {}
@@ -76,31 +78,31 @@ def read_review(path: Path) -> list[Judged]:
         judgements = tuple(_judgement(path, line, name, row[name], faults) for name in REVIEWERS)
         by_type.setdefault(row["type"], []).append(judgements)
     faults.stop_if_any()
-    everything = [judgements for found in by_type.values() for judgements in found]
+    everything = [judgements for rows in by_type.values() for judgements in rows]
     if not any(judgement is not None for judgements in everything for judgement in judgements):
         raise BadInput(f"{path}: no judgements yet: write yes or no in {' and '.join(REVIEWERS)}")
     parts = by_type if len(by_type) == 1 else {**by_type, "all": everything}
-    return [_judged(type_, found) for type_, found in parts.items()]
+    return [_summarise(type_, rows) for type_, rows in parts.items()]
 
 
 def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) -> bool | None:
     """None for an empty cell."""
-    said = text.strip().lower()
-    if said in _YES or said in _NO:
-        return said in _YES
-    if said:
+    answer = text.strip().lower()
+    if answer in _YES or answer in _NO:
+        return answer in _YES
+    if answer:
         faults.add(path, line, f"{column}: expected yes or no, found {text.strip()[:40]!r}")
     return None
 
 
-def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
+def _summarise(type_: str, rows: list[tuple[bool | None, ...]]) -> Judgements:
     from fathom.metrics.descriptive import cohen_kappa, share_interval  # with scipy, which building does not need
 
     columns = [[row[place] for row in rows if row[place] is not None] for place in (0, 1)]
     pairs = [(first, second) for first, second in rows if first is not None and second is not None]
     shares = [share_interval(sum(map(bool, column)), len(column)) for column in columns]
     known = [share[0] for share, column in zip(shares, columns, strict=True) if column]
-    return Judged(
+    return Judgements(
         type_,
         len(rows),
         (len(columns[0]), len(columns[1])),
@@ -112,12 +114,12 @@ def _judged(type_: str, rows: list[tuple[bool | None, ...]]) -> Judged:
     )
 
 
-def review_table(found: Sequence[Judged]) -> Table:
-    """Shares that are facts, by reviewer, and how far the two agree."""
-    shown = ("judged by", "factual by", "low", "high")
-    columns = ["type", "sentences", *(f"{what} {number}" for number in (1, 2) for what in shown)]
+def review_table(results: Sequence[Judgements]) -> Table:
+    """Show the shares of facts by reviewer, and their agreement."""
+    by_reviewer = ("judged by", "factual by", "low", "high")
+    columns = ["type", "sentences", *(f"{what} {number}" for number in (1, 2) for what in by_reviewer)]
     rows = []
-    for line in found:
+    for line in results:
         cells = [cell for n, share in zip(line.judged, line.factual, strict=True) for cell in (n, *share)]
         rows.append((line.type, line.sentences, *cells, line.mean, line.both, line.agreed, line.kappa))
     shares = [*(column for column in columns if column.split()[0] in ("factual", "low", "high")), "mean", "agreed"]

@@ -1,30 +1,125 @@
-"""Sentences on their way to queries: those that say the same are one, those that ask the same are one query.
+"""Sentences that may become queries: equal sentences are one, and equal prompts are one query with several answers.
 
-They lie on disk, one a line; only prompts with several answers are held in memory.
+They are kept on disk, one per line; only prompts with several answers are held in memory.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fathom.building.cloze.entities import ListedEntity
-from fathom.building.cloze.occurrences import Occurrences
 from fathom.building.cloze.typography import fold, plain
+
+_AT_ONCE = 1 << 21
+"""Keys resolved together."""
+_VERSIONS, _PLACES = 1 << 8, 1 << 55
+
+
+class Resolved(NamedTuple):
+    """Which items count.
+
+    :param beaten: whether another item with the same key counts, shape (places,); never true of a deletion.
+    :param withdrawn: whether that item is a deletion, shape (places,).
+    """
+
+    beaten: NDArray[np.bool_]
+    withdrawn: NDArray[np.bool_]
+
+
+class NumbersOnDisk:
+    """Unsigned or signed 64-bit integers, appended to a file in blocks and read back once."""
+
+    def __init__(self, path: Path, code: Literal["Q", "q"]) -> None:
+        self.path, self._code, self._pending = path, code, array(code)
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """Append *numbers*."""
+        self._pending.extend(numbers)
+        if len(self._pending) >= 1 << 16:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        with self.path.open("ab") as file:
+            self._pending.tofile(file)
+        self._pending = array(self._code)
+
+
+class Occurrences:
+    """Items with keys, of which the first or the last of each key counts.
+
+    They take 16 bytes each on disk and are resolved a part of the keys at a time. Memory stays within 100 MB and a byte
+    per item.
+
+    :param path: a new file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._ranks = NumbersOnDisk(path, "Q")
+        self.places = 0
+
+    def add(self, *keys: tuple[str, int], deleted: bool = False) -> None:
+        """Append an item by its keys and versions; an item without a key always counts.
+
+        A deletion is an item, too, and may have many keys.
+        """
+        for key, version in keys:
+            rank = min(version, _VERSIONS - 1) * _PLACES + self.places
+            hashed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
+            self._ranks.add((hashed, rank * 2 + deleted))
+        self.places += 1
+
+    def resolve(self, counts: Literal["first", "last"]) -> Resolved:
+        """Determine which items count, once all are added. The last is the latest of the greatest version."""
+        self._ranks.flush()
+        beaten, withdrawn = np.zeros(self.places, np.bool_), np.zeros(self.places, np.bool_)
+        shares = -(-self._ranks.path.stat().st_size // 16 // _AT_ONCE)
+        for share in range(shares):
+            keys, ranks = self._part(share, shares)
+            if not len(keys):
+                continue
+            order = np.lexsort((ranks, keys))
+            keys, ranks = keys[order], ranks[order]
+            new = np.concatenate([[True], keys[1:] != keys[:-1]])
+            edges = np.flatnonzero(new)
+            winner = edges if counts == "first" else np.concatenate([edges[1:], [len(keys)]]) - 1
+            deletion = (ranks & np.uint64(1)).astype(np.bool_)
+            loses = ~deletion
+            loses[winner] = False
+            places = ((ranks >> np.uint64(1)) % np.uint64(_PLACES)).astype(np.int64)
+            beaten[places[loses]] = True
+            withdrawn[places[loses]] = deletion[winner][np.cumsum(new) - 1][loses]
+        self._ranks.path.unlink()
+        return Resolved(beaten, withdrawn)
+
+    def _part(self, share: int, shares: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        parts = []
+        with self._ranks.path.open("rb") as file:
+            while len(rows := np.fromfile(file, np.uint64, 1 << 20)):
+                rows = rows.reshape(-1, 2)
+                parts.append(rows[rows[:, 0] % np.uint64(shares) == share])
+        rows = np.concatenate(parts)
+        return rows[:, 0], rows[:, 1]
 
 
 class Row(NamedTuple):
     """A sentence.
 
     :param entity: number of its answer.
-    :param masked: with the answer's place in it.
-    :param surface: what stood there.
+    :param masked: the sentence with the answer slot.
+    :param surface: the answer as written in the text.
     :param source: number of its file.
-    :param others: numbers of further right answers.
-    :param ngram: where an n-gram model puts the best of them, among its type and among all, as far as these differ.
+    :param others: numbers of further gold answers.
+    :param ngram: the n-gram model's rank of the best gold answer, among its type and, if that differs, among all.
     """
 
     entity: int
@@ -40,7 +135,9 @@ class Row(NamedTuple):
 
 
 class Rows:
-    """:param folder: for what lies on disk.
+    """Sentences on their way to queries.
+
+    :param folder: for temporary files.
     :param merge: sentences of a type with the same prompt are one query.
     """
 
@@ -48,36 +145,36 @@ class Rows:
         self._all, self._unique, self.queries = (folder / name for name in ("all", "unique", "queries"))
         self._file = self._all.open("w", encoding="utf-8")
         self._entities, self._merging = entities, merge
-        self._said = Occurrences(folder / "said")
-        self._asked = Occurrences(folder / "asked")
+        self._sentences = Occurrences(folder / "sentences")
+        self._prompts = Occurrences(folder / "prompts")
 
     def add(self, row: Row) -> None:
-        """The next sentence."""
+        """Append a sentence."""
         self._file.write(_line(row))
-        self._said.add((f"{row.entity} {_same(row.masked)}", self._rank(row)))
+        self._sentences.add((f"{row.entity} {_normalised(row.masked)}", self._rank(row)))
 
     def close(self) -> None:
-        """All have been added."""
+        """Close the file after the last sentence."""
         self._file.close()
 
     def drop_repeated(self) -> Counter[str]:
-        """Once closed. :returns: by type, how many said the same of the same answer as another."""
+        """Drop repetitions of a sentence with the same answer, once closed. :returns: their numbers by type."""
         dropped: Counter[str] = Counter()
-        repeated = self._said.resolve("first").beaten
+        repeated = self._sentences.resolve("first").beaten
         with self._unique.open("w", encoding="utf-8") as file:
             for again, row in zip(repeated, rows_in(self._all), strict=True):
                 if again:
                     dropped[self._entities[row.entity].type] += 1
                 else:
                     file.write(_line(row))
-                    self._asked.add((self._prompt(row), self._rank(row)))
+                    self._prompts.add((self._prompt(row), self._rank(row)))
         self._all.unlink()
         return dropped
 
     def merge(self) -> Counter[str]:
-        """One query of those of a type with the same prompt. :returns: by type, how many went into another one."""
+        """Merge sentences of a type with the same prompt. :returns: how many became part of another, by type."""
         merged: Counter[str] = Counter()
-        beaten = self._asked.resolve("first").beaten
+        beaten = self._prompts.resolve("first").beaten
         answers: dict[str, list[int]] = {}
         for into_another, row in zip(beaten, rows_in(self._unique), strict=True):
             if into_another:
@@ -90,34 +187,34 @@ class Rows:
         self._unique.unlink()
         return merged
 
-    def judge(self, judged: Iterable[Row]) -> None:
-        """Those that are left of the queries, with what was found out about them."""
+    def replace(self, rows: Iterable[Row]) -> None:
+        """Replace the queries."""
         with self._unique.open("w", encoding="utf-8") as file:
-            file.writelines(map(_line, judged))
+            file.writelines(map(_line, rows))
         self._unique.replace(self.queries)
 
     def _prompt(self, row: Row) -> str:
-        whose = self._entities[row.entity].type if self._merging else row.entity
-        return f"{whose}\n{_same(row.masked)}"
+        scope = self._entities[row.entity].type if self._merging else row.entity
+        return f"{scope}\n{_normalised(row.masked)}"
 
     def _rank(self, row: Row) -> int:
-        """Of sentences that say the same, one with the answer's own name is asked by default."""
+        """Of equal sentences, prefer one with the answer's main name."""
         return 1 if is_own_name(row.surface, self._entities[row.entity]) else 2
 
 
 def rows_in(path: Path) -> Iterator[Row]:
-    """One at a time."""
+    """Read rows one at a time."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield Row(*json.loads(line))
 
 
 def is_own_name(surface: str, entity: ListedEntity) -> bool:
-    """Whether the answer stood there by its own name, in whatever case and type."""
-    return _same(surface) == _same(entity.name)
+    """Whether the text has the entity's main name, ignoring case and typography."""
+    return _normalised(surface) == _normalised(entity.name)
 
 
-def _same(text: str) -> str:
+def _normalised(text: str) -> str:
     return fold(plain(text))
 
 
