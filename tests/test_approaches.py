@@ -23,7 +23,8 @@ from fathom.metrics.table import metric, perplexity
 from fathom.metrics.uncertainty import interval
 from fathom.results.compare import compare
 from fathom.results.estimates import Estimate
-from fathom.results.facts import BOTH, BY_TEMPLATE, FREE, NEITHER, outcomes_of
+from fathom.results.facts import BOTH, BY_TEMPLATE, FREE, NEITHER
+from fathom.results.loading import outcomes_of
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
@@ -208,7 +209,7 @@ def test_runs_that_cannot_take_part_are_named_all_at_once(make: Make) -> None:
     nothing = make("m", "D", FREE, [None], name="nothing")
     with pytest.raises(BadInput) as told:
         outcomes_of([several, unfinished, stopped, written, nothing])
-    for number, words in enumerate(["--scoring", "type its command again", "--max-rank", "no ranks", "no mask"]):
+    for number, words in enumerate(["--scoring", "is unfinished", "--max-rank", "no ranks", "no mask"]):
         assert words in told.value.faults[number]
     assert outcomes_of([several], ["mask-max"])[0].scoring == "mask-max"
     # A run of the statement probe beside it has its only scoring taken.

@@ -22,7 +22,7 @@ from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, cells_of, compare
 from fathom.results.estimates import Noise
-from fathom.results.facts import wanted_of
+from fathom.results.loading import wanted_of
 from fathom.results.names import distinguished
 from fathom.results.power import detectable_with_seeds
 from fathom.results.samples import Sample, and_by_subject

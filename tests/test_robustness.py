@@ -18,7 +18,8 @@ from fathom.formats import examine, read
 from fathom.results.alterations import DOES_NOT, FOLLOWS, Alteration, alterations, altered_claims
 from fathom.results.claims import decide
 from fathom.results.compare import compare
-from fathom.results.facts import BY_TEMPLATE, outcomes_of
+from fathom.results.facts import BY_TEMPLATE
+from fathom.results.loading import outcomes_of
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world

@@ -21,7 +21,7 @@ from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
-from fathom.results.facts import every_scoring
+from fathom.results.loading import every_scoring
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time

@@ -137,7 +137,7 @@ class Case:
     unscored: str
     facts: tuple[str, int] | None
     several_scorings: str = "refused: choose one with --scoring"
-    unfinished: str = "refused: type its command again"
+    unfinished: str = "refused: is unfinished"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -23,7 +23,8 @@ from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, Pair
-from fathom.results.facts import RunFacts, Shared, check_scored
+from fathom.results.facts import RunFacts, Shared
+from fathom.results.loading import check_scored
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary

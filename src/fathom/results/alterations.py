@@ -28,7 +28,8 @@ from fathom.results import estimates
 from fathom.results.baselines import RunBaselines
 from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate
-from fathom.results.facts import ACCURACY, AS_IT_IS, RunFacts, outcomes_of
+from fathom.results.facts import ACCURACY, AS_IT_IS, RunFacts
+from fathom.results.loading import outcomes_of
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
@@ -242,7 +243,7 @@ def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
     """Who was called out, by fact."""
     wanted = set(facts)
     of_query = zip(altered.facts, altered.queries, strict=True)
-    said = ((fact, altered.rows.said_of(query, PRIME)) for fact, query in of_query if fact in wanted)
+    said = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in wanted)
     return {fact: prime for fact, prime in said if prime}
 
 

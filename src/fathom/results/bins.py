@@ -58,7 +58,7 @@ def bins_of(rows: Rows, typed: str) -> Bins | None:
     key = next((key for key in (OF_NUMBERS.get(name), name) if key in rows.keys), None)
     if key is None or (found is None and name not in OF_NUMBERS):
         return None
-    said = [rows.said_of(query, key) or "" for query in range(len(rows.query_ids))]
+    said = [rows.text_of(query, key) or "" for query in range(len(rows.query_ids))]
     numbers = [number_in(text) for text in said]
     wrong = next((text for text, number in zip(said, numbers, strict=True) if number is None), None)
     if wrong is None:

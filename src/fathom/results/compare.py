@@ -7,13 +7,13 @@ One primary metric decides; all pairs, and claims that need a control, are one f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fathom.errors import BadInput, all_of, refuse
+from fathom.errors import BadInput, all_of
 from fathom.metrics.table import METRICS, Metric, metric
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
@@ -33,16 +33,15 @@ from fathom.results.facts import (
     WRITTEN,
     RunFacts,
     Shared,
-    unknown_scorings,
-    wanted_of,
 )
-from fathom.results.names import distinguished, short_names
+from fathom.results.loading import read_runs
+from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
 from fathom.results.power import Detectable, detectable, detectable_with_seeds
 from fathom.results.rows import Floats, grouped
 from fathom.store.folder import RunFolder
 
-Held = TypeVar("Held")
+Value = TypeVar("Value")
 COMPARED = ("accuracy", "hits@10", "mrr")
 """Metrics that are compared by default; the first decides."""
 _OPTION_NAMES = {
@@ -156,46 +155,6 @@ def _over_seeds(sides: Sequence[tuple[str, RunFacts]], seeds: int, primary: Metr
     trainings = [[(1, sides[at][1]), (-1, sides[at + seeds][1])] for at in range(seeds)]
     number, noise = over_seeds(primary.name, trainings, lambda side: side.values(primary), primary.limits)
     return _Trained((sides[0][0], sides[seeds][0]), number.shown(f"+{primary.shown}"), noise)
-
-
-def read_runs(
-    runs: Sequence[RunFolder], scoring: Sequence[str], cluster: str, kept: Callable[[RunFacts], Held]
-) -> list[Held]:
-    """Read each run in each scoring that is wanted of it.
-
-    :param kept: what is held of each while the next run is read.
-    :raises BadInput: with the faults of all runs.
-    """
-    faults = _given_twice(runs)
-    found: list[Held] = []
-    there: set[str] = set()
-    for run, model in zip(runs, short_names(runs), strict=True):
-        try:
-            for outcome in wanted_of(run, scoring, model, cluster):
-                there |= set(outcome.rows.scorings)
-                found.append(kept(outcome))
-            del outcome  # with its rows, before those of the next run
-        except BadInput as error:
-            faults += error.faults
-    refuse([*faults, *(unknown_scorings(scoring, there) if there else ())])
-    check_several(found)
-    return found
-
-
-def check_several(found: Sequence[object]) -> None:
-    """:raises BadInput: there are no two to compare."""
-    if len(found) < 2:
-        raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
-
-
-def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
-    places = grouped((run.path.resolve(), run.path) for run in runs)
-    return [
-        f"{paths[0]} is given {'twice' if len(paths) == 2 else f'{len(paths)} times'}: give it once "
-        "(several scorings of one run: --scoring A,B)"
-        for paths in places.values()
-        if len(paths) > 1
-    ]
 
 
 def _metric(name: str) -> Metric:

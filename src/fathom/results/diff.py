@@ -30,10 +30,10 @@ from fathom.results.claims import (
     difference_in_words,
     percent,
 )
-from fathom.results.compare import read_runs
 from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
 from fathom.results.estimates import MINUS, Estimate, combined
-from fathom.results.facts import RunFacts, check_depth, names_of
+from fathom.results.facts import RunFacts, names_of
+from fathom.results.loading import check_depth, read_runs
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import Sample

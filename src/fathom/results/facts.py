@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -16,11 +15,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fathom.errors import BadInput, refuse
+from fathom.errors import BadInput
 from fathom.metrics.table import Metric
 from fathom.results import estimates
 from fathom.results.estimates import NOTHING, Estimate, recipe, untold
-from fathom.results.names import short_names
 from fathom.results.rows import Floats, Ints, Rows, grouped, values_in
 from fathom.results.samples import Sample, drawn
 from fathom.store.folder import RunFolder
@@ -34,7 +32,6 @@ PLAIN, CHAT, SHUFFLED = "plain", "chat", "shuffled chat"
 STOPPED = "a search stopped too early to tell"
 WRITTEN = "written or chosen answers have no rank"
 ACCURACY = "accuracy"
-_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 _RELEASED = ("rows", "run", "places", "fact_of", "_first", "queries")
 _KEPT = (
     *("data", "reading", "wording", "options", "why_untold", "recipe_without_name", "relations", "subjects", "labels"),
@@ -66,15 +63,14 @@ class RunFacts:
         self.attention = str(identity.get("resolved", {}).get("attention", ""))
         self.places = rows.of(scoring) if places is None else places
         """Positions of its predictions in the rows."""
-        ids = [fact or query for fact, query in zip(rows.fact_ids, rows.query_ids, strict=True)]
-        of_prediction = [ids[query] for query in rows.query[self.places].tolist()]
-        self.facts: Sequence[str] = list(dict.fromkeys(of_prediction))
+        ids = [rows.fact_ids[query] or rows.query_ids[query] for query in rows.query[self.places].tolist()]
+        self.facts: Sequence[str] = list(dict.fromkeys(ids))
         """``fact_id``, else ``query_id`` of a sentence without a known subject."""
         self.place: Mapping[str, int] = {fact: number for number, fact in enumerate(self.facts)}
-        self.fact_of: Ints = np.array([self.place[fact] for fact in of_prediction], dtype=np.int64)
+        self.fact_of: Ints = np.array([self.place[fact] for fact in ids], dtype=np.int64)
         """Index of each prediction's fact."""
         _, self._first = np.unique(self.fact_of, return_index=True)
-        reasons = zip(of_prediction, self.places.tolist(), strict=True)
+        reasons = zip(ids, self.places.tolist(), strict=True)
         self.left_out = {fact: reason for fact, place in reasons if (reason := rows.reason[place]) is not None}
         """Facts with an unscored prediction, and the reason."""
         self.scored = np.array([fact not in self.left_out for fact in self.facts], dtype=bool)
@@ -142,9 +138,9 @@ class RunFacts:
     @cached_property
     def beyond(self) -> Floats:
         """The lowest rank at which a search for the fact stopped; infinite where none did."""
-        found = np.full(len(self.facts), np.inf)
-        np.fmin.at(found, self.fact_of, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
-        return found
+        lowest = np.full(len(self.facts), np.inf)
+        np.fmin.at(lowest, self.fact_of, np.where(np.isnan(self.rows.rank), self.rows.above, np.nan)[self.places])
+        return lowest
 
     @cached_property
     def stopped(self) -> set[str]:
@@ -177,12 +173,9 @@ class RunFacts:
     @cached_property
     def groups(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """Values of each fact under every key, by its first query, see :meth:`Rows.values_of`."""
-        return {key: self._groups_by(key) for key in self.rows.keys}
-
-    def _groups_by(self, key: str) -> list[Sequence[str]]:
-        texts = [self.rows.said_of(query, key) for query in self.queries]
-        values = {text: tuple(values_in(key, text)) for text in set(texts)}
-        return [values[text] for text in texts]
+        texts = {key: [self.rows.text_of(query, key) for query in self.queries] for key in self.rows.keys}
+        values = {key: {text: tuple(values_in(key, text)) for text in set(own)} for key, own in texts.items()}
+        return {key: [values[key][text] for text in own] for key, own in texts.items()}
 
     def at(self, facts: Iterable[str]) -> Ints:
         """Return the indices of these facts."""
@@ -212,11 +205,11 @@ class RunFacts:
         """
         if key not in self.rows.keys:
             raise BadInput(f"{self.path} cannot be broken down by '{key}': it has {', '.join(self.rows.keys)}")
-        asked = zip(self.rows.query[self.places].tolist(), self.places.tolist(), strict=True)
-        each = grouped((value, place) for query, place in asked for value in self.rows.values_of(query, key))
+        queries = zip(self.rows.query[self.places].tolist(), self.places.tolist(), strict=True)
+        parts = grouped((value, place) for query, place in queries for value in self.rows.values_of(query, key))
         return {
-            value: RunFacts(self.run, self.rows, self.scoring, self.model, np.array(own), f"{key}:{value}")
-            for value, own in each.items()
+            value: RunFacts(self.run, self.rows, self.scoring, self.model, np.array(places), f"{key}:{value}")
+            for value, places in parts.items()
         }
 
     # --- candidates and answers
@@ -229,8 +222,8 @@ class RunFacts:
             for name, (ids, _) in self.rows.candidates.items()
         }
         named = [digests.get(self.rows.spaces[query] or "", "") for query in self.queries]
-        said = zip(self.fact_of.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
-        lacking = grouped((fact, digest) for fact, digest in said if digest)
+        pairs = zip(self.fact_of.tolist(), (self.rows.not_ranked[place] for place in self.places.tolist()), strict=True)
+        lacking = grouped((fact, digest) for fact, digest in pairs if digest)
         return [
             " without ".join([name, *sorted(set(lacking[fact]))]) if fact in lacking else name
             for fact, name in enumerate(named)
@@ -249,8 +242,8 @@ class RunFacts:
 
     def asked_about(self, facts: Iterable[str]) -> list[str]:
         """Return the names of the subjects as in the prompt; "" where a fact has none."""
-        named = self.rows.table.column("subject").take(self.places[self._first[self.at(facts)]]).to_pylist()
-        return [name or "" for name in named]
+        places = self.places[self._first[self.at(facts)]]
+        return [name or "" for name in self.rows.table.column("subject").take(places).to_pylist()]
 
     def golds_of(self, facts: Iterable[str]) -> list[list[str]]:
         """Return the ids of the gold answers."""
@@ -270,13 +263,15 @@ class RunFacts:
 
     @property
     def alteration(self) -> str:
-        """How ``--alter`` changed the facts' sentences; :data:`AS_IT_IS` where it did not."""
+        """The value of ``--alter``, by default :data:`AS_IT_IS`."""
         return str(self.options.get("alter", AS_IT_IS))
 
     @cached_property
     def reading(self) -> str:
-        """Template-based, template-free, both (relations differ) or without templates, as the option says, else by
-        whether queries have sentences of their own. Altered sentences are a reading of their own: "misprimed"."""
+        """Template-based, template-free, both (relations differ) or without templates.
+
+        By the option, else by whether queries have their own sentences. An alteration such as "misprimed" is added.
+        """
         option = self.options.get("reading")
         if self.alteration != AS_IT_IS:
             return f"{option}, {self.alteration}" if option in READINGS else self.alteration
@@ -298,9 +293,9 @@ class RunFacts:
     @cached_property
     def parameters(self) -> int | None:
         """Number of the model's parameters; None where the run did not record it."""
-        about = self.run.manifest.get("circumstances", {}).get("model") or {}
-        found = about.get("parameters") if isinstance(about, dict) else None
-        return found if isinstance(found, int) else None
+        about = self.run.manifest.get("circumstances", {}).get("model")
+        number = about.get("parameters") if isinstance(about, dict) else None
+        return number if isinstance(number, int) else None
 
     @property
     def name(self) -> str:
@@ -309,7 +304,7 @@ class RunFacts:
 
     @property
     def told_by(self) -> tuple[str, str, str, str, str, str, str]:
-        """What may distinguish it from other runs, the model first, the folder last."""
+        """Properties that may distinguish it from other runs, the model first, the folder last."""
         return self.model, self.probe, self.scoring, self.data, self.reading, self.wording, self.path
 
     def called(self, model: str) -> RunFacts:
@@ -348,134 +343,18 @@ class RunFacts:
         :param values: one per fact of the run.
         :param facts: by default the scored ones.
         :param sample: how the facts were drawn, if already known.
-        :param form: how readers see it.
+        :param form: display format.
         """
         chosen = self.scored_facts if facts is None else facts
-        told, made = values[self.at(chosen)], self.recipe(name)
-        if not len(told) or np.isnan(told).any():
-            return untold(self.why_untold if len(told) else NOTHING, made, form=form)
-        return estimates.mean(told, sample or self.sample(chosen), made, form=form)
+        shares, line = values[self.at(chosen)], self.recipe(name)
+        if not len(shares) or np.isnan(shares).any():
+            return untold(self.why_untold if len(shares) else NOTHING, line, form=form)
+        return estimates.mean(shares, sample or self.sample(chosen), line, form=form)
 
 
 def _shared(values: Iterable[Value], shared: Shared) -> Sequence[Value]:
     own = tuple(values)
     return shared.setdefault(own, own)  # type: ignore[no-any-return]
-
-
-# --- reading runs
-
-
-def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:
-    """Read one run in one scoring.
-
-    :param scorings: which to take of a run that has several; one with one needs none.
-    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
-    :raises BadInput: unfinished, without ranks, several scorings and none chosen.
-    """
-    rows = _finished(run, cluster)
-    [scoring, *more] = _wanted(run, rows.scorings, scorings)
-    if more:
-        several = ", ".join((scoring, *more))
-        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
-    outcome = RunFacts(run, rows, scoring, model or short_names([run])[0])
-    if not np.isnan(rows.correct[outcome.places]).all():
-        raise BadInput(f"{run.path} has written answers and no ranks: ask with the cloze or the statement probe")
-    check_scored(outcome)
-    return outcome
-
-
-def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[RunFacts]:
-    """Read one run in each of *scorings* that it has, with ranks or credit, without prompts and answers.
-
-    :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
-    """
-    rows = _finished(run, cluster, _NOT_COMPARED)
-    found = [RunFacts(run, rows, scoring, model) for scoring in _wanted(run, rows.scorings, scorings)]
-    for outcome in found:
-        check_scored(outcome)
-    return found
-
-
-def _finished(run: RunFolder, cluster: str, without: Sequence[str] = ()) -> Rows:
-    if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
-    return Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
-
-
-def check_scored(outcome: RunFacts) -> None:
-    """:raises BadInput: none of its facts has a value."""
-    if not outcome.scored_facts:
-        [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
-        raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
-
-
-def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
-    """Read all scorings of a run that a study has made."""
-    rows = Rows(run, with_scores=False, cluster=cluster)
-    return [RunFacts(run, rows, scoring, model) for scoring in rows.scorings]
-
-
-def outcomes_of(
-    runs: Sequence[RunFolder], scorings: Sequence[str] = (), cluster: str = "", k: int | None = max(CUTS)
-) -> list[RunFacts]:
-    """Read one scoring of each run, in their order.
-
-    :param scorings: which to take of runs that have several; runs with one need none.
-    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
-    :param k: every rank must be known as far; None where any will do.
-    :raises BadInput: with the faults of all runs.
-    """
-    found, faults = [], []
-    there: set[str] = set()
-    for run, model in zip(runs, short_names(runs), strict=True):
-        try:
-            there |= set(run.predictions().column("scoring").to_pylist())
-            found.append(outcome_of(run, scorings, model, cluster))
-            if k is not None:
-                check_depth(found[-1], k)
-        except BadInput as error:
-            faults += error.faults
-    refuse([*faults, *unknown_scorings(scorings, there)])
-    return found
-
-
-def unknown_scorings(scorings: Sequence[str], there: set[str]) -> list[str]:
-    """Return a line for each scoring that no run has."""
-    known = ", ".join(sorted(there))
-    return [f"--scoring {name}: no run has it; there is {known}" for name in scorings if name not in there]
-
-
-def _wanted(run: RunFolder, own: Sequence[str], scorings: Sequence[str]) -> list[str]:
-    wanted = [name for name in scorings if name in own] if len(own) > 1 else list(own)
-    if not wanted:
-        raise BadInput(f"{run.path} has the scorings {', '.join(own) or 'none'}: choose one with --scoring")
-    return wanted
-
-
-def check_depth(outcome: RunFacts, k: int) -> None:
-    """:raises BadInput: a search stopped before rank *k*."""
-    stopped = outcome.beyond[outcome.beyond < k]
-    if stopped.size:
-        raise BadInput(
-            f"{outcome.path} stopped at rank {stopped.min():.0f} and cannot tell Acc@{k}: "
-            f"ask without --max-rank, or with {k} or more"
-        )
-
-
-def by_column(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[str, RunFacts]]:
-    """Group by (data, reading), then model. :raises BadInput: two runs of one model, data set and reading."""
-    found: dict[tuple[str, str], dict[str, RunFacts]] = {}
-    faults = []
-    for outcome in outcomes:
-        models = found.setdefault((outcome.data, outcome.reading), {})
-        if outcome.model in models:
-            faults.append(
-                f"{models[outcome.model].path} and {outcome.path} are both of {outcome.model} on {outcome.data}, "
-                f"{outcome.reading}: give one of them (fathom compare compares answer pools)"
-            )
-        models[outcome.model] = outcome
-    refuse(faults)
-    return found
 
 
 def names_of(candidates: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:

@@ -16,7 +16,8 @@ from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
-from fathom.results.facts import RunFacts, every_scoring
+from fathom.results.facts import RunFacts
+from fathom.results.loading import every_scoring
 from fathom.results.pairing import difference
 from fathom.results.tables import Table
 from fathom.run import run

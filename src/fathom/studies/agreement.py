@@ -9,7 +9,7 @@ from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
-from fathom.results.facts import outcome_of
+from fathom.results.loading import outcome_of
 from fathom.results.names import short_names
 from fathom.results.plots import Plot
 from fathom.results.tables import Table

@@ -17,7 +17,8 @@ from fathom.errors import BadInput
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
-from fathom.results.facts import RunFacts, outcomes_of
+from fathom.results.facts import RunFacts
+from fathom.results.loading import outcomes_of
 from fathom.results.names import distinguished
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, Ints

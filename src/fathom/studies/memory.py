@@ -36,7 +36,8 @@ from fathom.results import pairing
 from fathom.results.claims import Claim, Decision, decide, sentences
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, Noise
-from fathom.results.facts import RunFacts, Shared, outcome_of
+from fathom.results.facts import RunFacts, Shared
+from fathom.results.loading import outcome_of
 from fathom.results.rows import Floats, Ints, grouped
 from fathom.studies.grid import CellState, read_training
 from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan

@@ -9,7 +9,7 @@ from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
 from fathom.results.claims import percent
-from fathom.results.facts import every_scoring
+from fathom.results.loading import every_scoring
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce

@@ -18,7 +18,8 @@ from typing import Literal
 from fathom.errors import BadInput
 from fathom.results.baselines import which_is_above
 from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.facts import ACCURACIES, READINGS, by_column, outcomes_of
+from fathom.results.facts import ACCURACIES, READINGS
+from fathom.results.loading import by_column, outcomes_of
 from fathom.results.pairing import difference
 from fathom.store.folder import RunFolder
 from fathom.studies.rankings_agreement import agreements

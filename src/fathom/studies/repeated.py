@@ -20,7 +20,8 @@ from fathom.errors import BadInput, all_of
 from fathom.results.claims import Decision, decide, sentences
 from fathom.results.comparison import refusals_table
 from fathom.results.estimates import Estimate, untold
-from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of, outcomes_of
+from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, RunFacts, names_of
+from fathom.results.loading import outcomes_of
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Table

@@ -18,7 +18,8 @@ from fathom.probes.shared_options import EvaluationOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines, which_is_above
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, untold
-from fathom.results.facts import RunFacts, every_scoring
+from fathom.results.facts import RunFacts
+from fathom.results.loading import every_scoring
 from fathom.results.names import folder_names
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped

@@ -1,0 +1,174 @@
+"""Reading runs by fact, with the faults of all of them at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from fathom.errors import BadInput, refuse
+from fathom.results.facts import CUTS, RunFacts
+from fathom.results.names import short_names
+from fathom.results.rows import Rows, grouped
+from fathom.store.folder import RunFolder
+
+Value = TypeVar("Value")
+_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
+
+
+def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:
+    """Read one run in one scoring.
+
+    :param scorings: which to take of a run that has several.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
+    :raises BadInput: unfinished, without ranks, several scorings and none chosen.
+    """
+    rows, [scoring, *more] = _finished(run, scorings, cluster)
+    if more:
+        several = ", ".join((scoring, *more))
+        raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
+    outcome = RunFacts(run, rows, scoring, model or short_names([run])[0])
+    if not np.isnan(rows.correct[outcome.places]).all():
+        raise BadInput(f"{run.path} has written answers and no ranks: use the cloze or the statement probe")
+    check_scored(outcome)
+    return outcome
+
+
+def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[RunFacts]:
+    """Read one run in each of *scorings* that it has, with ranks or credit, without prompts and answers.
+
+    :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
+    """
+    rows, names = _finished(run, scorings, cluster, _NOT_COMPARED)
+    outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
+    for outcome in outcomes:
+        check_scored(outcome)
+    return outcomes
+
+
+def _finished(
+    run: RunFolder, scorings: Sequence[str], cluster: str, without: Sequence[str] = ()
+) -> tuple[Rows, list[str]]:
+    if not run.is_complete():
+        raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
+    rows = Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
+    several = len(rows.scorings) > 1
+    names = [name for name in scorings if name in rows.scorings] if several else rows.scorings
+    if not names:
+        raise BadInput(f"{run.path} has the scorings {', '.join(rows.scorings) or 'none'}: choose one with --scoring")
+    return rows, names
+
+
+def check_scored(outcome: RunFacts) -> None:
+    """:raises BadInput: none of its facts has a value."""
+    if not outcome.scored_facts:
+        [(why, _)] = Counter(outcome.left_out.values()).most_common(1) or [("it has no predictions", 0)]
+        raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
+
+
+def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
+    """Read all scorings of a run that a study has made."""
+    rows = Rows(run, with_scores=False, cluster=cluster)
+    return [RunFacts(run, rows, scoring, model) for scoring in rows.scorings]
+
+
+def outcomes_of(
+    runs: Sequence[RunFolder], scorings: Sequence[str] = (), cluster: str = "", k: int | None = max(CUTS)
+) -> list[RunFacts]:
+    """Read one scoring of each run, in their order.
+
+    :param scorings: which to take of runs that have several.
+    :param cluster: key by which queries were drawn together, as for :class:`Rows`.
+    :param k: depth to which every rank must be known; None for any.
+    :raises BadInput: with the faults of all runs.
+    """
+
+    def load(run: RunFolder, model: str) -> list[RunFacts]:
+        outcome = outcome_of(run, scorings, model, cluster)
+        if k is not None:
+            check_depth(outcome, k)
+        return [outcome]
+
+    return read_each(runs, scorings, load, lambda outcome: outcome)
+
+
+def read_each(
+    runs: Sequence[RunFolder],
+    scorings: Sequence[str],
+    load: Callable[[RunFolder, str], list[RunFacts]],
+    reduce: Callable[[RunFacts], Value],
+    faults: Iterable[str] = (),
+) -> list[Value]:
+    """Read runs one after the other.
+
+    :param load: takes a run and the name of its model.
+    :param reduce: what to hold of each while the next run is read.
+    :param faults: to report together with those of the runs.
+    :raises BadInput: with the faults of all runs, and the scorings that no run has.
+    """
+    lines, results, known = list(faults), [], set[str]()
+    for run, model in zip(runs, short_names(runs), strict=True):
+        try:
+            for outcome in load(run, model):
+                known |= set(outcome.rows.scorings)
+                results.append(reduce(outcome))
+            del outcome  # with its rows, before those of the next run
+        except BadInput as error:
+            lines += error.faults
+    unknown = [name for name in scorings if known and name not in known]
+    refuse([*lines, *(f"--scoring {name}: no run has it; there is {', '.join(sorted(known))}" for name in unknown)])
+    return results
+
+
+def read_runs(
+    runs: Sequence[RunFolder], scoring: Sequence[str], cluster: str, reduce: Callable[[RunFacts], Value]
+) -> list[Value]:
+    """Read each run in each given scoring that it has.
+
+    :param reduce: what to hold of each while the next run is read.
+    :raises BadInput: with the faults of all runs; fewer than two results.
+    """
+    load = partial(wanted_of, scorings=scoring, cluster=cluster)
+    results = read_each(runs, scoring, lambda run, model: load(run, model=model), reduce, _given_twice(runs))
+    if len(results) < 2:
+        raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
+    return results
+
+
+def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
+    places = grouped((run.path.resolve(), run.path) for run in runs)
+    return [
+        f"{paths[0]} is given {'twice' if len(paths) == 2 else f'{len(paths)} times'}: give it once "
+        "(several scorings of one run: --scoring A,B)"
+        for paths in places.values()
+        if len(paths) > 1
+    ]
+
+
+def check_depth(outcome: RunFacts, k: int) -> None:
+    """:raises BadInput: a search stopped before rank *k*."""
+    stopped = outcome.beyond[outcome.beyond < k]
+    if stopped.size:
+        raise BadInput(
+            f"{outcome.path} stopped at rank {stopped.min():.0f}, so Acc@{k} is unknown: "
+            f"evaluate without --max-rank, or with {k} or more"
+        )
+
+
+def by_column(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[str, RunFacts]]:
+    """Group by (data, reading), then model. :raises BadInput: two runs of one model, data set and reading."""
+    columns: dict[tuple[str, str], dict[str, RunFacts]] = {}
+    faults = []
+    for outcome in outcomes:
+        models = columns.setdefault((outcome.data, outcome.reading), {})
+        if outcome.model in models:
+            faults.append(
+                f"{models[outcome.model].path} and {outcome.path} are both of {outcome.model} on {outcome.data}, "
+                f"{outcome.reading}: give one of them (fathom compare compares answer pools)"
+            )
+        models[outcome.model] = outcome
+    refuse(faults)
+    return columns
