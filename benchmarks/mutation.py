@@ -51,15 +51,14 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
-    "study_contract controls approaches": "studies/perplexity studies/rankings "
-    "studies/rankings_agreement studies/rankings_columns studies/rankings_groups studies/rankings_tables "
-    "studies/relations studies/repeated studies/repeated_readings",
+    "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
+    "studies/relations studies/repeated",
     "robustness": "results/alterations",
     "claims choice_controls": "results/claims",
     "compare study_contract studies controls approaches": "results/facts results/loading results/pairing",
     f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
-    "studies/sizes",
+    "studies/sizes studies/steps",
     "samples baselines report compare": "results/samples results/baselines",
     f"report baselines approaches {KEPT}": "results/summary",
     "report leakage study_contract": "results/tables",

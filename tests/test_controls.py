@@ -482,7 +482,7 @@ class TestRankings:
                 runs[-1].add_circumstances(model={"parameters": size})
         (tmp_path / "groups.csv").write_text("model,group\nsmall,g\nlarge,g\n")
         found = rankings.analyse(runs, groups=tmp_path / "groups.csv")
-        assert [(step.reading, step.verdict, step.above) for step in found.steps] == [
+        assert [(step.about["reading"], step.verdict, step.above) for step in found.steps] == [
             (BY_TEMPLATE, "rise", "neither"),
             (FREE, "rise", "large"),
         ]

@@ -204,7 +204,7 @@ def model(parameters: int, facts: Iterable[int], offset: int = 0) -> ScriptedMod
 
 def steps(found: sizes.Sizes, k: int) -> list[tuple[str | None, float]]:
     """Verdict and difference of each step in Hits@k."""
-    return [(step.verdict, round(step.difference.value, 9)) for step in found.steps if step.k == k]
+    return [(step.verdict, round(step.difference.value, 9)) for step in found.steps if step.about["of"] == f"hits@{k}"]
 
 
 class TestSizes:
@@ -224,14 +224,14 @@ class TestSizes:
         for line, number in zip(found.lines, known.values(), strict=True):
             expected = (number + (20 - number) / 20) / 20, (number + (20 - number) / 2) / 20, 1
             assert values(line.hits) == pytest.approx(expected)
-        assert [(step.smaller, step.larger) for step in found.steps if step.k == 1] == [
+        assert [(step.smaller, step.larger) for step in found.steps if step.about["of"] == "hits@1"] == [
             ("m10", "m200"),
             ("m200", "m3000"),
         ]
         assert steps(found, 1) == [("rise", 0.3325)] * 2
         assert steps(found, 10) == [(None, 0.175)] * 2  # secondary
         assert steps(found, 100) == [(None, 0)] * 2
-        assert [step.above for step in found.steps if step.k == 1] == ["both"] * 2
+        assert [step.above for step in found.steps if step.about["of"] == "hits@1"] == ["both"] * 2
 
     @pytest.mark.parametrize(
         ("known", "expected"),
@@ -254,7 +254,7 @@ class TestSizes:
         found = self.asked({10 ** (n + 1): range(6 * n + 2) for n in range(3)}, tmp_path, offset=1)
         assert [difference for _, difference in steps(found, 1)] == [-0.015] * 2
         assert "rise" not in {verdict for k in (1, 10, 100) for verdict, _ in steps(found, k)}
-        assert {step.above for step in found.steps if step.k == 1} == {"neither"}
+        assert {step.above for step in found.steps if step.about["of"] == "hits@1"} == {"neither"}
 
 
 # --- compute time: each query takes as long as the others

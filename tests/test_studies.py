@@ -27,7 +27,7 @@ from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import compute_time
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import SizesOptions
-from fathom.studies.sizes import AskedProbe
+from fathom.studies.sizes import ProbeWithOptions
 
 CANDIDATES = [f"e{number}" for number in range(100)]
 
@@ -208,7 +208,7 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
     assert [line.candidates for line in lines] == [3, 3]
-    assert [(step.k, step.difference.value) for step in steps] == [(k, 0) for k in (1, 10, 100)]
+    assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
     with pytest.raises(BadInput, match="a model stands twice"):
         sizes.analyse([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
@@ -248,7 +248,7 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     found = sizes.analyse(models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
     assert [line.name for line in found.lines] == ["small", "large"]
     step = found.steps[0]
-    assert (step.smaller, step.larger, step.k, step.verdict) == ("small", "large", 1, verdict)
+    assert (step.smaller, step.larger, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
     assert step.difference.value == pytest.approx(value / 12 * 11 / 12)
     [table] = [one for one in sizes.tables(found) if one.title == "from each size to the next"]
     assert table.rows[0][table.columns.index("verdict")] == verdict
@@ -267,7 +267,7 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
-    asked = AskedProbe("statement", StatementOptions())
+    asked = ProbeWithOptions("statement", StatementOptions())
     found = compute_time(model(), data, asked, [1, 2, 3], tmp_path / "t", silent, repeats=2, total=1000)
     assert len(found.points) == 6
     line = fit_line(*zip(*found.points, strict=True))

@@ -24,7 +24,7 @@ from fathom.run import run, selected
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import ComputeTimeOptions
-from fathom.studies.sizes import AskedProbe, asked_of
+from fathom.studies.sizes import ProbeWithOptions, probes_of
 
 
 class Timing(NamedTuple):
@@ -50,14 +50,14 @@ def analyse(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path
         raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, options.queries))}")
     return [
         compute_time(model, data, one, options.queries, out, announce, repeats=options.repeats, total=options.total)
-        for one in asked_of(options)
+        for one in probes_of(options)
     ]
 
 
 def compute_time(
     model: Model,
     data: QuerySet,
-    asked: AskedProbe,
+    asked: ProbeWithOptions,
     counts: Sequence[int],
     out: Path,
     announce: Announce,

@@ -1,32 +1,39 @@
-"""A data set in one reading: on which facts its models are compared, and their places there."""
+"""The columns of the study of rankings: a data set in one reading, its models' places, and how two rankings agree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.ranking import places
+from fathom.metrics.significance import LEVEL
+from fathom.metrics.uncertainty import at_confidence
 from fathom.results.baselines import Compared, RunBaselines
 from fathom.results.claims import Decision
 from fathom.results.estimates import OVER_MODELS, Estimate, combined, untold
-from fathom.results.facts import ACCURACIES, CUTS, RunFacts
-from fathom.results.pairing import common_facts
+from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE, RunFacts
+from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats
 
 MEAN = "mean over data sets"
+EVERY_MODEL = "all models"
+COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
 OVER_DATA = "no interval: a mean over data sets, which were chosen"
+TIED = "all models are tied on one side"
+NO_BOUNDS = "no interval: only Kendall's tau has bounds"
 
 
 class PlacedModel(NamedTuple):
-    """One model.
+    """One model in a column.
 
     :param place: 1 is the best; tied models share the mean of theirs.
     :param hits: Acc@1, Acc@5, Acc@10.
-    :param scoring: by which it was asked; "" for a mean over data sets.
-    :param baseline: the strongest, on the facts of the column; None for a mean over data sets.
+    :param scoring: with its probe; "" for a mean over data sets.
+    :param baseline: the strongest on the facts of the column; None for a mean over data sets.
     :param decision: whether Acc@1 is above every baseline.
     """
 
@@ -41,9 +48,9 @@ class PlacedModel(NamedTuple):
 class Column(NamedTuple):
     """One data set in one reading.
 
-    :param facts: that all its models ranked.
-    :param left_out: those that were asked, and are not among them.
-    :param average: of Acc@1, Acc@5, Acc@10 over the models.
+    :param facts: number of facts that all its models ranked.
+    :param left_out: number of its other facts.
+    :param average: Acc@1, Acc@5, Acc@10, averaged over the models.
     """
 
     data: str
@@ -55,7 +62,7 @@ class Column(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A fact that was asked and is not compared. :param why: the first reason found."""
+    """A fact that is not compared. :param why: the first reason found."""
 
     data: str
     reading: str
@@ -63,8 +70,18 @@ class LeftOut(NamedTuple):
     why: str
 
 
+class RankingAgreement(NamedTuple):
+    """Agreement of the template-based and the template-free ranking. :param over: a data set, or their mean."""
+
+    over: str
+    group: str
+    models: int
+    tau: Estimate
+    rho: Estimate
+
+
 class ColumnHits(NamedTuple):
-    """A column as arrays. :param hits: [facts, models, 3]. :param baselines: of each model."""
+    """A column as arrays. :param outcomes: by model. :param hits: shape (facts, models, 3)."""
 
     data: str
     reading: str
@@ -78,57 +95,60 @@ class ColumnHits(NamedTuple):
     def models(self) -> list[str]:
         return list(self.outcomes)
 
-    def recipe(self, name: str, sign: str = " and ") -> str:
-        """Of a number of all its models."""
-        return combined(name, [outcome.recipe("") for outcome in self.outcomes.values()], sign)
+    @property
+    def recipe(self) -> str:
+        return combined("", [outcome.recipe("") for outcome in self.outcomes.values()], " and ")
+
+    @property
+    def means(self) -> Floats:
+        """Acc@1, Acc@5, Acc@10 of each model, shape (models, 3)."""
+        return self.hits.mean(axis=0)  # type: ignore[no-any-return]
+
+    def means_of(self, models: Sequence[str]) -> Floats:
+        return self.means[[self.models.index(model) for model in models]]
 
 
 def column_hits(data: str, reading: str, outcomes: dict[str, RunFacts]) -> ColumnHits:
-    """On the facts that all ranked. :param outcomes: by model. :raises BadInput: none, or other candidates."""
+    """:raises BadInput: no fact that all ranked, or other candidates."""
     facts = common_facts(list(outcomes.values()))
-    asked = set().union(*(outcome.facts for outcome in outcomes.values()))
+    evaluated = set().union(*(outcome.facts for outcome in outcomes.values()))
     hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
     baselines = {model: RunBaselines(outcome) for model, outcome in outcomes.items()}
-    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(asked) - len(facts), baselines)
+    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(evaluated) - len(facts), baselines)
 
 
 def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
-    """Both readings of a data set on the facts that all their models ranked.
+    """Restrict both readings of a data set to the facts that all their models ranked.
 
     :raises BadInput: there is none.
     """
-    found = []
+    restricted = []
     for grid in grids:
-        every = [set(other.facts) for other in grids if other.data == grid.data]
-        at = [place for place, fact in enumerate(grid.facts) if all(fact in own for own in every)]
-        if not at:
+        common = set(grid.facts).intersection(*(other.facts for other in grids if other.data == grid.data))
+        if not common:
             raise BadInput(
                 f"the readings of {grid.data} have no fact in common that all models ranked: --facts own ranks each on "
                 "its own"
             )
-        facts = [grid.facts[place] for place in at]
-        found.append(grid._replace(facts=facts, hits=grid.hits[at], left_out=grid.left_out + len(grid.facts) - len(at)))
-    return found
+        chosen = np.array([fact in common for fact in grid.facts])
+        facts = [fact for fact in grid.facts if fact in common]
+        left_out = grid.left_out + len(grid.facts) - len(facts)
+        restricted.append(grid._replace(facts=facts, hits=grid.hits[chosen], left_out=left_out))
+    return restricted
 
 
 def left_out_of(grid: ColumnHits) -> list[LeftOut]:
-    """Each fact that a model of the column was asked, and why it is not compared."""
-    compared, why = set(grid.facts), dict[str, str]()
+    compared, reasons = set(grid.facts), dict[str, str]()
     for model, outcome in grid.outcomes.items():
         for fact in outcome.facts:
-            if fact not in compared:
+            if fact not in compared and not reasons.get(fact):
                 reason = outcome.left_out.get(fact)
-                why.setdefault(fact, f"{model}: {reason}" if reason else "")
-                why[fact] = why[fact] or (f"{model}: {reason}" if reason else "")
-    return [
-        LeftOut(grid.data, grid.reading, fact, reason or "not asked, or not ranked, of all models in both readings")
-        for fact, reason in why.items()
-    ]
+                reasons[fact] = f"{model}: {reason}" if reason else ""
+    default = "not evaluated, or not ranked, by all models in both readings"
+    return [LeftOut(grid.data, grid.reading, fact, reason or default) for fact, reason in reasons.items()]
 
 
-def ranked(grid: ColumnHits) -> Column:
-    """The places of its models, with their numbers."""
-    means = grid.hits.mean(axis=0)
+def column_of(grid: ColumnHits, is_above: Mapping[tuple[str, str, str], Decision | None]) -> Column:
     scores = [
         PlacedModel(
             model,
@@ -136,15 +156,16 @@ def ranked(grid: ColumnHits) -> Column:
             tuple(outcome.mean(name, outcome.hits(k), grid.facts) for name, k in zip(ACCURACIES, CUTS, strict=True)),
             f"{outcome.probe} {outcome.scoring}",
             grid.baselines[model].strongest(1, grid.facts),
+            is_above[grid.data, grid.reading, model],
         )
-        for (model, outcome), place in zip(grid.outcomes.items(), places(means).tolist(), strict=True)
+        for (model, outcome), place in zip(grid.outcomes.items(), places(grid.means).tolist(), strict=True)
     ]
-    average = _mean_of(means, OVER_MODELS, [grid.recipe("")])
+    average = _mean_of(grid.means, OVER_MODELS, [grid.recipe])
     return Column(grid.data, grid.reading, len(grid.facts), grid.left_out, scores, average)
 
 
 def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Estimate, ...]:
-    """Over models, or data sets. :param hits: [models or data sets, 3]. :param why: there is no interval."""
+    """:param hits: shape (models or data sets, 3). :param why: there is no interval."""
     return tuple(
         untold(why, combined(name, recipes, " and "), value, len(hits), ".1%")
         for name, value in zip(ACCURACIES, hits.mean(axis=0).tolist(), strict=True)
@@ -152,11 +173,11 @@ def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Estimate, 
 
 
 def averaged(grids: Sequence[ColumnHits], reading: str) -> list[Column]:
-    """Models by the mean over data sets, without intervals; none where there is one data set, or no model in all."""
-    models = in_all(grids)
+    """Average models over data sets, without intervals; none for one data set or fewer than two common models."""
+    models = _in_all(grids)
     if len(grids) < 2 or len(models) < 2:
         return []
-    hits = np.stack([values_of(models, grid, grid.hits.mean(axis=0)) for grid in grids])
+    hits = np.stack([grid.means_of(models) for grid in grids])
     means = hits.mean(axis=0)
     scores = [
         PlacedModel(
@@ -165,15 +186,73 @@ def averaged(grids: Sequence[ColumnHits], reading: str) -> list[Column]:
         for number, (model, place) in enumerate(zip(models, places(means).tolist(), strict=True))
     ]
     facts, left_out = sum(len(grid.facts) for grid in grids), sum(grid.left_out for grid in grids)
-    average = _mean_of(means, OVER_MODELS, [grid.recipe("") for grid in grids])
+    average = _mean_of(means, OVER_MODELS, [grid.recipe for grid in grids])
     return [Column(MEAN, reading, facts, left_out, scores, average)]
 
 
-def in_all(grids: Sequence[ColumnHits]) -> list[str]:
-    """Models that every column has, in the order of the first."""
+def _in_all(grids: Sequence[ColumnHits]) -> list[str]:
+    """Return the models that every column has, in the order of the first."""
     return [model for model in (grids[0].models if grids else []) if all(model in grid.models for grid in grids)]
 
 
-def values_of(models: Sequence[str], grid: ColumnHits, values: Floats) -> Floats:
-    """Those of *models*, from an array [..., models, 3] of the column's."""
-    return values[..., [grid.models.index(model) for model in models], :]
+def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) -> Estimate:
+    one, other = grid.outcomes[first], grid.outcomes[second]
+    return difference(name, [(1, one), (-1, other)], [one.hits(1), other.hits(1)], grid.facts)
+
+
+# --- agreement of the two rankings
+
+
+def agreements_of(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[RankingAgreement]:
+    """Compare each data set that has both readings, and the means of each reading over all data sets."""
+    based, free = ([grid for grid in grids if grid.reading == reading] for reading in (BY_TEMPLATE, FREE))
+    pairs = [(one.data, [one], [other]) for one in based for other in free if one.data == other.data]
+    if (len(based) > 1 or len(free) > 1 or not pairs) and based and free:
+        pairs.append((MEAN, based, free))
+    agreements = []
+    for over, one, other in pairs:
+        models = _in_all([*one, *other])
+        names = dict.fromkeys(groups[model] for model in models) if groups else {}
+        members = {name: [model for model in models if groups[model] == name] for name in names}
+        for group, chosen in [(EVERY_MODEL, models), *members.items()]:
+            if len(chosen) > 1:
+                agreements.append(RankingAgreement(over, group, len(chosen), *_coefficients(chosen, one, other)))
+    return agreements
+
+
+def _coefficients(
+    models: list[str], based: Sequence[ColumnHits], free: Sequence[ColumnHits]
+) -> tuple[Estimate, Estimate]:
+    """Return tau and rho."""
+    sides = [places(np.mean([grid.means_of(models) for grid in side], axis=0)) for side in (based, free)]
+    recipes = [combined(name, [grid.recipe for grid in (*based, *free)], " and ") for name in COEFFICIENTS]
+    if any(np.ptp(side) == 0 for side in sides):
+        return untold(TIED, recipes[0]), untold(TIED, recipes[1])
+    from scipy.stats import kendalltau, spearmanr  # slow to load
+
+    tau, rho = (float(function(*sides).statistic) for function in (kendalltau, spearmanr))
+    no_bounds = untold(NO_BOUNDS, recipes[1], rho, len(models))
+    if len(based) > 1 or len(free) > 1:
+        return untold(OVER_DATA, recipes[0], tau, len(models)), no_bounds
+    return _bounded(tau, models, (based[0], free[0]), recipes[0]), no_bounds
+
+
+def _bounded(tau: float, models: Sequence[str], grids: tuple[ColumnHits, ColumnHits], recipe: str) -> Estimate:
+    """Return tau with bounds that hold at 95 %: what the orders that are certain in both readings leave open.
+
+    Every order of two models, in either reading, is tested at 0.05 / (2 · pairs). With probability 0.95 none of the
+    significant ones is wrong, and tau of the true orders lies between the bounds.
+    """
+    pairs = list(combinations(models, 2))
+    confidence = 1 - LEVEL / (2 * len(pairs))
+    products = [_order(grids[0], pair, confidence) * _order(grids[1], pair, confidence) for pair in pairs]
+    certain, open_ = sum(products), products.count(0)
+    low, high = (certain - open_) / len(pairs), (certain + open_) / len(pairs)
+    return untold("", recipe, tau, len(models))._replace(low=min(low, tau), high=max(high, tau))
+
+
+def _order(grid: ColumnHits, pair: tuple[str, str], confidence: float) -> int:
+    """Return +1 or −1 if the first or the second model is certainly better, else 0."""
+    number = accuracy_difference(grid, *pair, COEFFICIENTS[0])
+    low, high = (None, None) if number.interval is None else at_confidence(number.interval, confidence)
+    return 0 if low is None or high is None else int(low > 0) - int(high < 0)
