@@ -56,7 +56,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "robustness": "results/alterations",
     "claims choice_controls": "results/claims",
     "compare study_contract studies controls approaches": "results/facts results/loading results/pairing",
-    f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates",
+    f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates results/recipes",
     "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
     "studies/sizes studies/steps",
     "samples baselines report compare": "results/samples results/baselines",

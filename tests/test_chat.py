@@ -18,7 +18,7 @@ from fathom.probes import PROBES
 from fathom.probes.choice import ChoiceProbe
 from fathom.prompts.reasoning import Cut, Cutter, Reasoning
 from fathom.results.compare import compare
-from fathom.results.estimates import recipe
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal

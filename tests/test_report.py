@@ -15,7 +15,8 @@ import scipy.stats
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS
 from fathom.results.answers import error_table, reliability_table
-from fathom.results.estimates import Estimate, recipe
+from fathom.results.estimates import Estimate
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text

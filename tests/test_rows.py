@@ -139,7 +139,7 @@ def test_what_a_manifest_says_of_screening_and_seeds() -> None:
     identity = {"probe": "statement", "options": {"seed": 7, "limit": None, "dtype": "float32"}}
     told = read_declarations({"identity": identity, "circumstances": {"screened": 200, "scored_again": 30}})
     assert told.notes[-1].startswith("screened: 30 of 200 answers (15.0%) were scored again")
-    assert "seed" not in told.said  # without a limit it changes nothing
+    assert "seed" not in told.options  # without a limit it changes nothing
     few = {**identity, "options": {"seed": 7, "limit": 20}}
     limited = read_declarations({"identity": few, "circumstances": {"screened": 200}})
-    assert (limited.said["seed"], limited.said["limit"], limited.notes) == ("7", "20", ())
+    assert (limited.options["seed"], limited.options["limit"], limited.notes) == ("7", "20", ())

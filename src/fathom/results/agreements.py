@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.results.estimates import Estimate, combined, correlation, mean, untold
+from fathom.results.estimates import Estimate, correlation, mean, untold
 from fathom.results.facts import RunFacts
 from fathom.results.pairing import common_facts
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 
 WITHIN = "log10 rank, within relations"

@@ -28,8 +28,9 @@ from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision
-from fathom.results.estimates import MINUS, Estimate, against
+from fathom.results.estimates import Estimate, against
 from fathom.results.facts import RunFacts
+from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows, grouped
 
 NGRAM_MODEL, FREQUENCY = "n-gram", "frequency"

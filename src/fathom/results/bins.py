@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from fathom.errors import BadInput
 from fathom.results.agreements import less_their_means
-from fathom.results.estimates import Estimate, contrast, correlation, recipe, untold
+from fathom.results.estimates import Estimate, contrast, correlation, untold
+from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Table
 

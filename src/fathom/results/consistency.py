@@ -17,7 +17,8 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.ranking import among_the_best, consistency, rankc_by_chance, rankc_of
-from fathom.results.estimates import Estimate, mean, recipe, untold
+from fathom.results.estimates import Estimate, mean, untold
+from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder

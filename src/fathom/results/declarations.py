@@ -24,7 +24,7 @@ class Declarations(NamedTuple):
     :param cuts: the k of Hits@k in the headline.
     :param further: names of metrics that only such runs show.
     :param by: names of metrics that breakdowns show besides accuracy and MRR.
-    :param said: the options that are not at their defaults, and what else the probe tells of how it read what it was
+    :param options: the options that are not at their defaults, and what else the probe tells of how it read what it was
         told, as a recipe writes them.
     :param notes: on candidates that are left out or cannot be told apart.
     """
@@ -34,7 +34,7 @@ class Declarations(NamedTuple):
     cuts: tuple[int, ...]
     further: tuple[str, ...]
     by: tuple[str, ...]
-    said: Mapping[str, str]
+    options: Mapping[str, str]
     notes: tuple[str, ...]
 
     def scoring(self, name: str) -> Mapping[str, str]:

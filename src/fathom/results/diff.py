@@ -31,10 +31,11 @@ from fathom.results.claims import (
     percent,
 )
 from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
-from fathom.results.estimates import MINUS, Estimate, combined
+from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import check_depth, read_runs
 from fathom.results.pairing import common_facts, difference
+from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabled

@@ -18,7 +18,8 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import Metric
 from fathom.results import estimates
-from fathom.results.estimates import NOTHING, Estimate, recipe, untold
+from fathom.results.estimates import NOTHING, Estimate, untold
+from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped, values_in
 from fathom.results.samples import Sample, drawn
 from fathom.store.folder import RunFolder
@@ -322,7 +323,7 @@ class RunFacts:
 
     @cached_property
     def recipe_without_name(self) -> str:
-        """How its estimates were made; see :func:`fathom.results.estimates.recipe`."""
+        """How its estimates were made; see :func:`fathom.results.recipes.recipe`."""
         return recipe(self.rows, "", self.scoring)
 
     def recipe(self, name: str) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from fathom.errors import BadInput, refuse
 from fathom.metrics.table import SHARE
 from fathom.results import estimates
-from fathom.results.estimates import MINUS, Estimate, Noise, combined, untold
+from fathom.results.estimates import Estimate, Noise, untold
 from fathom.results.facts import RunFacts
+from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 

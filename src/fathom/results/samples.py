@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.uncertainty import Labels, speak_for_others
+from fathom.metrics.uncertainty import Labels, Ways, speak_for_others
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
@@ -40,6 +40,11 @@ class Sample(NamedTuple):
     clusters: Labels | None = None
     within: Labels | None = None
     also: Labels | None = None
+
+    @property
+    def ways(self) -> Ways:
+        """The further ways of drawing, as :func:`fathom.metrics.uncertainty.interval` takes them."""
+        return {"within": self.within, "also": self.also}
 
     @property
     def one_cluster(self) -> bool:

@@ -185,7 +185,7 @@ def _unsigned(one: Estimate) -> str:
 
 def _made(numbers: Sequence[Estimate]) -> str:
     """One recipe of several numbers, "" of none."""
-    from fathom.results.estimates import combined
+    from fathom.results.recipes import combined
 
     recipes = [number.recipe for number in numbers if number.recipe]
     names = dict.fromkeys(line.partition("|")[0] for line in recipes)
@@ -261,7 +261,7 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
 
 def _one_recipe(recipes: Sequence[str]) -> str:
     """Return what several tables share once, and what differs side by side."""
-    from fathom.results.estimates import combined
+    from fathom.results.recipes import combined
 
     named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
     names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))

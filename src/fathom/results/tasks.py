@@ -26,7 +26,8 @@ from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import is_there, json_file
 from fathom.results.baselines import Compared, above_chance, verdict_of
 from fathom.results.claims import UNDETERMINED, Claim, Decision, decide
-from fathom.results.estimates import NOTHING, Estimate, combined, difference, mean, measure, recipe, untold
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, untold
+from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, drawn_from
 from fathom.results.tables import Cell, Table

@@ -28,9 +28,10 @@ from fathom.probes import ENTAILMENT
 from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.prompts.entailment import NO_OTHER
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, recipe, untold
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, untold
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
 from fathom.results.tables import Table

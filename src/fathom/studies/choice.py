@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.prompts.choices import NO_OPTION
-from fathom.results.estimates import Estimate, combined, mean
+from fathom.results.estimates import Estimate, mean
+from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, by_default, drawn_from
 from fathom.results.tables import Table

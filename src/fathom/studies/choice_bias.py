@@ -11,7 +11,8 @@ from typing import NamedTuple
 from fathom.formats.choices import ANOTHERS, CONTROL
 from fathom.metrics.significance import LEVEL
 from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.estimates import Estimate, combined, difference
+from fathom.results.estimates import Estimate, difference
+from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
 from fathom.studies.choice_questions import MarkedQuestion, ModelAsked

@@ -12,7 +12,8 @@ import numpy as np
 from fathom.formats.choices import ANOTHERS, BARE, CONTROL
 from fathom.results.claims import Claim, decide
 from fathom.results.claims import Contrast as Needed
-from fathom.results.estimates import Estimate, combined, contrast, difference, mean
+from fathom.results.estimates import Estimate, contrast, difference, mean
+from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
 from fathom.studies.choice_bias import Liking

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
-from fathom.results.estimates import recipe
 from fathom.results.names import short_names
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, check_key
 from fathom.store.folder import RunFolder

@@ -13,7 +13,8 @@ from fathom.models.loading import load
 from fathom.probes.options import StatementOptions
 from fathom.reading import Faults, read_json_lines
 from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.estimates import Estimate, combined, contrast, difference, mean, recipe
+from fathom.results.estimates import Estimate, contrast, difference, mean
+from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from fathom.models.base import Model
 from fathom.prompts.entailment import EXPLICIT
-from fathom.results.estimates import Estimate, difference, mean, recipe, untold
+from fathom.results.estimates import Estimate, difference, mean, untold
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, drawn_from
 from fathom.results.tables import Table

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
 from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, decide
 from fathom.results.claims import Contrast as Needed
-from fathom.results.estimates import Estimate, difference, recipe, untold
+from fathom.results.estimates import Estimate, difference, untold
+from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table

@@ -43,7 +43,8 @@ from fathom.prompts.entailment import (
     second_premises,
 )
 from fathom.prompts.ontology import RULES, TEMPLATES
-from fathom.results.estimates import Estimate, recipe, untold
+from fathom.results.estimates import Estimate, untold
+from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder

@@ -22,12 +22,13 @@ import numpy as np
 from fathom.errors import BadInput, refuse
 from fathom.results.agreements import less_their_means
 from fathom.results.claims import Claim, Contrast, Decision, decide
-from fathom.results.estimates import Estimate, combined, difference, intercept, mean, slope, tetrad
+from fathom.results.estimates import Estimate, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts
 from fathom.results.loading import outcome_of
 from fathom.results.names import short_names
 from fathom.results.pairing import common_facts
 from fathom.results.plots import Plot
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 from fathom.results.tables import Table

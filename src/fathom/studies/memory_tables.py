@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fathom.metrics.significance import LEVEL, POWER
-from fathom.results.estimates import Estimate, Noise, combined, untold
+from fathom.results.estimates import Estimate, Noise, untold
 from fathom.results.plots import Plot
+from fathom.results.recipes import combined
 from fathom.results.tables import Cell, Table
 from fathom.studies.memory import (
     HITS,

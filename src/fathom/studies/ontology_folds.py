@@ -10,7 +10,8 @@ import numpy as np
 
 from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, refuse
-from fathom.results.estimates import Estimate, combined, mean
+from fathom.results.estimates import Estimate, mean
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tasks import FORMATS, Setting, TaskLine, items_drawn, metrics
 

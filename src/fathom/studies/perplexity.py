@@ -11,10 +11,11 @@ import numpy as np
 from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import OVER_MODELS, Estimate, combined, correlation, measure, untold
+from fathom.results.estimates import OVER_MODELS, Estimate, correlation, measure, untold
 from fathom.results.facts import RunFacts
 from fathom.results.loading import by_column, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table

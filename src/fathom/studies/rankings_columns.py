@@ -14,9 +14,10 @@ from fathom.metrics.significance import LEVEL
 from fathom.metrics.uncertainty import at_confidence
 from fathom.results.baselines import Compared, RunBaselines
 from fathom.results.claims import Decision
-from fathom.results.estimates import OVER_MODELS, Estimate, combined, untold
+from fathom.results.estimates import OVER_MODELS, Estimate, untold
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE, RunFacts
 from fathom.results.pairing import common_facts, difference
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 
 MEAN = "mean over data sets"

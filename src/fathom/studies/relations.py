@@ -14,10 +14,11 @@ import numpy as np
 
 from fathom.errors import BadInput, refuse
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import Estimate, combined, correlation, difference, mean
+from fathom.results.estimates import Estimate, correlation, difference, mean
 from fathom.results.facts import RunFacts
 from fathom.results.loading import by_column, outcomes_of
 from fathom.results.plots import Plot
+from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
 from fathom.results.tables import Table
