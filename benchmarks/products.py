@@ -16,8 +16,7 @@ from torch import nn
 from torch.nn import functional
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from fathom.models.attention import rough_attention
-from fathom.models.kernels import _onednn_linear, keep_freed_memory
+from fathom.models.kernels import _onednn_linear, keep_freed_memory, rough_attention
 
 ROWS, INPUTS, OUTPUTS, ROUNDS = 512, 768, 3072, 9
 BLOCKS, HEADS, TOKENS, WIDTH = 16, 8, 128, 64

@@ -119,7 +119,7 @@ class ScriptedChat(ChatServer):
     def keep_answers(self, folder: Path) -> None:
         pass
 
-    def kept(self) -> dict[str, Any]:
+    def circumstances(self) -> dict[str, Any]:
         return {}
 
 

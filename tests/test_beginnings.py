@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fathom.scoring.causal
-from fathom.models.base import Cache
+from fathom.models.cache import Cache
 from fathom.models.local import LocalModel
 from fathom.scoring.beginnings import by_beginnings
 from fathom.scoring.causal import causal_log_probs

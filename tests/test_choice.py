@@ -25,7 +25,6 @@ from fathom.formats import read
 from fathom.formats.choices import is_choices, read_choices, split_prompt
 from fathom.models.base import Attention
 from fathom.models.checks import token_log_probs
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.results.estimates import NOTHING
@@ -35,6 +34,7 @@ from fathom.studies.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 from tests.forked import Forked
 from tests.quiz import write
+from tests.scripted import ScriptedModel
 
 NAMES = ("work", "sports league", "bank", "Robot")
 

@@ -16,13 +16,13 @@ from fathom.formats import read
 from fathom.formats.choices import is_choices
 from fathom.formats.hierarchy import read_hierarchy
 from fathom.models.checks import token_log_probs
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.choice_orders import Orders
 from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
 from tests.quiz import write
+from tests.scripted import ScriptedModel
 from tests.test_choice import NAMES, ask, asked_of, knows, rows_of
 from tests.test_server import completion
 

@@ -15,7 +15,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Sentence, Template
 from fathom.errors import BadInput
 from fathom.models.base import Attention
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import ClozeOptions, StatementOptions
 from fathom.results.summary import summarise
 from fathom.run import run
@@ -23,6 +22,7 @@ from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import encode_masked
 from tests.conftest import build, make_local
+from tests.scripted import ScriptedModel
 
 SHAPE = {
     "hidden_size": 32,

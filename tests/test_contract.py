@@ -21,13 +21,13 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput, RunFailed
-from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
 from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
+from tests.scripted import ScriptedModel
 
 WORDS = ["The", "capital", "of", "is", "France", "Italy", "Spain", "Paris", "Rome", "Madrid", "Lima", "lies", "in", "."]
 # France and Italy are known; Spain's answer is given the same weight as all others: a tie of four. A few-shot prompt

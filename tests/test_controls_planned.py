@@ -21,7 +21,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.metrics.ranking import hits_at_k
 from fathom.models.base import Attention
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.results.claims import NO_DIFFERENCE
@@ -31,6 +30,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import ablation, compute_time, prompts, sizes
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
 from tests.conftest import TINY_VOCABULARY, build, make_local
+from tests.scripted import ScriptedModel
 from tests.test_masked import BERT
 
 

@@ -27,6 +27,7 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.statements import statement_log_probs, text_likelihoods
 from fathom.scoring.tokens import Tokens
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+from tests.messages import mentions
 
 IDS = [0, 9, 10, 11, 12, 9, 13]
 SEQUENCES = [[0, 9, 10, 11], [0, 9, 10, 12, 13], [0, 20], [0, 9, 10, 11, 14, 15, 16]]
@@ -175,15 +176,15 @@ def test_weights_that_are_no_numbers(folders, tmp_path):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"device": "cpu"}, "it does not go with --device cpu; leave one out"),
-        ({"screen": "bfloat16"}, "it does not go with --screen bfloat16"),
-        ({"adapter": "mine", "device": "cpu"}, "it does not go with --device cpu, --adapter mine"),
+        ({"device": "cpu"}, ["--device cpu"]),
+        ({"screen": "bfloat16"}, ["--screen bfloat16"]),
+        ({"adapter": "mine", "device": "cpu"}, ["--device cpu", "--adapter mine"]),
     ],
 )
 def test_options_that_do_not_go_together(folders, options, line):
-    with pytest.raises(BadInput, match=line):
+    with pytest.raises(BadInput, match=mentions("--device-map auto", *line)):
         load(folders["llama"], device_map="auto", **options)
-    with pytest.raises(BadInput, match=r"--device-map auto.* go with"):
+    with pytest.raises(BadInput, match="--device-map auto"):
         fathom.probe("statement", folders["llama"], data="geography", device_map="auto", **options)
 
 

@@ -12,13 +12,13 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selection, select
 from fathom.errors import BadInput
 from fathom.formats import read
-from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.results.summary import summarise
 from fathom.run import run
 from tests.conftest import write_graph_folder
+from tests.scripted import ScriptedModel
 from tests.test_cli import gpt2 as small_gpt2
 from tests.test_cli import save
 from tests.test_embedding import gpt2, plain_vector

@@ -23,7 +23,6 @@ from fathom.metrics.descriptive import harmonic_mean, set_score
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
 from fathom.models.generation import generate_greedily, until
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.generation import GenerationProbe, _said_on_line
 from fathom.probes.options import GenerationOptions
 from fathom.prompts.questions import QuestionShots, as_template, read_questions
@@ -31,6 +30,7 @@ from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
+from tests.scripted import ScriptedModel
 from tests.test_levels import SHAPES
 
 # --- when two answers are the same

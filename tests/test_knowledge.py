@@ -18,11 +18,11 @@ from fathom.data.selection.filters import Selection, check, select
 from fathom.data.statistics import graph_relations, majority_share
 from fathom.errors import BadInput
 from fathom.formats import examine, read
-from fathom.models.scripted import ScriptedModel
 from fathom.probes import PROBES
 from fathom.results.datasets import data_tables
 from fathom.run import run
 from tests.messages import mentions
+from tests.scripted import ScriptedModel
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
 DEV = ["paris\tin\teu"]

@@ -28,7 +28,7 @@ def sharp(kind: str) -> LocalModel:
 @pytest.mark.parametrize("wanted", [1, 3, 8])
 def test_some_positions_have_the_states_of_all(kind: str, wanted: int) -> None:
     model = sharp(kind)
-    assert len(model._last_layer) == 2
+    assert len(model._partial_passes) == 2
     ids = torch.arange(5, 5 + 3 * 9).view(3, 9)
     at = torch.stack([torch.randperm(9, generator=torch.Generator().manual_seed(row))[:wanted] for row in range(3)])
     with torch.inference_mode():
@@ -47,4 +47,4 @@ def test_a_layer_with_more_than_its_weight_is_asked_whole() -> None:
     own = Adapted(48, 48)
     own.load_state_dict(attention.key.state_dict())
     attention.key = own
-    assert len(model._last_layer) == 1, "what stands behind the attention can still be had at some positions"
+    assert len(model._partial_passes) == 1, "what stands behind the attention can still be had at some positions"

@@ -10,9 +10,9 @@ import torch
 import transformers
 
 from fathom.errors import BadInput
+from fathom.models.cache import States
 from fathom.models.loading import wrap
 from fathom.models.local import LocalModel
-from fathom.models.states import States
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords

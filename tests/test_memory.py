@@ -7,10 +7,10 @@ import torch
 
 import fathom.scoring.memory
 from fathom.errors import BadInput
-from fathom.models.scripted import ScriptedModel
 from fathom.options import parse_options
 from fathom.probes.options import StatementOptions
 from fathom.scoring.memory import Budget, fitting_tokens, free_bytes
+from tests.scripted import ScriptedModel
 
 MODEL = ScriptedModel(["a", "b"], {})
 """Its states are as wide as its vocabulary: four float32."""

@@ -19,7 +19,6 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.models.base import Attention
-from fathom.models.scripted import ScriptedModel
 from fathom.probes import ontology
 from fathom.probes.ontology_options import OntologyOptions
 from fathom.probes.options import ClozeOptions, StatementOptions
@@ -35,6 +34,7 @@ from fathom.studies.ontology import conclude, tables
 from fathom.training import soft
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
+from tests.scripted import ScriptedModel
 from tests.test_cli import bert, gpt2, save
 from tests.test_cloze import KINDS, SHAPE
 

@@ -15,7 +15,6 @@ from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.metrics.ranking import by_frequency_of_others
-from fathom.models.scripted import ScriptedModel
 from fathom.probes import ontology
 from fathom.probes.ontology_options import OntologyOptions
 from fathom.results.rows import Rows
@@ -25,6 +24,7 @@ from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import tables
+from tests.scripted import ScriptedModel
 from tests.test_cli import bert, save
 from tests.test_ontology import THINGS, model, published, town  # noqa: F401
 

@@ -12,9 +12,8 @@ from torch import nn
 from transformers import GPT2LMHeadModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from fathom.models import attention
-from fathom.models.attention import NAME, rough_attention, use_rough_attention
-from fathom.models.kernels import ONEDNN, keep_freed_memory
+from fathom.models import kernels
+from fathom.models.kernels import ONEDNN, ROUGH_ATTENTION, keep_freed_memory, rough_attention, use_rough_attention
 from fathom.models.loading import load
 from tests.conftest import build
 from tests.test_cli import save
@@ -86,14 +85,14 @@ def test_a_mask_of_booleans_and_what_else_changes_scores_is_left_to_the_fused_ke
         expected, _ = sdpa_attention_forward(Causal(), query, key, value, seen, **more)
         assert torch.equal(found, expected)
     told = []
-    monkeypatch.setattr(attention, "sdpa_attention_forward", lambda *args, **more: told.append(more["softcap"]))
+    monkeypatch.setattr(kernels, "sdpa_attention_forward", lambda *args, **more: told.append(more["softcap"]))
     rough_attention(Causal(), query, key, value, tree(6, 6), softcap=2.0)
     assert told == [2.0]
 
 
 def test_many_scores_are_left_to_the_fused_kernel(monkeypatch):
     calls = []
-    monkeypatch.setattr(attention, "sdpa_attention_forward", lambda *args, **more: calls.append(1))
+    monkeypatch.setattr(kernels, "sdpa_attention_forward", lambda *args, **more: calls.append(1))
     for length in (256, 257):
         query, key, value = states(length, length)
         rough_attention(Causal(), query, key, value, torch.zeros(3, 1, length, length))
@@ -115,7 +114,7 @@ def test_rounding_is_that_of_bfloat16(name):
         network.to(torch.bfloat16)
         fused = logits()
         use_rough_attention(network)
-        assert network.config._attn_implementation == NAME
+        assert network.config._attn_implementation == ROUGH_ATTENTION
         found = logits()
     assert not torch.equal(found, fused)
     assert (found - exact).abs().mean() < 1.5 * (fused - exact).abs().mean()
@@ -144,9 +143,9 @@ def test_a_rough_copy_has_it_and_the_model_itself_has_not(tmp_path):
     model = load(str(folder), screen="bfloat16")
     assert isinstance(model.network, GPT2LMHeadModel)
     assert model.attention_kernel == "sdpa"
-    assert model.rough.attention_kernel == NAME
+    assert model.rough.attention_kernel == ROUGH_ATTENTION
     assert model.rough.refuses_tree() is None
-    assert model.rough.attention_kernel == NAME
+    assert model.rough.attention_kernel == ROUGH_ATTENTION
 
 
 @pytest.mark.skipif(

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from fathom.models.local import LocalModel
-from fathom.models.scripted import ScriptedModel
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Found, rank_best
 from fathom.scoring.search import Plan, Question, search
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
+from tests.scripted import ScriptedModel
 from tests.test_causal import network
 
 CPU = torch.device("cpu")

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTok
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Prompt, Span, Template
 from fathom.errors import BadInput
+from fathom.models.base import Attention
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.generation import NOT_A_NUMBER
 from fathom.models.loading import wrap
@@ -85,8 +86,8 @@ def test_a_statement_in_two_parts(form: Form, source: str, target: str, counted:
     pair = as_pair(tokenizer(), tokens, form)
     assert list(pair.source) == ids(source)
     assert pair.target.ids.tolist() == ids(target)
-    assert pair.target.ids[counted_tokens(pair.target, Score.FULL, EncoderDecoder.attention)].tolist() == ids(counted)
-    answer = pair.target.ids[counted_tokens(pair.target, Score.ANSWER, EncoderDecoder.attention)]
+    assert pair.target.ids[counted_tokens(pair.target, Score.FULL, Attention.SEQ2SEQ)].tolist() == ids(counted)
+    answer = pair.target.ids[counted_tokens(pair.target, Score.ANSWER, Attention.SEQ2SEQ)]
     assert answer.tolist() == ids("c d")
 
 

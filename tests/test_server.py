@@ -564,7 +564,7 @@ def cached_chat_model(cache):
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from fathom.models.scripted import word_tokenizer
+    from tests.scripted import word_tokenizer
 
     words = ["<s>", "<unk>", "Paris", "Rome", "is", "in", "France", "Italy", "where", "user", "assistant"]
     tokenizer = word_tokenizer({word: number for number, word in enumerate(words)}, None)

@@ -17,7 +17,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
-from fathom.models.scripted import ScriptedModel
 from fathom.probes.options import StatementOptions
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
@@ -28,6 +27,7 @@ from fathom.studies.compute_time import compute_time
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import SizesOptions
 from fathom.studies.sizes import ProbeWithOptions
+from tests.scripted import ScriptedModel
 
 CANDIDATES = [f"e{number}" for number in range(100)]
 

@@ -18,7 +18,6 @@ import pytest
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
-from fathom.models.scripted import ScriptedModel
 from fathom.results.tables import Table, render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
@@ -27,6 +26,7 @@ from fathom.studies.options import (
     SizesOptions,
     StatementOptions,
 )
+from tests.scripted import ScriptedModel
 
 IDS = tuple(f"e{number:02d}" for number in range(20))
 

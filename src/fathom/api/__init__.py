@@ -11,6 +11,7 @@ from fathom.api.links import evaluate_links, train_links
 from fathom.api.result import Asked, Out, Result, Source, folders_of, read_source
 from fathom.data.selection.filters import check
 from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.models.base import AnyModel
 from fathom.options import chosen_options, parse_options, separated
 from fathom.probes import PROBES, Entry
 from fathom.probes.options import ProbeOptions
@@ -199,7 +200,7 @@ def _model(model: Asked, options: ProbeOptions) -> Any:
     """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
         return options.open_model(str(model)) if options.engine == HERE else str(model)  # by the workers
-    if not hasattr(model, "identity"):
+    if not isinstance(model, AnyModel):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
     options.check_loaded(model)
     return model

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.links.options import LinkTraining
 from fathom.links.ranking import blocks
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
-from fathom.models.base import Identity
+from fathom.models.base import AnyModel
 from fathom.models.hub import Part, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
@@ -46,7 +46,7 @@ Line = dict[str, Any]
 """Of the curve: stage, epoch, share of the epoch, loss, seconds, and where validated Hits@k and MRR."""
 
 
-class Predictor(ABC):
+class Predictor(AnyModel, ABC):
     """A link predictor of one graph. Its constructor makes it untrained: :meth:`load` or :meth:`train` come after.
 
     :param graph: whose entities and relations it knows by their place.
@@ -60,12 +60,8 @@ class Predictor(ABC):
     network: nn.Module
     """Everything that is learnt."""
     options: Any
-    identity: Identity
-    open_again: Callable[..., Predictor]
-    """For other processes: the same from its folder, on the ``device`` given."""
+    device: torch.device
     tokenizer: Any = None
-    is_served = False
-    """Whether it asks a server: one process does so, in as many calls at a time as the server takes."""
     validating = False
     """Whether it is :meth:`validate` that asks, which is content with less."""
 
@@ -103,7 +99,7 @@ class Predictor(ABC):
         if weights is not None and getattr(options, "server", None) is None:
             from_pretrained(AutoConfig, Part(weights), {})
 
-    def prepare(self, progress: Progress) -> None:  # noqa: B027
+    def prepare(self, progress: Progress) -> None:
         """Make what all questions share (entity vectors, …). Called again whenever the weights have changed."""
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
@@ -121,7 +117,7 @@ class Predictor(ABC):
         """
         return _Fit(self, folder, progress).run()
 
-    def describe(self, folder: Path) -> None:  # noqa: B027
+    def describe(self, folder: Path) -> None:
         """Write what the constructor needs of ``source`` (configuration, tokenizer), without the weights."""
 
     def load(self, folder: Path) -> None:
@@ -133,7 +129,7 @@ class Predictor(ABC):
         """What a checkpoint must hold beside weights and optimiser: tensors, numbers, texts."""
         return {}
 
-    def set_state(self, state: State) -> None:  # noqa: B027
+    def set_state(self, state: State) -> None:
         """Take back what :meth:`state` gave."""
 
     def notes(self) -> list[str]:

@@ -158,7 +158,7 @@ class Sampled:
 
     def circumstances(self) -> Facts:
         """Replies of this session, and what the journal holds."""
-        return {**self.counts, **self.server.kept()}
+        return {**self.counts, **self.server.circumstances()}
 
 
 def parsed(reply: str) -> str:

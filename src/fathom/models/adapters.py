@@ -1,4 +1,4 @@
-"""PEFT adapters: folders that hold what was learnt on top of a model, and name that model."""
+"""PEFT adapters: folders with weights trained on top of a model, which they name."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.models.folders import check_folder
-from fathom.models.hub import Part, quiet, said
+from fathom.models.hub import Part, check_folder, quiet, said
 from fathom.reading import Faults, read_json, shapes_in
 
 CONFIGURATION = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 TOKENIZER = "tokenizer_config.json"
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
+"""Ends of the names of input embeddings."""
 
 
 def base_of(name: str, revision: str | None) -> str | None:
-    """The model that the adapter *name* was learnt on; None where *name* is no adapter.
+    """Return the model that the adapter *name* was trained on; None if *name* is no adapter.
 
-    :raises BadInput: an adapter that does not say.
+    :raises BadInput: the adapter names no model, or a folder of another machine.
     """
     if os.path.isfile(os.path.join(name, "config.json")):
         return None
     try:
         file = find_adapter_config_file(name, revision=revision)
-    except Exception:  # not found, not reached, no name: whoever loads the model says what is wrong with it
+    except Exception:  # not found, not reached, or no name: loading the model reports what is wrong
         return None
     if file is None:
         return None
@@ -39,27 +40,23 @@ def base_of(name: str, revision: str | None) -> str | None:
     base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
     if not base:
         raise BadInput(f"'{name}' is an adapter that does not name its model: --model MODEL --adapter {name}")
+    if os.path.isabs(base) and not os.path.isdir(base):
+        raise BadInput(
+            f"'{name}' is an adapter of the model '{base}', which is not here: "
+            f"--model FOLDER_OF_THAT_MODEL --adapter {name}"
+        )
     return str(base)
 
 
-def check_base(base: str, adapter: str) -> None:
-    """:raises BadInput: the *base* that *adapter* names is a folder of another machine."""
-    if os.path.isabs(base) and not os.path.isdir(base):
-        raise BadInput(
-            f"'{adapter}' is an adapter of the model '{base}', which is not here: "
-            f"--model FOLDER_OF_THAT_MODEL --adapter {adapter}"
-        )
-
-
 def has_tokenizer(adapter: str) -> bool:
-    """Whether the adapter's folder brings a tokenizer of its own, with added tokens perhaps."""
+    """Check whether the adapter's folder has its own tokenizer, perhaps with added tokens."""
     return os.path.isfile(os.path.join(adapter, TOKENIZER))
 
 
 def with_adapters(
     network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[Part]
 ) -> PreTrainedModel:
-    """The network with each adapter merged into what it changes, one after the other.
+    """Apply adapters one after the other: all but the last are merged into the weights, so that changes add up.
 
     :raises BadInput: one cannot be loaded, or learns prompts instead of changing layers.
     :raises MissingExtra: peft is not installed.
@@ -82,21 +79,20 @@ def _with_adapter(
     _make_room(network, tokenizer, adapter)
     try:
         with quiet():
-            # What the adapter's file lacks would stay as it was before the training.
+            # Layers missing in the adapter's file would stay untrained.
             warnings.filterwarnings("error", message=".*missing adapter keys")
-            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of one that is merged
+            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
             adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
-    except Exception as error:  # whatever a stranger's file makes the library raise
+    except Exception as error:  # any error of the library on foreign files
         raise BadInput(f"cannot load the adapter '{adapter}': {said(error)}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
-    # What several adapters change is added up by merging all but the last, which stays beside the weights.
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()
     return plain
 
 
 def _check_files(adapter: str) -> None:
-    """:raises BadInput: a folder that holds no adapter, or none of its weights."""
+    """:raises BadInput: a folder without an adapter's configuration or weights."""
     if not os.path.isdir(adapter):
         return
     for names in ((CONFIGURATION,), WEIGHTS):
@@ -105,13 +101,13 @@ def _check_files(adapter: str) -> None:
 
 
 def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapter: str) -> None:
-    """Give the network as many embeddings as the adapter holds: it was learnt with added tokens.
+    """Resize the network's embeddings to those of an adapter that was trained with added tokens.
 
-    :raises BadInput: its tokenizer has tokens that neither it nor the model has an embedding for.
+    :raises BadInput: its tokenizer has tokens without an embedding in either.
     """
-    rows, wanted = network.get_input_embeddings().weight.shape[0], _embeddings_of(adapter)
+    rows, wanted = network.get_input_embeddings().weight.shape[0], _count_embeddings(adapter)
     if wanted is not None and wanted != rows:
-        network.resize_token_embeddings(wanted, mean_resizing=False)  # filled by the adapter's own
+        network.resize_token_embeddings(wanted, mean_resizing=False)  # filled from the adapter
     elif len(tokenizer) > rows and has_tokenizer(adapter):
         raise BadInput(
             f"the adapter '{adapter}' brings a tokenizer of {len(tokenizer):,} tokens, its model has {rows:,} "
@@ -119,12 +115,11 @@ def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ada
         )
 
 
-def _embeddings_of(adapter: str) -> int | None:
-    """How many input embeddings the adapter's file holds, None where it holds none."""
+def _count_embeddings(adapter: str) -> int | None:
+    """Count the input embeddings in the adapter's file; None if it has none."""
     file = os.path.join(adapter, WEIGHTS[0])
     if not os.path.isfile(file):
         return None
     shapes = shapes_in(Path(file), "save the adapter again")
-    names = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "shared.weight")
-    rows = [shape[0] for key, shape in shapes.items() if key.endswith(names) and "lora" not in key]
+    rows = [shape[0] for key, shape in shapes.items() if key.endswith(EMBEDDINGS) and "lora" not in key]
     return int(rows[0]) if rows else None

@@ -1,16 +1,19 @@
-"""The seam over model libraries: what the scoring engine asks of a model, and nothing more."""
+"""The interface of all models, with a default for each capability that a model may lack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from torch import Tensor, device
+import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from fathom.models.states import States
+from fathom.errors import BadInput
+from fathom.models.cache import Cache, States
 
 
 class Attention(StrEnum):
@@ -23,7 +26,7 @@ class Attention(StrEnum):
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes a model the model it is; goes into every manifest."""
+    """Everything that identifies a model in a manifest."""
 
     name: str
     revision: str | None
@@ -34,7 +37,7 @@ class Identity:
 class LinearHead(NamedTuple):
     """A head that ends in one linear layer: logits = transform(hidden) @ weight.T + bias.
 
-    :param transform: what the head does before (the identity for most causal models), (m, d) → (m, e).
+    :param transform: the part before that layer (the identity for most causal models), (m, d) → (m, e).
     :param weight: shape (vocabulary, e).
     :param bias: shape (vocabulary,) or None.
     """
@@ -44,31 +47,12 @@ class LinearHead(NamedTuple):
     bias: Tensor | None
 
 
-class Cache(Protocol):
-    """Keys and values of tokens that a causal model has run: what later tokens see of them. Never changed in place."""
-
-    def __len__(self) -> int:
-        """How many tokens it holds."""
-        ...
-
-    def keep(self, rows: Tensor) -> Cache:
-        """Some of its tokens, in every row of the batch.
-
-        :param rows: their places, ascending, shape (kept,).
-        """
-        ...
-
-    def repeat(self, times: int) -> Cache:
-        """A cache of one row as one of *times* equal rows; it takes no more memory until they grow apart."""
-        ...
-
-
 class Reply(NamedTuple):
-    """What a model wrote.
+    """A generated text.
 
-    :param text: up to where it came to its end.
-    :param tokens: how many it took.
-    :param fault: why there is none, None where there is.
+    :param text: ends before the first stop text.
+    :param tokens: how many were generated.
+    :param fault: why there is no reply; None if there is one.
     """
 
     text: str
@@ -76,106 +60,156 @@ class Reply(NamedTuple):
     fault: str | None
 
 
-class Model(Protocol):
-    """A local model. All tensors live on :attr:`device`; b rows of n tokens, hidden size d."""
+class AnyModel:
+    """What a run needs of anything it evaluates: a local model, a served one, or a link predictor."""
 
     identity: Identity
+    device: torch.device | None = None
+    tokenizer: PreTrainedTokenizerBase | None = None
+    made_of: tuple[str, ...] = ()
+    """Names or folders of weights, adapters and tokenizer, the weights first."""
+    parameters: int | None = None
+    """Number of weights; None if unknown."""
+    is_served = False
+    """Whether a server answers. One process then sends all calls, as many at a time as the server takes."""
+    open_again: Callable[..., AnyModel] | None = None
+    """Opens the same model in another process, on the ``device`` given."""
+
+    @property
+    def attention_kernel(self) -> str | None:
+        """Name of the attention implementation (sdpa, eager, …); None if unknown."""
+        return None
+
+    def circumstances(self) -> Mapping[str, Any]:
+        """Return facts for the manifest on where the model runs."""
+        return {}
+
+    def keep_answers(self, folder: Path) -> None:
+        """Keep a server's answers in *folder*, and do not repeat calls answered there."""
+
+
+class Model(AnyModel):
+    """A language model. Tensors are on :attr:`device`; b rows of n tokens, hidden size d.
+
+    A subclass without hidden states leaves the methods that concern them as they are: these raise BadInput.
+    """
+
+    device: torch.device
     tokenizer: PreTrainedTokenizerBase
     attention: Attention
-    device: device
     max_tokens: int | None
-    """Longest sequence the positions allow, None where there is no limit."""
+    """Longest sequence the positions allow; None for no limit."""
     vocabulary_size: int
-    parameters: int
-    """How many weights it has."""
-    takes_vectors: bool
-    """Whether vectors of no token can stand among those of tokens; some models have to see the tokens' numbers."""
+    takes_vectors = False
+    """Whether the input may mix vectors with token embeddings; some models need the token ids themselves."""
+    rough: Model | None = None
+    """A copy in lower precision that scores first (:mod:`fathom.scoring.screening`)."""
+    adds_bos = False
+    """Whether BOS is put before each text, requested or not."""
+    lacks_first = False
+    """Whether the first token after BOS gets no log-probability."""
+    stateless = "it gives no hidden states"
+    """Why methods on hidden states fail."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        raise self._unable()
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Input embeddings.
+        """Return input embeddings, shape (…, d), of *ids*, shape (…)."""
+        raise self._unable()
 
-        :param ids: shape (…).
-        :returns: shape (…, d).
+    def require_vectors(self) -> None:
+        """:raises BadInput: the model takes token ids only, so pseudowords and learnt tokens cannot be used."""
+        if not self.takes_vectors:
+            raise BadInput(
+                f"'{self.identity.name}' takes token ids and no vectors, so it cannot be used with pseudowords or "
+                "learnt tokens; use words, or another model"
+            )
+
+    def embed_with(self, ids: Tensor, vectors: Tensor | None) -> Tensor:
+        """Return input embeddings, shape (…, d), where ids from ``vocabulary_size`` on are rows of *vectors*.
+
+        :param vectors: shape (rows, d); None if all ids are in the vocabulary.
+        :raises BadInput: see :meth:`require_vectors`.
         """
-        ...
+        if vectors is None:
+            return self.embed(ids)
+        self.require_vectors()
+        row = ids - self.vocabulary_size
+        embedded = self.embed(ids.clamp(max=self.vocabulary_size - 1))
+        return torch.where((row >= 0)[..., None], vectors[row.clamp(min=0)].to(embedded.dtype), embedded)
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
-        """The state that the head sees.
-
-        :returns: shape (b, n, d).
+        """Return the states that the head sees, shape (b, n, d).
 
         :param vectors: input embeddings, shape (b, n, d); gradients reach them, never the weights.
         :param positions: position of each token, shape (b, n); None for 0, 1, 2, …
-        :param visible: booleans of shape (b, n, n), true where the row's token may see the column's; None for the
-            model's own mask. A sliding window is applied on top, by *positions*.
+        :param visible: shape (b, n, n), true if the row's token may see the column's; None for the model's own mask.
+            A sliding window, by *positions*, applies in addition.
         """
-        ...
+        raise self._unable()
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """:meth:`hidden` with the model's own mask, at some positions of each row.
-
-        :returns: shape (b, k, d).
+        """Return :meth:`hidden` under the model's own mask at positions *at*, shape (b, k), of each row.
 
         :param vectors: input embeddings, shape (b, n, d).
-        :param at: the positions wanted of each row, shape (b, k).
+        :returns: shape (b, k, d).
         """
-        ...
+        raise self._unable()
 
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
-        """:meth:`hidden` of further tokens that see those in *past* (causal models for which :meth:`refuses_cache`
-        is None).
+        """Run :meth:`hidden` on further tokens that see those in *past*. Only if :meth:`refuses_cache` is None.
 
-        :param visible: booleans of shape (b, n, len(past) + n), the cached tokens first; None for all of *past* and the
-            tokens before each.
+        :param visible: shape (b, n, len(past) + n), the cached tokens first; None for all of *past* and the tokens
+            before each.
         :returns: the states, shape (b, n, d), and a cache of len(past) + n tokens.
         """
-        ...
+        raise self._unable()
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
-        """:meth:`hidden` of tokens that follow those of *past*, row by row (causal models for which
-        :meth:`refuses_states` is None).
+        """Run :meth:`hidden` on tokens that follow *past*, row by row. Only if :meth:`refuses_states` is None.
 
-        :param past: of as many rows; used up, for model libraries change it in place: hand in a copy
-            (:meth:`~fathom.models.states.States.select`). None where nothing stands before.
-        :param vectors: shape (b, n, d); n is 1 behind *past*.
-        :returns: the hidden states, shape (b, n, d), and what is kept of all tokens so far.
+        :param past: changed in place, so pass a copy (:meth:`~fathom.models.cache.States.select`); None to start.
+        :param vectors: shape (b, n, d); n is 1 after *past*.
+        :returns: the hidden states, shape (b, n, d), and the states after all tokens so far.
         """
-        ...
+        raise self._unable()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """The model's own head.
-
-        :param hidden: shape (m, d).
-        :returns: float32, shape (m, vocabulary).
-        """
-        ...
+        """Apply the model's own head to *hidden*, shape (m, d). :returns: float32, shape (m, vocabulary)."""
+        raise self._unable()
 
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
-        """Greedy replies of a causal model, each the same as if its prompt were alone.
+        """Return greedy replies, each the same as if its prompt were alone.
 
-        All prompts run at once: the caller sees that they fit the memory.
+        A causal model runs all prompts at once: the caller ensures that they fit the memory.
 
         :param stop: a reply ends before the first of these texts.
         :param bos: token to put before each prompt.
         """
-        ...
+        raise self._unable()
 
     def linear_head(self) -> LinearHead | None:
-        """The head in two parts where it ends in a linear layer, so that it can run slice by slice; else None."""
-        ...
+        """Return the head in two parts if it ends in a linear layer, to be run slice by slice; else None."""
+        return None
 
     def refuses_tree(self) -> str | None:
-        """Why :meth:`hidden` cannot be given *visible* (or would not honour it); None where it can."""
-        ...
+        """Return why :meth:`hidden` ignores or rejects *visible*; None if it works."""
+        return self.stateless
 
     def refuses_states(self) -> str | None:
-        """Why :meth:`advance` cannot be used (or would give other numbers); None where it can."""
-        ...
+        """Return why :meth:`advance` fails or gives other numbers; None if it works."""
+        return self.stateless
 
     def refuses_cache(self) -> str | None:
-        """Why :meth:`grow` cannot be used (or would give other numbers); None where it can."""
-        ...
+        """Return why :meth:`grow` fails or gives other numbers; None if it works."""
+        return self.stateless
+
+    def _unable(self) -> BadInput:
+        return BadInput(f"'{self.identity.name}': {self.stateless}; use the statement or the generation probe")

@@ -1,11 +1,39 @@
-"""What a causal model remembers of the tokens it has run."""
+"""What causal models keep of the tokens they have run: keys and values, or the states of recurrent layers.
+
+Recurrent and hybrid models accept no tree mask, because a state holds all earlier tokens in a fixed size. So branches
+are rows of their own, and the state after a shared prefix is copied to each (:mod:`fathom.scoring.levels`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from torch import Tensor
 from transformers import DynamicCache
+
+NAMES = ("cache", "past_key_values", "cache_params", "state")
+"""Names of a model's memory in versions of `transformers`, as an argument and in its output."""
+
+
+class Cache(Protocol):
+    """Keys and values that later tokens see. Never changed in place."""
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        ...
+
+    def keep(self, rows: Tensor) -> Cache:
+        """Return the cache of some tokens, in every row of the batch.
+
+        :param rows: places of the tokens, ascending, shape (kept,).
+        """
+        ...
+
+    def repeat(self, times: int) -> Cache:
+        """Repeat a cache of one row *times* times; memory is shared until the rows diverge."""
+        ...
 
 
 class KeyValues:
@@ -15,23 +43,12 @@ class KeyValues:
         self.layers, self.positions = layers, positions
 
     @classmethod
-    def empty(cls, like: Tensor) -> KeyValues:
-        """Of no tokens.
-
-        :param like: positions of as many rows, shape (b, tokens).
-        """
-        return cls([], like[:, :0])
-
-    @classmethod
-    def of(cls, memory: DynamicCache, positions: Tensor) -> KeyValues:
-        """What `transformers` remembers.
-
-        :param positions: of all tokens in it, shape (b, tokens).
-        """
+    def from_transformers(cls, memory: DynamicCache, positions: Tensor) -> KeyValues:
+        """:param positions: of all tokens in *memory*, shape (b, tokens)."""
         return cls([(layer.keys, layer.values) for layer in memory.layers], positions)
 
-    def as_transformers_cache(self) -> DynamicCache:
-        """A cache object of its own: `transformers` replaces the tensors in it, and these here stay as they are."""
+    def to_transformers(self) -> DynamicCache:
+        """Return a new cache object: `transformers` replaces the tensors in it, so these remain unmodified."""
         memory = DynamicCache()
         for number, (keys, values) in enumerate(self.layers):
             memory.update(keys, values, number)
@@ -41,13 +58,60 @@ class KeyValues:
         return self.positions.shape[1]
 
     def keep(self, rows: Tensor) -> KeyValues:
-        """See :meth:`fathom.models.base.Cache.keep`."""
+        """See :meth:`Cache.keep`."""
         return KeyValues(
             [(keys[:, :, rows.to(keys.device)], values[:, :, rows.to(values.device)]) for keys, values in self.layers],
             self.positions[:, rows],
         )
 
     def repeat(self, times: int) -> KeyValues:
-        """See :meth:`fathom.models.base.Cache.repeat`."""
+        """See :meth:`Cache.repeat`."""
         layers = [(k.expand(times, -1, -1, -1), v.expand(times, -1, -1, -1)) for k, v in self.layers]
         return KeyValues(layers, self.positions.expand(times, -1))
+
+
+class States:
+    """States of b rows after the same number of tokens.
+
+    :meth:`fathom.models.base.Model.advance` changes them in place, so continue from a copy (:meth:`select`).
+
+    :param memory: the model library's own object.
+    """
+
+    def __init__(self, memory: Any, rows: int, length: int) -> None:
+        self.memory, self.rows, self.length = memory, rows, length
+
+    def select(self, rows: Tensor) -> States:
+        """Copy some of the rows, in the given order and with repetitions. :param rows: shape (r,)."""
+
+        def chosen(tensor: Tensor) -> Tensor:
+            per_row = tensor.dim() > 0 and tensor.shape[0] == self.rows
+            return tensor.index_select(0, rows.to(tensor.device)) if per_row else tensor.clone()
+
+        return States(_map_tensors(self.memory, chosen), len(rows), self.length)
+
+    def bytes_per_row(self) -> int:
+        """Return the memory of one row, in bytes."""
+        sizes: list[int] = []
+
+        def count(tensor: Tensor) -> Tensor:
+            sizes.append(tensor.numel() * tensor.element_size())
+            return tensor
+
+        _map_tensors(self.memory, count)
+        return max(1, sum(sizes) // self.rows)
+
+
+def _map_tensors(thing: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Copy lists, dictionaries and objects of the model library, with every tensor in them changed."""
+    if isinstance(thing, Tensor):
+        return change(thing)
+    if isinstance(thing, list | tuple):
+        return type(thing)([_map_tensors(item, change) for item in thing])
+    if isinstance(thing, dict):
+        return {key: _map_tensors(item, change) for key, item in thing.items()}
+    if type(thing).__module__.startswith("transformers."):
+        duplicate = copy.copy(thing)
+        duplicate.__dict__.update({name: _map_tensors(value, change) for name, value in vars(thing).items()})
+        return duplicate
+    return thing

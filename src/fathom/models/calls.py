@@ -1,7 +1,7 @@
-"""Calls to a server that speaks OpenAI's protocol: how many at a time, how often again, and what was answered before.
+"""Calls to a server that uses OpenAI's protocol: concurrency, retries, rate limits and the journal of answers.
 
-What is asked and how a reply is read is for :mod:`fathom.models.server` (chats) and :mod:`fathom.models.likelihoods`
-(log-probabilities) to say.
+Requests and replies are defined in :mod:`fathom.models.server` (chats) and :mod:`fathom.models.likelihoods`
+(log-probabilities).
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fathom.errors import BadInput, MissingExtra, RunFailed
+from fathom.models.base import AnyModel, Identity
 from fathom.progress import Progress, unseen
 from fathom.reading import NotData
 from fathom.reading.replies import Elsewhere, ReplyFault, guard, host_of, json_reply, pause_asked, within, words_of
-from fathom.store.journal import Answer, Journal
+from fathom.store.journal import Answer, Journal, request_key
 
 if TYPE_CHECKING:
     import openai
 
 T = TypeVar("T")
 Call = dict[str, Any]
-"""What one call is sent, and what tells it from others."""
+"""The content of one call, including what distinguishes it from others."""
 LONGEST_BACKOFF_S = 60.0
 LONGEST_WAIT_S = 600.0
-"""A server that asks for a longer pause than this (a daily quota) ends the run; the journal goes on another day."""
+"""A server that asks for a longer pause than this (a daily quota) ends the run; the journal resumes another day."""
 STEADY = ("id", "owned_by", "root", "parent", "max_model_len", "meta")
-"""What servers say of a model that stays the same; vLLM and llama.cpp put the time of asking into ``created``."""
+"""Constant fields of a model in a server's list; vLLM and llama.cpp put the current time into ``created``."""
 
 
 class Failure(Exception):
-    """Why a call has no answer.
+    """The reason why a call has no answer.
 
-    :param may_pass: another attempt may work, after *wait_s* seconds.
-    :param is_final: no call of the run can work.
+    :param may_pass: another attempt may succeed, after *wait_s* seconds.
+    :param is_final: no call of the run can succeed.
     """
 
     def __init__(self, reason: str, *, may_pass: bool = False, is_final: bool = False, wait_s: float = 0.0) -> None:
@@ -51,25 +52,27 @@ class Failure(Exception):
         self.may_pass, self.is_final, self.wait_s = may_pass, is_final, wait_s
 
 
-class Server:
-    """A model behind a server, and how to call it.
+class Server(AnyModel):
+    """A model on a server.
 
     :param base_url: such as ``http://localhost:8000/v1``.
     :param model: its name, as the server lists it.
-    :param key_env: the environment variable that holds the API key. None: OPENAI_API_KEY, but nothing for hosts nearby
-        (this machine, a private network), so that a key goes only where it is meant to.
-    :param concurrency: calls under way at a time.
+    :param key_env: environment variable with the API key. None: OPENAI_API_KEY, but no key for hosts nearby (this
+        machine, a private network), so that a key only goes where it belongs.
+    :param concurrency: calls in progress at a time.
     :param requests_per_minute: calls begun, retries included.
     :param timeout_s: how long to wait for an answer.
-    :param retries: how often a call that failed is made again.
-    :param journal: keeps every answer; what it has is not asked again.
+    :param retries: how often a failed call is repeated.
+    :param journal: stores each answer; calls answered there are not repeated.
     :param unlisted: the server need not list the model, nor list any (`transformers serve` of a local folder).
-    :param backoff_s: pause before the first retry; it doubles with each, is shortened by up to half at random, and is
-        at least what the server asks for.
+    :param backoff_s: pause before the first retry. It doubles with each, is shortened by up to half at random, and is
+        at least what the server requests.
     :param wait: how to pause, for tests.
     :raises BadInput: no such server or model, a wrong or missing key.
     :raises MissingExtra: openai is not installed.
     """
+
+    is_served = True
 
     def __init__(
         self,
@@ -89,21 +92,23 @@ class Server:
         self.base_url, self.model, self.journal = base_url.rstrip("/"), model, journal
         self._concurrency, self._retries, self._backoff_s = concurrency, retries, backoff_s
         self._stopped = threading.Event()
-        self._wait = wait or self._stopped.wait  # a run that ends wakes those who pause
+        self._wait = wait or self._stopped.wait  # the end of the run interrupts pauses
         self._pace = _Pace(requests_per_minute, self._wait)
         self._timeout_s = timeout_s
         self._client = _client(self.base_url, key_env, timeout_s)
         self.listed = None if unlisted else self._listed()
-        """What the server says of the model that stays the same; None where it was not asked."""
+        """Constant facts about the model from the server's list; None if *unlisted*."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model!r} at {self.base_url}>"
 
-    def _listed(self) -> dict[str, Any]:
-        """What the server says of the model.
+    def _identity(self, **more: Any) -> Identity:
+        """:param more: facts that distinguish the model, in addition to the server's."""
+        fingerprint = {"base_url": self.base_url, "model": self.model, "listed": self.listed, **more}
+        return Identity(self.model, None, "server", request_key(fingerprint))
 
-        :raises BadInput: nothing.
-        """
+    def _listed(self) -> dict[str, Any]:
+        """:raises BadInput: the server does not list the model."""
         try:
             models = self._call(self._client.models.with_raw_response.list, _models)
         except Failure as failure:
@@ -114,52 +119,50 @@ class Server:
         return {field: models[self.model].get(field) for field in STEADY}
 
     def keep_answers(self, folder: Path) -> None:
-        """Keep every answer in *folder*, and ask nothing that is answered there."""
+        """See :meth:`fathom.models.base.AnyModel.keep_answers`."""
         self.journal = Journal(folder / "answers.jsonl")
 
-    def kept(self) -> dict[str, Any]:
-        """What to note of the answers kept, of all sessions: no session's own counts add up to it."""
+    def circumstances(self) -> Mapping[str, Any]:
+        """Count the answers of all sessions in the journal, which no session's own counts could."""
         if self.journal is None:
             return {}
         tokens = {name: self.journal.total(name) for name in ("prompt_tokens", "completion_tokens")}
         return {"journal": {"answers": len(self.journal), **tokens}}
 
     def _send(self, calls: Sequence[Call]) -> Any:
-        """Put *calls* to the server, in one request. :returns: a raw response of the library of the protocol."""
+        """Send *calls* in one request. :returns: a raw response of the openai library."""
         raise NotImplementedError
 
     def _read(self, calls: Sequence[Call], body: Any) -> Sequence[Answer | Failure]:
-        """What the reply says to each of *calls*. :raises Failure: it is none to these."""
+        """Read the answer to each of *calls*. :raises Failure: the reply does not fit them."""
         raise NotImplementedError
 
     def _outcomes(
         self, calls: Mapping[str, Call], progress: Progress | None = None, together: int = 1
     ) -> dict[str, Answer | Failure]:
-        """The answer to each call, or why there is none, by its key.
+        """Return the answer to each call, or the reason why there is none, by its key.
 
-        :param progress: told (calls done, all calls).
+        :param progress: called with (calls done, all calls).
         :param together: how many calls one request can take.
-        :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up), or
-            none of these has worked.
+        :raises RunFailed: no further call can succeed (key refused, server gone, quota used up), or none has.
         """
         outcomes: dict[str, Answer | Failure] = {}
         if self.journal is not None:
             outcomes = {key: answer for key in calls if (answer := self.journal.get(key)) is not None}
         report = progress or unseen
         report(len(outcomes), len(calls))
-        asked = [key for key in calls if key not in outcomes]
+        missing = [key for key in calls if key not in outcomes]
         with self._workers() as pool:
-            bundles = [asked[start : start + together] for start in range(0, len(asked), together)]
+            bundles = [missing[start : start + together] for start in range(0, len(missing), together)]
             pending = {pool.submit(self._bundle, keys, [calls[key] for key in keys]): keys for keys in bundles}
             for future in as_completed(pending):
                 outcomes |= dict(zip(pending[future], future.result(), strict=True))
                 report(len(outcomes), len(calls))
-        self._stop_if_all_failed([outcomes[key] for key in asked])
+        self._stop_if_all_failed([outcomes[key] for key in missing])
         return outcomes
 
     def _stop_if_all_failed(self, outcomes: Sequence[Answer | Failure]) -> None:
-        """A server that answers nothing is down, slow or full: its questions are for another time, not unscored. (One
-        alone may fail for what is asked.)
+        """Stop instead of recording queries as unscored while a server is down. A single call may fail by its content.
 
         :raises RunFailed: none of the calls has an answer, for reasons that may pass.
         """
@@ -167,12 +170,12 @@ class Server:
         if 1 < len(failures) == len(outcomes) and all(failure.may_pass for failure in failures):
             raise RunFailed(
                 f"{self.base_url}: none of {len(failures)} calls has an answer, each tried {self._retries + 1} times, "
-                f"the first: {failures[0]}; the same command goes on when the server answers"
+                f"the first: {failures[0]}; the same command resumes when the server answers"
             )
 
     @contextmanager
     def _workers(self) -> Iterator[ThreadPoolExecutor]:
-        """Threads that, when something goes wrong, end the calls under way (they are paid for) and begin no more."""
+        """Provide threads that, after an error, finish the calls in progress (they are paid for) and begin no more."""
         self._stopped.clear()
         pool = ThreadPoolExecutor(self._concurrency)
         try:
@@ -182,30 +185,27 @@ class Server:
             pool.shutdown(cancel_futures=True)
 
     def _bundle(self, keys: Sequence[str], calls: Sequence[Call]) -> Sequence[Answer | Failure]:
-        """Of calls in one request; where it is refused as a whole, each by itself, as one of them may be to blame."""
+        """Send calls in one request; if it is refused as a whole, send each alone, as one may be at fault."""
         try:
             outcomes = self._call(lambda: self._send(calls), partial(self._read, calls))
         except Failure as failure:
             if failure.is_final:
                 self._stopped.set()  # before this thread takes the next call
-                kept = ""
+                hint = ""
                 if self.journal is not None:
-                    kept = f"; {len(self.journal)} answers are kept in {self.journal.path}"
-                raise RunFailed(f"{self.base_url}: {failure}{kept}") from failure
+                    hint = f"; {len(self.journal)} answers are kept in {self.journal.path}"
+                raise RunFailed(f"{self.base_url}: {failure}{hint}") from failure
             if len(calls) == 1 or failure.may_pass:
                 return [failure] * len(calls)
             return [self._bundle([key], [call])[0] for key, call in zip(keys, calls, strict=True)]
         if self.journal is not None:
             self.journal.add_all(
-                {key: found for key, found in zip(keys, outcomes, strict=True) if not isinstance(found, Failure)}
+                {key: answer for key, answer in zip(keys, outcomes, strict=True) if not isinstance(answer, Failure)}
             )
         return outcomes
 
     def _call(self, send: Callable[[], Any], read: Callable[[Any], T], retries: int | None = None) -> T:
-        """Send until an answer can be read.
-
-        :raises Failure: it cannot.
-        """
+        """Send until an answer can be read. :raises Failure: it cannot."""
         attempt, most = 0, self._retries if retries is None else retries
         while True:
             self._pace.take()
@@ -223,7 +223,7 @@ class Server:
 
 
 class _Pace:
-    """A token bucket that holds one token: calls begin at least 60 / *per_minute* seconds apart, no burst at first."""
+    """A token bucket of one token: calls begin at least 60 / *per_minute* seconds apart, without an initial burst."""
 
     def __init__(self, per_minute: float | None, wait: Callable[[float], object]) -> None:
         self._apart_s = 60 / per_minute if per_minute else 0.0
@@ -239,7 +239,7 @@ class _Pace:
 
 
 def _sent(send: Callable[[], Any]) -> bytes:
-    """The reply. :raises Failure: there is none that the library of the protocol can take."""
+    """Return the reply. :raises Failure: there is none that the openai library accepts."""
     import openai
 
     try:
@@ -248,12 +248,12 @@ def _sent(send: Callable[[], Any]) -> bytes:
         raise _failure(error) from error
     except ReplyFault as error:
         raise Failure(str(error), may_pass=True) from error
-    except Exception as error:  # whatever a strange reply makes the library raise
+    except Exception as error:  # any error of the library on a malformed reply
         raise Failure(f"the reply cannot be read: {words_of(str(error)) or type(error).__name__}") from error
 
 
 def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.OpenAI:
-    """:raises BadInput: not a URL, or a host far away and no key.
+    """:raises BadInput: not a URL, or a remote host and no key.
     :raises MissingExtra: openai is not installed.
     """
     try:
@@ -268,12 +268,12 @@ def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.Open
         raise BadInput(f"{host} needs an API key and {variable} is not set: type export {variable}=… first")
     http = openai.DefaultHttpxClient(timeout=timeout_s, event_hooks={"response": [guard(key)]})
     client = openai.OpenAI(base_url=base_url, api_key=key or "none", timeout=timeout_s, max_retries=0, http_client=http)
-    weakref.finalize(client, http.close)  # as the library does with a client of its own
+    weakref.finalize(client, http.close)  # as the library does with its own client
     return client
 
 
 def _is_nearby(host: str) -> bool:
-    """This machine or a private network: such servers seldom have keys."""
+    """Recognise this machine and private networks, whose servers seldom have keys."""
     try:
         return ip_address(host).is_private
     except ValueError:
@@ -290,7 +290,7 @@ def _json(body: bytes) -> Any:
 
 
 def _models(body: Any) -> dict[str, dict[str, Any]]:
-    """What ``/models`` says of each model, by name."""
+    """Return the entries of ``/models`` by name."""
     try:
         return {entry["id"]: entry for entry in body["data"] if isinstance(entry["id"], str)}
     except (KeyError, TypeError) as error:
@@ -298,7 +298,6 @@ def _models(body: Any) -> dict[str, dict[str, Any]]:
 
 
 def _failure(error: openai.APIError) -> Failure:
-    """What an error of the wire means."""
     import openai
 
     if isinstance(error, openai.APITimeoutError):
@@ -311,7 +310,7 @@ def _failure(error: openai.APIError) -> Failure:
 
 
 def _unconnected(error: BaseException) -> Failure:
-    """A refused connection or an unknown host is said at once; a connection that broke may come back."""
+    """Refused connections and unknown hosts are final; a broken connection may recover."""
     while (cause := error.__cause__ or error.__context__) is not None and not isinstance(error, ReplyFault):
         error = cause
     if isinstance(error, ReplyFault):
@@ -323,22 +322,22 @@ def _unconnected(error: BaseException) -> Failure:
 
 
 def _refused(error: openai.APIStatusError) -> Failure:
-    status, said = error.status_code, f"{words_of(error.response.content)} ({error.status_code})"
+    status, message = error.status_code, f"{words_of(error.response.content)} ({error.status_code})"
     if status == 401:
-        return Failure(f"the API key was refused: {said}", is_final=True)
+        return Failure(f"the API key was refused: {message}", is_final=True)
     if status == 402 or error.code == "insufficient_quota":
-        return Failure(f"the account has nothing left to pay with: {said}", is_final=True)
+        return Failure(f"the account has nothing left to pay with: {message}", is_final=True)
     if status == 404:
-        return Failure(f"not found: {said}; most servers want '/v1' at the end of the URL", is_final=True)
+        return Failure(f"not found: {message}; most servers want '/v1' at the end of the URL", is_final=True)
     if status not in (408, 409, 429) and status < 500:
-        return Failure(said)
-    asked = error.response.headers.get("retry-after", "")
-    wait_s = pause_asked(asked)
+        return Failure(message)
+    pause = error.response.headers.get("retry-after", "")
+    wait_s = pause_asked(pause)
     if wait_s > LONGEST_WAIT_S:
-        return Failure(f"the server asks to wait {asked.strip()[:20]} s: {said}", is_final=True)
-    return Failure(said, may_pass=True, wait_s=wait_s)
+        return Failure(f"the server asks to wait {pause.strip()[:20]} s: {message}", is_final=True)
+    return Failure(message, may_pass=True, wait_s=wait_s)
 
 
 def count_of(tokens: Any) -> int:
-    """0 where the server does not count, or says what is no number of tokens."""
+    """Return *tokens*, or 0 if it is no number of tokens."""
     return tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0

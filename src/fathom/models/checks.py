@@ -1,11 +1,12 @@
-"""Whether a model honours packed trees and caches: asked of the model itself, never looked up in a list of names.
+"""Self-checks of packed trees, caches and states, run on the model itself instead of a list of model names.
 
 The plain path, with which all faster ones are compared, is :func:`token_log_probs`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,110 +15,126 @@ from fathom.models.base import Model
 
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
-REFUSED = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError)
-"""What a model raises that cannot do what it is asked."""
-BEGINNINGS = (1, 2, 5)
+REFUSED = (
+    *(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError),
+    StopIteration,
+)
+"""Errors of a model that cannot run what is requested."""
+PREFIXES = (1, 2, 5)
 """Tokens before the first branch in :func:`check_states`: fewer than a convolution looks back at, and more. Mamba of
-transformers 5.1 goes on wrongly from fewer."""
+transformers 5.1 continues wrongly from fewer."""
+HALF = 0.25
+"""Nats that rounding in half precision may change; branches differ by whole nats."""
 
 
 def token_log_probs(model: Model, ids: list[int]) -> Tensor:
-    """The plain path for one causal sequence: log p(token | those before it), in nats.
+    """Return log p(token | those before it) of one causal sequence, in nats: the plain path.
 
-    One forward pass with the model's own mask and nothing shared; the reference that every faster path is checked
-    against.
+    One forward pass with the model's own mask and nothing shared.
 
     :param ids: n token ids.
-    :returns: float32, shape (n,); the first is NaN, nothing stands before it.
+    :returns: float32, shape (n,); the first is NaN.
     """
     return rows_log_probs(model, [ids])[0]
 
 
 def rows_log_probs(model: Model, rows: list[list[int]]) -> Tensor:
-    """:func:`token_log_probs` of b sequences of n tokens each, in one pass.
-
-    :returns: float32, shape (b, n).
-    """
+    """Return :func:`token_log_probs` of b sequences of n tokens each, from one pass. :returns: shape (b, n)."""
     tokens = torch.tensor(rows, device=model.device)
     log_probs = torch.log_softmax(model.logits(model.hidden(model.embed(tokens))[:, :-1].flatten(0, 1)), dim=-1)
     scores = log_probs.gather(1, tokens[:, 1:].reshape(-1, 1)).view(len(rows), -1)
     return torch.cat([scores.new_full((len(rows), 1), torch.nan), scores], dim=1)
 
 
-class Checked(Model, Protocol):
-    """A model that has weights."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Their precision."""
-        ...
+_Compared = tuple[Tensor, Tensor, float]
+"""Scores, those of the plain path, and the difference allowed in half precision, in nats."""
 
 
-def check_tree(model: Checked) -> str | None:
+def _mismatch(model: Model, run: Callable[[], _Compared | str], refusal: str, what: str) -> str | None:
+    """Return why *run* fails, or by how much its scores differ; None if they agree.
+
+    :param refusal: what an error of the model means.
+    :param what: what is compared.
+    """
+    try:
+        with torch.inference_mode():
+            outcome = run()
+    except REFUSED as error:
+        return f"{refusal} ({type(error).__name__}: {next(iter(str(error).splitlines()), '')[:100]})"
+    if isinstance(outcome, str):
+        return outcome
+    scores, expected, half = outcome
+    off = (scores - expected).abs().max().item()
+    allowed = 1e-4 + 1e-6 * expected.abs().max().item()
+    if model.dtype != torch.float32:
+        allowed = max(allowed, half)
+    return None if off <= allowed else f"{what} off by {off:.1e} nats from the plain path"
+
+
+def _some_tokens(model: Model, count: int, factor: int = 7919) -> list[int]:
+    return (torch.arange(1, count + 1) * factor % model.vocabulary_size).tolist()
+
+
+def check_tree(model: Model) -> str | None:
     """Compare a packed tree (one prefix, many branches) with the plain path.
 
-    :returns: what is wrong, or None.
-
     The tree is long because some models (GPT-Neo) keep a window by the place in the packed sequence instead of the
-    position, which only shows beyond it. Full precision must agree within 1e-4 nats. In half precision rounding alone
-    differs by more than that, so the tree must come twenty times nearer to the plain path than the same tokens do when
-    the mask is left out. Before that, tokens behind the mask must not be seen at all (:func:`_leak`).
+    position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more: there
+    the tree must be twenty times closer to the plain path than the same tokens without the mask. First, masked tokens
+    must not be seen at all (:func:`_leak`).
+
+    :returns: what is wrong, or None.
     """
     if model.max_tokens is not None and model.max_tokens < 12:
         return f"its window of {model.max_tokens} tokens is too short to check it"
-    token = iter((torch.arange(1, 8 + 4 * CHECKED_BRANCHES) * 7919 % model.vocabulary_size).tolist())
-    prefix = [next(token) for _ in range(7)]
-    branches = [[next(token) for _ in range(4)] for _ in range(CHECKED_BRANCHES)]
-    flat = prefix + [t for branch in branches for t in branch]
+    tokens = _some_tokens(model, 7 + 4 * CHECKED_BRANCHES)
+    prefix, branches = tokens[:7], [tokens[start : start + 4] for start in range(7, len(tokens), 4)]
     owner = torch.tensor([-1] * 7 + [i for i in range(CHECKED_BRANCHES) for _ in range(4)], device=model.device)
     positions = torch.tensor([[*range(7)] + [*range(7, 11)] * CHECKED_BRANCHES], device=model.device)
-    order = torch.arange(len(flat), device=model.device)
+    order = torch.arange(len(tokens), device=model.device)
     lower = order[:, None] >= order[None, :]
     visible = (lower & ((owner[None, :] == -1) | (owner[:, None] == owner[None, :])))[None]
-    try:
-        with torch.inference_mode():
-            # Three branches tell: the first one, one amid others, and the one farthest from the prefix.
-            compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
-            if (leak := _leak(model)) is not None:
-                return leak
-            expected = rows_log_probs(model, [prefix + branches[i] for i in compared])[:, 8:]
-            vectors = model.embed(torch.tensor([flat], device=model.device))
-            found = _branch_scores(model, model.hidden(vectors, positions, visible), branches, compared)
-            if model.dtype != torch.float32:
-                unmasked = _branch_scores(model, model.hidden(vectors, positions, lower[None]), branches, compared)
-    except REFUSED as error:
-        return f"it refuses a custom attention mask ({type(error).__name__}: {_first_line(error)})"
-    off = (found - expected).abs().max().item()
-    allowed = 1e-4 + 1e-6 * expected.abs().max().item()
-    if model.dtype != torch.float32:
-        allowed = max(allowed, (unmasked - expected).abs().max().item() / 20)
-    return None if off <= allowed else f"a packed tree is off by {off:.1e} nats from the plain path"
+    # Three branches suffice: the first one, one amid others, and the one farthest from the prefix.
+    compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
+
+    def scores(vectors: Tensor, mask: Tensor) -> Tensor:
+        return _branch_scores(model, model.hidden(vectors, positions, mask), branches, compared)
+
+    def run() -> _Compared | str:
+        if (leak := _leak(model)) is not None:
+            return leak
+        expected = rows_log_probs(model, [prefix + branches[i] for i in compared])[:, 8:]
+        vectors = model.embed(torch.tensor([tokens], device=model.device))
+        packed, half = scores(vectors, visible), 0.0
+        if model.dtype != torch.float32:
+            half = (scores(vectors, lower[None]) - expected).abs().max().item() / 20
+        return packed, expected, half
+
+    return _mismatch(model, run, "it refuses a custom attention mask", "a packed tree is")
 
 
-def _leak(model: Checked) -> str | None:
-    """Whether a branch sees its neighbours through the mask, as a convolution over packed tokens does (LFM2).
+def _leak(model: Model) -> str | None:
+    """Check whether a branch sees its neighbours through the mask, as a convolution over packed tokens does (LFM2).
 
-    Small weights hide that in the scores, so it is looked for by itself: the states of a branch are to stay as they are
-    where its neighbours become other tokens: they do to the last bit, but for what experts that are shared among tokens
-    round, and what is quantised by all that stands in a batch. It is held against what another prefix changes.
+    Small weights hide that in the scores, so the states of a branch are compared while its neighbours change. They stay
+    equal to the last bit, except for the rounding of shared experts and of what is quantised by batch. The difference
+    is relative to what another prefix changes.
     """
-    token = (torch.arange(1, 40) * 104729 % model.vocabulary_size).tolist()
-    own, neighbours, others = token[7:11], token[11:19], token[19:27]
+    token = _some_tokens(model, 39, 104729)
+    branch_ids, neighbours, others = token[7:11], token[11:19], token[19:27]
     positions = torch.tensor([[*range(7), *range(7, 11), *range(7, 11), *range(7, 11)]], device=model.device)
     branch = torch.tensor([-1] * 7 + [0] * 4 + [1] * 4 + [2] * 4, device=model.device)
     order = torch.arange(len(branch), device=model.device)
     seen = (order[:, None] >= order) & ((branch == -1) | (branch[:, None] == branch))
-
     rows = [
-        [*prefix, *beside[:4], *own, *beside[4:]]
-        for prefix, beside in ((token[:7], neighbours), (token[:7], others), (token[27:34], neighbours))
+        [*prefix, *around[:4], *branch_ids, *around[4:]]
+        for prefix, around in ((token[:7], neighbours), (token[:7], others), (token[27:34], neighbours))
     ]
     ids = torch.tensor(rows, device=model.device)
-    usual, beside_others, behind_another = model.hidden(
-        model.embed(ids), positions.expand(3, -1), seen.expand(3, -1, -1)
-    )[:, 11:15].float()
-    leaking = (beside_others - usual).abs().max().item()
-    meant = (behind_another - usual).abs().max().item()
+    states = model.hidden(model.embed(ids), positions.expand(3, -1), seen.expand(3, -1, -1))
+    usual, other_neighbours, other_prefix = states[:, 11:15].float()
+    leaking = (other_neighbours - usual).abs().max().item()
+    meant = (other_prefix - usual).abs().max().item()
     rounding = 8 * torch.finfo(model.dtype).eps * usual.abs().max().item()
     share = 1e-5 if model.identity.dtype in ("float32", "bfloat16", "float16") else 0.05  # else quantised
     if leaking <= share * meant + rounding:
@@ -125,14 +142,13 @@ def _leak(model: Checked) -> str | None:
     return f"branches see each other through the mask ({leaking / max(meant, 1e-30):.0e} of what a prefix does)"
 
 
-def check_cache(model: Checked) -> str | None:
+def check_cache(model: Model) -> str | None:
     """Grow a tree level by level, drop a branch on the way, and compare the rest with the plain path.
 
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
-    token = iter((torch.arange(1, 14) * 7919 % model.vocabulary_size).tolist())
-    prefix = [next(token) for _ in range(7)]
-    branches = [[next(token), next(token)] for _ in range(3)]
+    tokens = _some_tokens(model, 13)
+    prefix, branches = tokens[:7], [tokens[7:9], tokens[9:11], tokens[11:13]]
 
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
@@ -140,77 +156,63 @@ def check_cache(model: Checked) -> str | None:
     def level(depth: int, chosen: list[int]) -> Tensor:
         return model.embed(tensor([[branches[i][depth] for i in chosen]]))
 
-    try:
-        with torch.inference_mode():
-            expected = rows_log_probs(model, [[*prefix, *branches[i], 0] for i in (0, 2)])[:, 8:].T.flatten()
-            hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(7)]))
-            itself = torch.eye(3, dtype=torch.bool, device=model.device)
-            sees_prefix = torch.ones(1, 3, 7, dtype=torch.bool, device=model.device)
-            hidden, cache = model.grow(
-                cache, level(0, [0, 1, 2]), tensor([[7, 7, 7]]), torch.cat([sees_prefix, itself[None]], dim=2)
-            )
-            first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
-            found = first[[0, 2], [branches[0][1], branches[2][1]]]
-            cache = cache.keep(tensor([*range(7), 7, 9]))
-            own = itself[None, :2, :2]
-            hidden, cache = model.grow(
-                cache, level(1, [0, 2]), tensor([[8, 8]]), torch.cat([sees_prefix[:, :2], own, own], dim=2)
-            )
-            second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
-            found = torch.cat([found, second])
-    except REFUSED as error:
-        return f"it refuses a cache ({type(error).__name__}: {_first_line(error)})"
-    off = (found - expected).abs().max().item()
-    # In half precision rounding alone makes this much: the branches differ by whole nats.
-    allowed = 1e-4 + 1e-6 * expected.abs().max().item() if model.dtype == torch.float32 else 0.25
-    return None if off <= allowed else f"a cached tree is off by {off:.1e} nats from the plain path"
+    def run() -> _Compared:
+        expected = rows_log_probs(model, [[*prefix, *branches[i], 0] for i in (0, 2)])[:, 8:].T.flatten()
+        hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(7)]))
+        itself = torch.eye(3, dtype=torch.bool, device=model.device)
+        sees_prefix = torch.ones(1, 3, 7, dtype=torch.bool, device=model.device)
+        hidden, cache = model.grow(
+            cache, level(0, [0, 1, 2]), tensor([[7, 7, 7]]), torch.cat([sees_prefix, itself[None]], dim=2)
+        )
+        first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
+        cache = cache.keep(tensor([*range(7), 7, 9]))
+        pair = itself[None, :2, :2]
+        hidden, cache = model.grow(
+            cache, level(1, [0, 2]), tensor([[8, 8]]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
+        )
+        second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
+        return torch.cat([first[[0, 2], [branches[0][1], branches[2][1]]], second]), expected, HALF
+
+    return _mismatch(model, run, "it refuses a cache", "a cached tree is")
 
 
-def check_states(model: Checked) -> str | None:
-    """Run a beginning once, three branches from copies of its state, drop one and go on, and compare with the plain
-    path; for beginnings of several lengths.
+def check_states(model: Model) -> str | None:
+    """Run a prefix once and three branches from copies of its state, drop one, continue, and compare.
+
+    Prefixes of several lengths are compared with the plain path.
 
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
-    found = (_check_states(model, length) for length in BEGINNINGS)
-    return next((refusal for refusal in found if refusal is not None), None)
+    refusals = (_check_states(model, length) for length in PREFIXES)
+    return next((refusal for refusal in refusals if refusal is not None), None)
 
 
-def _check_states(model: Checked, length: int) -> str | None:
-    """:func:`check_states` with a beginning of *length* tokens."""
-    token = iter((torch.arange(1, 14) * 7919 % model.vocabulary_size).tolist())
-    prefix = [next(token) for _ in range(length)]
-    branches = [[next(token), next(token), next(token)] for _ in range(2)]
-    try:
-        with torch.inference_mode():
-            expected = rows_log_probs(model, [prefix + branch for branch in branches])[:, length + 1 :]
-            _, states = model.advance(None, model.embed(torch.tensor([prefix], device=model.device)))
-            found, kept = [], [1, 0, 0]  # branch 1, and branch 0 twice
-            states = states.select(torch.tensor([0, 0, 0], device=model.device))
-            for depth in range(2):
-                ids = torch.tensor([[branches[number][depth]] for number in kept], device=model.device)
-                hidden, states = model.advance(states, model.embed(ids))
-                log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
-                found.append(torch.stack([log_probs[kept.index(i), branches[i][depth + 1]] for i in range(2)]))
-                if depth == 0:
-                    states, kept = states.select(torch.tensor([2, 0], device=model.device)), [0, 1]
-    except (*REFUSED, StopIteration) as error:
-        return f"it keeps no states to go on from ({type(error).__name__}: {_first_line(error)})"
-    off = (torch.stack(found, dim=1) - expected).abs().max().item()
-    allowed = 1e-4 + 1e-6 * expected.abs().max().item() if model.dtype == torch.float32 else 0.25
-    return None if off <= allowed else f"branches from a kept state are off by {off:.1e} nats from the plain path"
+def _check_states(model: Model, length: int) -> str | None:
+    tokens = _some_tokens(model, length + 6)
+    prefix, branches = tokens[:length], [tokens[length : length + 3], tokens[length + 3 :]]
+
+    def tensor(values: Any) -> Tensor:
+        return torch.tensor(values, device=model.device)
+
+    def run() -> _Compared:
+        expected = rows_log_probs(model, [prefix + branch for branch in branches])[:, length + 1 :]
+        _, states = model.advance(None, model.embed(tensor([prefix])))
+        states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
+        scores = []
+        for depth in range(2):
+            hidden, states = model.advance(states, model.embed(tensor([[branches[row][depth]] for row in rows])))
+            log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
+            scores.append(torch.stack([log_probs[rows.index(i), branches[i][depth + 1]] for i in range(2)]))
+            if depth == 0:
+                states, rows = states.select(tensor([2, 0])), [0, 1]
+        return torch.stack(scores, dim=1), expected, HALF
+
+    return _mismatch(model, run, "it keeps no states to continue from", "branches from a kept state are")
 
 
-def _branch_scores(model: Checked, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """log p of tokens 2 to 4 of some branches of :func:`check_tree`.
-
-    :returns: shape (compared, 3).
-    """
+def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
+    """Return log p of tokens 2 to 4 of some branches of :func:`check_tree`, shape (compared, 3)."""
     rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
     log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "")[:100]

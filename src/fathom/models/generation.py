@@ -1,10 +1,9 @@
-"""Greedy generation, many prompts at a time, each getting the text that it would get alone.
+"""Greedy generation, many prompts at a time, each with the reply that it would get alone.
 
-The prompts stand in one packed sequence: what all of them begin with runs once and is remembered once, the rest of
-each is a branch that sees that beginning and itself, by its mask and positions. So nothing is padded, prompts of any
-lengths go together, and a branch that has come to its end is forgotten. Where a model refuses such masks
-(:meth:`fathom.models.base.Model.refuses_cache`), each prompt runs alone: token by token from the state that a recurrent
-or hybrid model keeps, else whole for each token.
+The prompts form one packed sequence. Their shared prefix runs once and is cached once; the rest of each is a branch
+that sees the prefix and itself, by its mask and positions. So nothing is padded, prompts of any lengths run together,
+and a finished branch is dropped. If a model refuses such masks (:meth:`fathom.models.base.Model.refuses_cache`), each
+prompt runs alone: token by token from the state of a recurrent or hybrid model, else as a whole for each token.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ NOT_A_NUMBER = "the model gave the next token a score that is not a number"
 
 
 def until(text: str, stop: Sequence[str]) -> str:
-    """What stands before the first of the texts *stop*; all where none does."""
-    return text[: min((place for sign in stop if (place := text.find(sign)) >= 0), default=len(text))]
+    """Return *text* up to the first of the texts *stop*; all of it if there is none."""
+    return text[: min((place for end in stop if (place := text.find(end)) >= 0), default=len(text))]
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], bos: int | None) -> list[list[int]]:
-    """Token ids without special tokens but *bos* in front."""
+    """Return token ids, with *bos* in front but no other special tokens."""
     if not prompts:
         return []
     encoded = tokenizer(list(prompts), add_special_tokens=False, verbose=False)["input_ids"]
@@ -43,29 +42,27 @@ def generate_greedily(
     bos: int | None = None,
     ends: Collection[int] = (),
 ) -> list[Reply]:
-    """The likeliest next token, again and again. All prompts run at once: the caller sees that they fit the memory.
+    """Append the likeliest next token until each reply ends, see :meth:`fathom.models.base.Model.generate`.
 
-    :param stop: a reply ends before the first of these texts.
-    :param bos: token to put before each prompt.
     :param ends: ids of tokens that end a reply.
     """
     rows = [
         _Row(ids, _misfit(ids, max_new_tokens, model.max_tokens))
         for ids in encode_prompts(model.tokenizer, prompts, bos)
     ]
-    able = [row for row in rows if row.fault is None]
+    runnable = [row for row in rows if row.fault is None]
     writer = _Writer(model.tokenizer, max_new_tokens, stop, frozenset(ends))
     with torch.inference_mode():
         if model.refuses_cache() is None:
-            _together(model, able, writer)
+            _generate_together(model, runnable, writer)
         else:
-            for row in able:
-                _alone(model, row, writer)
+            for row in runnable:
+                _generate_alone(model, row, writer)
     return [Reply(row.text, len(row.written), row.fault) for row in rows]
 
 
 class _Row:
-    """One prompt and what is written behind it."""
+    """One prompt and the reply to it."""
 
     def __init__(self, prompt: list[int], fault: str | None) -> None:
         self.prompt, self.fault = prompt, fault
@@ -74,7 +71,7 @@ class _Row:
 
 
 class _Writer:
-    """Adds a token to a row and knows when the row has come to its end."""
+    """Appends tokens to rows and decides when a row ends."""
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, max_new_tokens: int, stop: Sequence[str], ends: frozenset[int]
@@ -82,7 +79,7 @@ class _Writer:
         self.tokenizer, self.max_new_tokens, self.stop, self.ends = tokenizer, max_new_tokens, stop, ends
 
     def write(self, row: _Row, score: float, token: int) -> bool:
-        """Whether the row goes on."""
+        """Append *token*. :returns: whether the row continues."""
         if math.isnan(score):
             row.fault = NOT_A_NUMBER
             return False
@@ -105,22 +102,22 @@ def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str |
     return None
 
 
-def _alone(model: Model, row: _Row, writer: _Writer) -> None:
-    """Each token from the state behind the one before it, or by the plain path: the whole sequence anew."""
-    states, keeps, going = None, model.refuses_states() is None, True
-    while going:
-        said = row.prompt + row.written
-        vectors = model.embed(torch.tensor([said if states is None else said[-1:]], device=model.device))
+def _generate_alone(model: Model, row: _Row, writer: _Writer) -> None:
+    """Continue from the state after the previous token, or run the whole sequence anew: the plain path."""
+    states, keeps, goes_on = None, model.refuses_states() is None, True
+    while goes_on:
+        ids = row.prompt + row.written
+        vectors = model.embed(torch.tensor([ids if states is None else ids[-1:]], device=model.device))
         if keeps:
             hidden, states = model.advance(states, vectors)
         else:
             hidden = model.hidden(vectors)
         best, token = model.logits(hidden[0, -1:])[0].max(dim=-1)
-        going = writer.write(row, float(best), int(token))
+        goes_on = writer.write(row, float(best), int(token))
 
 
-def _together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
-    """All rows in one packed sequence. ``owner`` tells whose each remembered token is, −1 for all rows'."""
+def _generate_together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
+    """Run all rows in one packed sequence. ``owner`` is the row of each cached token, −1 for the shared prefix."""
     if not rows:
         return
     shared = shared_length([row.prompt for row in rows])
@@ -135,33 +132,30 @@ def _together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
     states, active = states[0, last], list(range(len(rows)))
     while True:
         best, token = model.logits(states).max(dim=-1)
-        found = zip(active, best.tolist(), token.tolist(), strict=True)
-        active, before = [number for number, *likeliest in found if writer.write(rows[number], *likeliest)], len(active)
+        before, likeliest = len(active), zip(active, best.tolist(), token.tolist(), strict=True)
+        active = [number for number, score, id_ in likeliest if writer.write(rows[number], score, id_)]
         if not active:
             return
-        own = _tensor(model, active)
+        branches = _tensor(model, active)
         if len(active) < before:
-            kept = (_sees(own, owner).any(dim=0)).nonzero()[:, 0]
-            cache, owner = cache.keep(kept), owner[kept]
-        owner = torch.cat([owner, own])
+            seen = (_sees(branches, owner).any(dim=0)).nonzero()[:, 0]
+            cache, owner = cache.keep(seen), owner[seen]
+        owner = torch.cat([owner, branches])
         ids = _tensor(model, [rows[number].written[-1] for number in active])
         positions = _tensor(model, [len(rows[number].prompt) + len(rows[number].written) - 1 for number in active])
-        grown, cache = model.grow(cache, model.embed(ids)[None], positions[None], _sees(own, owner)[None])
+        grown, cache = model.grow(cache, model.embed(ids)[None], positions[None], _sees(branches, owner)[None])
         states = grown[0]
 
 
-def shared_length(prompts: Sequence[list[int]]) -> int:
-    """How many tokens all prompts begin with; at least the last of each stays its own."""
+def shared_length(prompts: Sequence[Sequence[int]]) -> int:
+    """Return the length of the prefix that all prompts share, which excludes the last token of each."""
     columns = zip(*(prompt[:-1] for prompt in prompts), strict=False)
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
-def _sees(own: Tensor, owner: Tensor) -> Tensor:
-    """Whether tokens of the rows *own* may see those of the rows *owner*.
-
-    :returns: shape (own, owner).
-    """
-    return (owner[None, :] == -1) | (own[:, None] == owner[None, :])
+def _sees(rows: Tensor, owner: Tensor) -> Tensor:
+    """Return which tokens, by their *owner*, are visible to *rows*, shape (rows, tokens)."""
+    return (owner[None, :] == -1) | (rows[:, None] == owner[None, :])
 
 
 def _tensor(model: Model, values: Sequence[int]) -> Tensor:

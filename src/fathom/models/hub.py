@@ -1,4 +1,4 @@
-"""What `transformers` and its kin load by name or from a folder, and what to type where it cannot be had."""
+"""Loading by name or from a folder with `transformers` and its kin, with errors of one line that say what to type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
-from fathom.models.folders import check_all, check_folder, lacks_configuration, lacks_tokenizer, lacks_weights
+from fathom.reading import Faults, read_json, shapes_in, shown, some_of
+from fathom.reading.files import Unreadable
 from fathom.reading.replies import words_of
 
 _NO_SUCH_CLASS = re.compile(r"Unrecognized configuration class .*?(\w+)'> for this kind of AutoModel: (\w+)")
@@ -28,13 +29,22 @@ ANSWERS = {
     hub.RepositoryNotFoundError: "no such folder here, and the hub has no model of that name that you may see "
     "(for a private one, type: hf auth login)",
 }
-"""What the hub's answers mean, and what to type; the narrower class first."""
+"""Meaning of the hub's answers, and what to type; the narrower class first."""
 LONGEST = 400
-"""Signs of what a library says."""
+"""Most characters shown of a library's message."""
+HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
+"""Suffixes of the files of a model: configuration, weights, tokenizer, code."""
+CONFIGURATIONS = {
+    *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
+    "adapter_config.json",
+}
+"""Small files that are checked before the libraries read them."""
+TOKENIZERS = ("*token*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "tekken.json")
+"""Files of tokenizers; a folder without any has none."""
 
 
 class Part(NamedTuple):
-    """One of what a model is put together from: weights, an adapter, a tokenizer.
+    """One part of a model: weights, an adapter, a tokenizer.
 
     :param name: on the hub, or a folder.
     :param revision: of this part on the hub; None for its newest.
@@ -45,9 +55,9 @@ class Part(NamedTuple):
 
 
 def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
-    """``kind.from_pretrained(name, **options)``, of the part's revision.
+    """Return ``kind.from_pretrained(name, **options)`` of the part's revision.
 
-    :raises BadInput: in one line, whatever goes wrong in it, with what to type instead.
+    :raises BadInput: one line on anything that goes wrong, with what to type instead.
     """
     name = part.name
     check_folder(Path(name))
@@ -56,22 +66,64 @@ def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
     try:
         with quiet():
             return kind.from_pretrained(name, revision=part.revision, **options)
-    except Exception as error:  # whatever a stranger's file makes a library raise
+    except Exception as error:  # any error of a library on foreign files
         if os.path.isdir(name):
-            check_all(Path(name))
+            _check_files(Path(name))
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
         raise BadInput(f"cannot load {whose}'{words_of(name)}': {_reason(name, options, error)}") from error
 
 
+def check_folder(folder: Path) -> None:
+    """:raises BadInput: a file instead of a folder, or a configuration that is no regular file or no JSON object."""
+    faults = Faults()
+    if os.path.isfile(folder):  # Path.is_file raises for a name of thousands of letters
+        faults.add(folder, None, "a file; expected a model's folder, or its name on the hub")
+    for file in sorted(folder.iterdir()) if os.path.isdir(folder) else ():
+        if file.suffix in HASHED and faults.there(file) and file.name in CONFIGURATIONS:
+            content = read_json(file, faults)
+            if not isinstance(content, dict | None):
+                faults.add(file, 1, f"expected an object {{…}}, found {shown(content)}")
+    faults.stop_if_any()
+
+
+def _check_files(folder: Path) -> None:
+    """Check each file after a library failed, as it does not say which file was at fault.
+
+    :raises BadInput: invalid JSON, or truncated weights.
+    """
+    faults = Faults()
+    for file in sorted(folder.iterdir()):
+        if file.suffix == ".json":
+            read_json(file, faults)
+        elif file.suffix == ".safetensors":
+            try:
+                shapes_in(file, "copy or download it again")
+            except Unreadable as error:
+                faults.keep(error)
+    faults.stop_if_any()
+
+
 def _lacking(kind: Any, folder: Path) -> str | None:
-    """Asked before loading, as `transformers` 5.1 makes up an empty tokenizer where there is none."""
-    if kind is AutoConfig:
-        return lacks_configuration(folder)
-    return lacks_tokenizer(folder) if kind is AutoTokenizer else None
+    """Check for files before loading, as `transformers` 5.1 invents an empty tokenizer if there is none."""
+    if kind is AutoConfig and not (folder / "config.json").exists():
+        inner = [path.parent.name for path in sorted(folder.glob("*/config.json"))]
+        hint = f" (folders in it hold one: {some_of(inner)})" if inner else ""
+        return f"the folder holds no config.json; expected config.json, weights and a tokenizer{hint}"
+    if kind is AutoTokenizer and not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
+        return "the folder holds no tokenizer (tokenizer.json); to take another model's: --tokenizer NAME_OR_FOLDER"
+    return None
+
+
+def _lacks_weights(folder: Path, *, allow_pickle: bool) -> str | None:
+    pickled = any(folder.glob("*.bin"))
+    if any(folder.glob("*.safetensors")) or (pickled and allow_pickle):
+        return None
+    hint = "; --allow-pickle reads its .bin files, if you trust who wrote them" if pickled else ""
+    return f"the folder holds no weights (model.safetensors{' or .bin' if allow_pickle else ''}){hint}"
 
 
 def said(error: Exception) -> str:
-    """What a library's error says, on one line."""
+    """Return a library's message on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
         lines[0] += f" {lines[1]}"
@@ -81,7 +133,7 @@ def said(error: Exception) -> str:
 
 
 def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
-    """What went wrong, and what to type."""
+    """Explain what went wrong, and what to type."""
     if "trust_remote_code" in str(error):
         return "it comes with code of its own; --trust-remote-code runs it, if you trust who wrote it"
     if wanted := _NO_SUCH_CLASS.search(str(error)):
@@ -90,20 +142,21 @@ def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
             "reads or writes something else than text, is of another --kind, or its auto_map must name its class under "
             f"{wanted[2]}"
         )
-    if os.path.isdir(name) and "use_safetensors" in options:  # weights were to be loaded
-        return lacks_weights(Path(name), allow_pickle=not options["use_safetensors"]) or said(error)
     if os.path.isdir(name):
-        return said(error)
-    reason = _hub_reason(name, _causes(error))
-    return reason or f"{said(error)} (no such folder here, and not found by that name on the hub)"
+        lacking = None
+        if "use_safetensors" in options:  # weights were requested
+            lacking = _lacks_weights(Path(name), allow_pickle=not options["use_safetensors"])
+        return lacking or said(error)
+    return _hub_reason(name, error) or f"{said(error)} (no such folder here, and not found by that name on the hub)"
 
 
-def _hub_reason(name: str, causes: list[BaseException]) -> str | None:
-    """Of a name that is no folder: what the hub answered, or why it was not asked."""
+def _hub_reason(name: str, error: BaseException) -> str | None:
+    """Return the hub's answer to a name that is no folder, or why the hub was not asked."""
+    causes = _causes(error)
     for cause in causes:
-        for kind, told in ANSWERS.items():
+        for kind, reason in ANSWERS.items():
             if isinstance(cause, kind):
-                return told
+                return reason
     if constants.HF_HUB_OFFLINE:
         return (
             "no such folder here, and HF_HUB_OFFLINE keeps the hub from being asked: "
@@ -115,18 +168,17 @@ def _hub_reason(name: str, causes: list[BaseException]) -> str | None:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """An error and what it was raised from, the last first."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    """Return an error and its causes, the last first."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return chain
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No reports of `transformers` (what they say is checked here, in one line), nothing of what will change in later
-    versions, and no bars but in a terminal."""
+    """Silence reports of `transformers` and warnings of future changes; show progress bars in terminals only."""
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     if not sys.stderr.isatty():

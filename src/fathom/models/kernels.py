@@ -1,10 +1,14 @@
 """Faster CPU kernels for the layers of a loaded model: the same function, other instructions.
 
-Two things cost a float32 transformer on a CPU more than they should. ``torch.nn.functional.linear`` takes MKL, which
-leaves the AVX-512 units of many processors idle; oneDNN, which torch ships as well, does not. And GELU passes over
-memory once more (eight times in the GPT-2 family), which oneDNN does while the product is still in the cache. Both are
-exchanged here, for inference only: with gradients on, the layers run torch's own path. With AVX2 alone MKL is the
-faster one of the two (``python benchmarks/products.py``), and products of many rows in float32 are left to it.
+``torch.nn.functional.linear`` uses MKL, which leaves the AVX-512 units of many processors idle; oneDNN, also part of
+torch, uses them. GELU passes over memory once more (eight times in the GPT-2 family), which oneDNN avoids while the
+product is still in the cache. With gradients on, the layers run torch's own path. With AVX2 alone MKL is faster
+(``python benchmarks/products.py``), so it keeps products of many rows in float32.
+
+The attention of a rough copy (:mod:`fathom.scoring.screening`) runs in bfloat16 as two products over all heads. The
+fused kernel that torch ships for CPUs is as slow in bfloat16 as in float32, a quarter of a rough pass. Two batched
+products take half of its time for short sequences, such as packed trees and statements
+(``python benchmarks/products.py --attention``).
 """
 
 from __future__ import annotations
@@ -17,27 +21,50 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import AttentionInterface, PreTrainedModel
 from transformers.activations import ACT2FN
+from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.pytorch_utils import Conv1D
 
 FAST_DTYPES = (torch.float32, torch.bfloat16)
+ROUGH_ATTENTION = "fathom_rough"
+"""Name of :func:`rough_attention` in `transformers`."""
+MOST_SCORES = 256 * 256
+"""Attention scores per head; with more the fused kernel is faster, which holds a part of them at a time."""
+SCORE_CHANGES = ("position_bias", "softcap", "s_aux", "cache")
+"""Arguments that change attention scores."""
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+"""Options of glibc's ``mallopt``: least size of a block that returns to the system when freed; most free bytes kept."""
+FUSED = (("dense", "intermediate_act_fn"), ("c_fc", "act"), ("dense_h_to_4h", "act"), ("lin1", "activation"))
+"""A feed-forward block's first layer, and the activation that applies to just its output: BERT, RoBERTa, ELECTRA,
+DeBERTa; GPT-2, GPT-Neo; GPT-NeoX (Pythia); DistilBERT."""
 
 
 def _onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
-    """The product, and behind it the GELU of kind *gelu* (torch's ``approximate``), if any."""
+    """:param gelu: applied to the product: torch's ``approximate``, None for no GELU."""
     after, kind = ("none", "") if gelu is None else ("gelu", gelu)
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, after, [], kind)  # type: ignore[no-any-return]
 
 
 def _onednn_works(dtype: torch.dtype) -> bool:
-    """Whether this build of torch has the oneDNN operator, this processor can run it at that precision (bfloat16 takes
-    AVX-512), and it agrees with the plain one."""
+    """Check that torch has the oneDNN operator, that this processor runs it, and that it agrees with the plain one."""
     inputs, weight = (torch.linspace(-1, 1, 4 * rows, dtype=dtype).view(rows, 4) for rows in (3, 5))
     try:
-        found = _onednn_linear(inputs, weight, None)
+        product = _onednn_linear(inputs, weight, None)
     except (AttributeError, RuntimeError, NotImplementedError):
         return False
-    return torch.allclose(found, functional.linear(inputs, weight), atol=8 * torch.finfo(dtype).eps)
+    return torch.allclose(product, functional.linear(inputs, weight), atol=8 * torch.finfo(dtype).eps)
+
+
+ONEDNN = {dtype for dtype in FAST_DTYPES if _onednn_works(dtype)}
+"""Precisions in which oneDNN works; bfloat16 needs AVX-512."""
+MKL_ROWS = 64 if torch.backends.cpu.get_cpu_capability() == "AVX2" and torch.backends.mkl.is_available() else None  # type: ignore[no-untyped-call]
+"""Number of rows from which float32 is left to MKL; None for never.
+
+With AVX2 alone MKL uses every unit of the processor, and torch's own GELU is faster than oneDNN's. For few rows MKL
+sums in another order than for many, so scores would depend on the batch more than necessary. The processor decides,
+not a timing, so that one machine gives the same scores in every session."""
 
 
 def _takes_onednn(inputs: Tensor, weight: Tensor) -> bool:
@@ -48,7 +75,7 @@ def _takes_onednn(inputs: Tensor, weight: Tensor) -> bool:
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None = None) -> Tensor:
-    """``inputs @ weight.T + bias`` by the fastest exact kernel at hand.
+    """Return ``inputs @ weight.T + bias`` by the fastest exact kernel.
 
     :param inputs: shape (…, in).
     :param gelu: apply GELU of this kind (``none`` or ``tanh``) to it; None for no GELU.
@@ -60,14 +87,14 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, gelu: str | None
 
 
 class FastLinear(nn.Linear):
-    """``nn.Linear`` through :func:`linear`. Takes over the tensors of the layer it replaces, so it costs no memory."""
+    """``nn.Linear`` through :func:`linear`."""
 
     gelu: str | None = None
-    """The kind of GELU applied to the product, if one is."""
+    """Kind of GELU applied to the product."""
 
     @classmethod
     def taking_over(cls, weight: Tensor, bias: Tensor | None) -> FastLinear:
-        """A layer of these very tensors.
+        """Make a layer of these very tensors, without a copy.
 
         :param weight: shape (out, in).
         :param bias: shape (out,), or None.
@@ -79,18 +106,15 @@ class FastLinear(nn.Linear):
         return layer
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """See :func:`linear`.
-
-        :param inputs: shape (…, in).
-        """
+        """See :func:`linear`."""
         return linear(inputs, self.weight, self.bias, self.gelu)
 
 
 def use_fast_kernels(model: nn.Module) -> None:
-    """Exchange the layers of *model* in place where a faster equal one is known. No-op off the CPU.
+    """Exchange layers of *model* in place for faster equal ones. No-op off the CPU.
 
-    Float16 keeps its linear layers. Tied weights stay tied. Quantised and adapter layers are sub-classes and
-    are left alone. The weights of GPT-2's kind of linear layers are copied, the others are taken over.
+    Float16 keeps its linear layers, tied weights stay tied, and quantised and adapter layers (sub-classes) are left
+    alone. The weights of GPT-2's linear layers are copied, others are taken over.
     """
     first = next(model.parameters())
     if first.device.type != "cpu":
@@ -114,25 +138,16 @@ def use_fast_kernels(model: nn.Module) -> None:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let the C library of Linux keep up to a GiB that was freed, instead of handing it back to the system.
+    """Let the C library of Linux keep up to a GiB of freed memory instead of returning it to the system.
 
-    What a layer computes is freed a moment later, and its next pages would be the system's again, each to be fetched
-    and cleared by a fault: 8 % of the time of a Llama of 1,024 dimensions (``benchmarks/before.py llama``), more of
-    smaller ones. No-op elsewhere.
+    Otherwise the next layer's pages are fetched and cleared by faults: 8 % of the time of a Llama of 1,024 dimensions
+    (``benchmarks/before.py llama``), more of smaller ones. No-op elsewhere.
     """
     if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
-        # Older versions refuse more than 32 MiB. Where both are refused, the second one alone would do harm: it ends
-        # glibc's own habit of raising the first.
+        # Older versions refuse more than 32 MiB. If both are refused, setting the second option alone would do harm:
+        # it ends glibc's own habit of raising the first.
         if set_option(MMAP_THRESHOLD, 1 << 30) or set_option(MMAP_THRESHOLD, 32 << 20):
             set_option(TRIM_THRESHOLD, 1 << 30)
-
-
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-"""Options of glibc's ``mallopt``: blocks from so many bytes on are the system's own; so many free ones are kept."""
-
-# A feed-forward block's first layer and the activation that its forward applies to just that layer's output:
-# BERT, RoBERTa, ELECTRA, DeBERTa; GPT-2, GPT-Neo; GPT-NeoX (Pythia); DistilBERT.
-FUSED = (("dense", "intermediate_act_fn"), ("c_fc", "act"), ("dense_h_to_4h", "act"), ("lin1", "activation"))
 
 
 def _fuse_gelu(block: nn.Module) -> None:
@@ -145,7 +160,7 @@ def _fuse_gelu(block: nn.Module) -> None:
 
 
 def _gelu_kind(activation: object) -> str | None:
-    """torch's name for the GELU that *activation* computes; None where it is something else."""
+    """Return torch's name for the GELU that *activation* computes; None for anything else."""
     if isinstance(activation, nn.GELU):
         return activation.approximate
     if isinstance(activation, type(ACT2FN["gelu_new"]) | type(ACT2FN["gelu_fast"])):
@@ -153,10 +168,69 @@ def _gelu_kind(activation: object) -> str | None:
     return "none" if type(activation) is type(ACT2FN["gelu"]) else None
 
 
-ONEDNN = {dtype for dtype in FAST_DTYPES if _onednn_works(dtype)}
-"""Precisions at which it does."""
-MKL_ROWS = 64 if torch.backends.cpu.get_cpu_capability() == "AVX2" and torch.backends.mkl.is_available() else None  # type: ignore[no-untyped-call]
-"""From so many rows on float32 is left to MKL; None for never. With AVX2 alone MKL has every unit of the processor at
-work, and torch's own GELU is faster than the one that oneDNN puts behind its product. Of a few rows MKL sums in other
-ways than of many, so that scores would depend on the batch more than they have to. Told by the processor, not by a
-race: the same machine takes the same way in every session."""
+def use_rough_attention(network: PreTrainedModel) -> None:
+    """Use :func:`rough_attention` in *network* if it is faster.
+
+    It is in bfloat16 on a CPU that multiplies it, where `transformers` would call torch's fused kernel.
+    """
+    first = next(network.parameters())
+    if first.device.type != "cpu" or first.dtype != torch.bfloat16 or torch.bfloat16 not in ONEDNN:
+        return
+    if not _is_fused(network):
+        return
+    AttentionInterface.register(ROUGH_ATTENTION, rough_attention)
+    AttentionMaskInterface.register(ROUGH_ATTENTION, sdpa_mask)
+    network.set_attn_implementation(ROUGH_ATTENTION)
+
+
+def _is_fused(network: PreTrainedModel) -> bool:
+    """Check that the attention is torch's fused kernel under a mask and can be exchanged.
+
+    Families that attend by an index (DeepSeek-V3.2, MiniMax-M3, …) mask it only in kernels that they know by name.
+    """
+    indexed = hasattr(network.config.get_text_config(), "index_head_dim")
+    fused = getattr(network.config, "_attn_implementation", None) == "sdpa"
+    return fused and not indexed and network._can_set_attn_implementation()
+
+
+def rough_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Compute attention as `transformers` calls it; all scores are held at once, rounded to bfloat16.
+
+    :param query: shape (b, heads, n, d).
+    :param key: shape (b, heads or fewer, m, d), as *value*.
+    :param attention_mask: added to the scores, shape (b, 1 or heads, n, m); None if each token sees all.
+    :param more: other arguments; if they change the scores, torch's fused kernel runs instead.
+    :returns: shape (b, n, heads, d), and None in place of the weights.
+    """
+    batch, heads, length, width = query.shape
+    seen = key.shape[2]
+    if length * seen > MOST_SCORES or len(key) != batch or not _is_plain(module, query, attention_mask, more):
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)  # type: ignore[no-any-return]
+    groups, factor = heads // key.shape[1], width**-0.5 if scaling is None else scaling
+    queries = query.reshape(batch * heads, length, width)
+    keys = repeat_kv(key, groups).reshape(batch * heads, seen, width).transpose(1, 2)
+    if attention_mask is None:
+        scores = torch.bmm(queries * factor, keys)
+    else:
+        added = attention_mask.expand(batch, heads, length, seen).reshape(batch * heads, length, seen)
+        scores = torch.baddbmm(added, queries, keys, alpha=factor)
+    mixed = torch.bmm(scores.softmax(dim=-1), repeat_kv(value, groups).reshape(batch * heads, seen, -1))
+    return mixed.view(batch, heads, length, -1).transpose(1, 2).contiguous(), None
+
+
+def _is_plain(module: nn.Module, query: Tensor, mask: Tensor | None, more: dict[str, Any]) -> bool:
+    """Check that the scores are products plus *mask*, and nothing else."""
+    if any(more.get(name) is not None for name in SCORE_CHANGES):
+        return False
+    if mask is not None:
+        return mask.dtype == query.dtype
+    causal = more.get("is_causal")
+    return not (getattr(module, "is_causal", True) if causal is None else causal)

@@ -1,4 +1,4 @@
-"""From a name or a folder to a model behind the seam, saying clearly what does not fit."""
+"""Loading of models by name, from a folder or from memory, with clear errors for what does not fit."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.models.adapters import base_of, check_base, has_tokenizer, with_adapters
-from fathom.models.attention import use_rough_attention
+from fathom.models.adapters import base_of, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.folders import HASHED
-from fathom.models.hub import Part, from_pretrained
+from fathom.models.hub import HASHED, Part, from_pretrained
+from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
-from fathom.models.shadow import shadow
 from fathom.progress import LOG
 from fathom.reading import opened
 
@@ -42,7 +41,7 @@ SIZES = {
     "num_key_value_heads": (0, 10_000),
     "intermediate_size": (0, 10**8),
 }
-"""What a configuration may say: from, to. Models without attention have no heads."""
+"""Least and greatest values in a configuration. Models without attention have no heads."""
 UNHASHED = {"planting.json", "pretraining.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -62,28 +61,29 @@ def load(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> LocalModel | EncoderDecoder:
-    """A language model of `transformers`, by name or local folder, ready to be probed.
+    """Load a language model of `transformers` by name or local folder.
 
     :param name: of the model, or of a PEFT adapter, which names its model itself.
-    :param revision: of what *name* is on the hub, not of another tokenizer or of what is put on top.
+    :param revision: of *name* on the hub, not of another tokenizer or adapter.
     :param dtype: "float32", "bfloat16", "float16", or "auto" for the precision in which the weights were saved.
-    :param device: e.g. "cpu", "cuda:1"; None takes a GPU where there is one.
-    :param device_map: "auto", "balanced" or "sequential": the model is spread over all devices, memory and a disk by
-        accelerate; or where each module is to lie.
+    :param device: e.g. "cpu", "cuda:1"; None takes a GPU if there is one.
+    :param device_map: "auto", "balanced", "sequential" or the place of each module: accelerate spreads the model over
+        all devices, memory and disk.
     :param tokenizer: name or folder of another tokenizer than the model's own.
-    :param kind: "causal", "masked" or "seq2seq" where the configuration does not tell.
-    :param quantize: "4bit" or "8bit": the linear layers are quantised while they are loaded, by bitsandbytes.
-    :param screen: "bfloat16" or "float16": keep a copy of that precision beside it as its ``rough``.
-    :param adapter: folders or names of PEFT adapters to put on top, what they change is added up.
+    :param kind: "causal", "masked" or "seq2seq" if the configuration does not determine it.
+    :param quantize: "4bit" or "8bit": bitsandbytes quantises the linear layers while they are loaded.
+    :param screen: "bfloat16" or "float16": keep a copy in that precision as the model's ``rough``.
+    :param adapter: folders or names of PEFT adapters; their changes add up.
     :param trust_remote_code: run code that comes with the model.
     :param allow_pickle: read ``.bin`` weights too.
-    :raises BadInput: what is wrong with the model or the options, and what to type instead.
-    :raises MissingExtra: what an adapter or quantising needs is not installed.
+    :raises BadInput: a problem with the model or the options, and what to type instead.
+    :raises MissingExtra: a library for adapters or quantisation is not installed.
     """
+    adapters = [adapter] if isinstance(adapter, str) else adapter or ()
     if device_map is not None:
-        check_map(device_map, {"device": device, "screen": screen, "adapter": _comma(adapter)})
+        check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
     chosen = device_of(device)
-    parts = _parts(name, [adapter] if isinstance(adapter, str) else adapter or (), tokenizer, revision)
+    parts = _parts(name, adapters, tokenizer, revision)
     weights = parts.weights.name
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config = _config(parts, name, options)
@@ -102,8 +102,8 @@ def load(
         options["device_map"] = {"": chosen}
     folder = None
     if device_map is not None:
-        told, folder = spreading(device_map)
-        options |= told
+        spread, folder = spreading(device_map)
+        options |= spread
     network, loaded = from_pretrained(loader(config, attention), parts.weights, options)
     _check_loaded(network, loaded, weights)
     network = with_adapters(network, encoder, parts.adapters)
@@ -112,18 +112,18 @@ def load(
         _move(network, chosen, name)
     network.fathom_weights = folder  # kept as long as the network is
     identity = Identity(name, revision, _precision(network), hashing.result())
-    put = _quantised_behind_the_seam if quantised else _behind_the_seam
-    model = put(network, encoder, attention, identity)
+    try:
+        model = _model(network, encoder, attention, identity)
+    except BadInput as error:
+        if not quantised:
+            raise
+        raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
     model.made_of = tuple(parts.folders)
     return model if screen is None else _screened(model, screen)
 
 
-def _comma(several: str | Sequence[str] | None) -> str:
-    return several if isinstance(several, str) else ",".join(several or ())
-
-
 class _Parts(NamedTuple):
-    """What a model is put together from."""
+    """All parts of a model."""
 
     weights: Part
     adapters: tuple[Part, ...]
@@ -131,13 +131,13 @@ class _Parts(NamedTuple):
 
     @property
     def folders(self) -> list[str]:
-        """Names or folders, each once, the weights first."""
+        """Distinct names or folders, the weights first."""
         return list(dict.fromkeys(part.name for part in (self.weights, *self.adapters, self.tokenizer)))
 
 
 def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: str | None) -> _Parts:
-    """:param revision: of what is called *name*, be it a model or an adapter, and of nothing else.
-    :raises BadInput: *name* is an adapter whose model is not here, or a folder, which has no revisions.
+    """:param revision: of *name* only, a model or an adapter.
+    :raises BadInput: *name* is an adapter whose model is missing, or a folder, which has no revisions.
     """
     if revision is not None and os.path.isdir(name):
         raise BadInput(f"--revision {revision}: '{name}' is a folder, and only models on the hub have revisions")
@@ -145,23 +145,22 @@ def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: 
     on_top = [Part(adapter) for adapter in adapters]
     base = base_of(name, revision)
     if base is not None:
-        check_base(base, name)
         weights, on_top = Part(base), [named, *on_top]
-    own = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
+    vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
     if tokenizer is not None:
-        own = named if tokenizer == name else Part(tokenizer)
-    return _Parts(weights, tuple(on_top), own)
+        vocabulary = named if tokenizer == name else Part(tokenizer)
+    return _Parts(weights, tuple(on_top), vocabulary)
 
 
 def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
-    """:raises BadInput: there is none; where *name* is an adapter, that it names this model."""
+    """:raises BadInput: there is none; the message mentions the adapter *name* that names this model."""
     try:
         return from_pretrained(AutoConfig, parts.weights, options)
     except BadInput as error:
         if parts.weights.name == name:
             raise
-        told = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
-        raise BadInput(f"{error} ({told})") from error
+        hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
+        raise BadInput(f"{error} ({hint})") from error
 
 
 def wrap(
@@ -171,52 +170,85 @@ def wrap(
     *,
     kind: str | None = None,
 ) -> LocalModel | EncoderDecoder:
-    """A model that is already in memory, e.g. in the middle of its training. It stays as it is, its mode, gradients and
-    layers untouched; Fathom sees its weights, and the changes that training makes to them, without copying them. Only
-    the linear layers of GPT-2's kind are copied, on a CPU, for speed: wrap such a network again at each checkpoint.
+    """Wrap a model in memory, e.g. during its training; its mode, gradients and layers remain unmodified.
 
-    :param tokenizer: or the processor that holds it, as a training of a model that also sees has.
-    :param kind: "causal", "masked" or "seq2seq" where its class does not tell.
-    :raises BadInput: of no such kind, or a tokenizer without offsets.
+    The weights are shared, so training changes both sides. Only GPT-2's kind of linear layers are copied, on a CPU, for
+    speed: wrap such a network again at each checkpoint.
+
+    :param tokenizer: or the processor that holds it, for a multimodal model.
+    :param kind: "causal", "masked" or "seq2seq" if the class does not determine it.
+    :raises BadInput: a network of no such kind, or a tokenizer without offsets.
     """
-    own = shadow(network)
+    twin = share_weights(network)
     tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput(
             f"expected the network's tokenizer, found a {type(tokenizer).__name__}: "
             "AutoTokenizer.from_pretrained(NAME) loads one"
         )
-    attention = KINDS[kind] if kind is not None else attention_of_class(type(own).__name__, own.config)
+    attention = KINDS[kind] if kind is not None else attention_of_class(type(twin).__name__, twin.config)
     if attention is None:
         raise BadInput(
-            f"a {type(own).__name__} has no language-model head that Fathom knows: wrap a …ForCausalLM, …LMHeadModel, "
-            "…ForMaskedLM or …ForConditionalGeneration, or say which kind it is: kind='causal', 'masked' or 'seq2seq'"
+            f"a {type(twin).__name__} has no language-model head that Fathom knows: wrap a …ForCausalLM, …LMHeadModel, "
+            "…ForMaskedLM or …ForConditionalGeneration, or state its kind: kind='causal', 'masked' or 'seq2seq'"
         )
     _check_tokenizer(tokenizer, attention, name)
-    check_weights(own, (), name)
+    check_weights(twin, (), name)
     digest = hashlib.blake2b(digest_size=8)
-    digest.update(tokenizer.backend_tokenizer.to_str().encode() + own.config.to_json_string().encode())
-    for key, value in own.state_dict().items():
+    digest.update(tokenizer.backend_tokenizer.to_str().encode() + twin.config.to_json_string().encode())
+    for key, value in twin.state_dict().items():
         digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return _behind_the_seam(own, tokenizer, attention, Identity(name, None, _precision(own), digest.hexdigest()))
+    return _model(twin, tokenizer, attention, Identity(name, None, _precision(twin), digest.hexdigest()))
 
 
-def _behind_the_seam(
+def share_weights(network: nn.Module) -> PreTrainedModel:
+    """Copy the modules of *network* but share its weights, so that mode, gradients, hooks and layers can be changed.
+
+    Wrappers by `torch.compile`, data parallelism or PEFT are dropped; adapters stay in its layers.
+
+    :raises BadInput: no model of `transformers`, or one whose modules cannot be copied.
+    """
+    plain = _unwrapped(network)
+    if not isinstance(plain, PreTrainedModel):
+        raise BadInput(
+            f"expected a model of transformers in memory, found a {type(plain).__name__}: load_model(NAME) takes the "
+            "name or the folder of one"
+        )
+    memo: dict[int, Any] = {id(buffer): buffer for buffer in plain.buffers()}
+    for weight in plain.parameters():
+        # Quantised weights are of classes of their own, and never trained.
+        plain_weight = type(weight) is nn.Parameter
+        memo[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain_weight else weight
+    try:
+        twin = deepcopy(plain, memo)
+    except Exception as error:  # any error of foreign modules
+        raise BadInput(
+            f"a {type(plain).__name__} cannot be shared ({type(error).__name__}: {str(error)[:100]}): "
+            "save it with save_pretrained and give Fathom the folder"
+        ) from error
+    for module in twin.modules():
+        module._compiled_call_impl = None
+    return twin
+
+
+def _unwrapped(network: Any) -> Any:
+    while True:
+        if hasattr(network, "_orig_mod"):  # torch.compile
+            network = network._orig_mod
+        elif isinstance(network, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            network = network.module
+        elif hasattr(network, "get_base_model"):  # PEFT
+            network = network.get_base_model()
+        else:
+            return network
+
+
+def _model(
     network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
 ) -> LocalModel | EncoderDecoder:
     if attention is Attention.SEQ2SEQ:
         return EncoderDecoder(network, tokenizer, identity)
     return LocalModel(network, tokenizer, attention, identity)
-
-
-def _quantised_behind_the_seam(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, attention: Attention, identity: Identity
-) -> LocalModel | EncoderDecoder:
-    """:func:`_behind_the_seam` of quantised weights. :raises BadInput: also that these may be at fault."""
-    try:
-        return _behind_the_seam(network, tokenizer, attention, identity)
-    except BadInput as error:
-        raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
 
 
 def _move(network: PreTrainedModel, device: torch.device, name: str) -> None:
@@ -232,16 +264,16 @@ def _move(network: PreTrainedModel, device: torch.device, name: str) -> None:
 
 
 def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
-    """With a rough copy of itself.
+    """Add a rough copy.
 
-    :raises BadInput: there is nothing to gain, or an encoder-decoder.
+    :raises BadInput: the model is not in float32, or is an encoder-decoder.
     """
     if isinstance(model, EncoderDecoder):
-        raise BadInput(f"--screen {precision}: an encoder-decoder is not screened; leave --screen out")
+        raise BadInput(f"--screen {precision}: an encoder-decoder cannot be screened; drop --screen")
     if model.identity.dtype != "float32":
         raise BadInput(
             f"--screen {precision}: the model itself is {model.identity.dtype}, expected float32 to verify in; "
-            "leave --screen out, or the options that load it so"
+            "drop --screen, or the options that load it so"
         )
     network = deepcopy(model.network).to(DTYPES[precision])
     use_rough_attention(network)
@@ -251,10 +283,10 @@ def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
 
 def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
     """:raises BadInput: the weights are quantised already.
-    :raises MissingExtra: no library that does it.
+    :raises MissingExtra: a library is not installed.
     """
     if getattr(config, "quantization_config", None) is not None:
-        raise BadInput(f"'{name}' holds quantised weights: leave out --quantize {quantize}")
+        raise BadInput(f"'{name}' holds quantised weights: drop --quantize {quantize}")
     for library in ("accelerate", "bitsandbytes"):
         if find_spec(library) is None:
             raise MissingExtra(library, "quantize")
@@ -262,44 +294,44 @@ def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
 
 
 def _hush_bitsandbytes() -> None:
-    """Else it says for each product that it casts: older versions by a warning, newer ones by their log."""
+    """Silence a message per product: a warning in older versions, a log line in newer ones."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="MatMul8bitLt: inputs will be cast", category=UserWarning)
 
 
 def _is_quantised(config: Any, name: str) -> bool:
-    """:raises BadInput: in a way that `transformers` would pass over, as if the weights were plain.
-    :raises MissingExtra: what loads them is not installed.
+    """:raises BadInput: by a method that `transformers` would ignore, as if the weights were plain.
+    :raises MissingExtra: accelerate is not installed.
     """
-    said = getattr(config, "quantization_config", None)
-    method = said.get("quant_method") if isinstance(said, dict) else None
+    stated = getattr(config, "quantization_config", None)
+    method = stated.get("quant_method") if isinstance(stated, dict) else None
     known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, "bitsandbytes"}
     if method is not None and method not in known:
         raise BadInput(
             f"'{name}' says that its weights are quantised by '{method}', which this version of transformers does not "
             "know: take the model's unquantised version, or delete quantization_config in config.json if it is wrong"
         )
-    if said is not None and find_spec("accelerate") is None:
+    if stated is not None and find_spec("accelerate") is None:
         raise MissingExtra("accelerate", "quantize")
-    return said is not None
+    return stated is not None
 
 
 def _precision(network: PreTrainedModel) -> str:
-    """Of the weights, such as "float32" or "bitsandbytes 4bit, bfloat16"."""
+    """Describe the weights, such as "float32" or "bitsandbytes 4bit, bfloat16"."""
     dtype = str(network.dtype).removeprefix("torch.")
-    said = getattr(network.config, "quantization_config", None)
-    if said is None:
+    quantisation = getattr(network.config, "quantization_config", None)
+    if quantisation is None:
         return dtype
-    stated = said if isinstance(said, dict) else said.to_dict()
+    stated = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
     bits = next((str(bits) for bits in (4, 8) if stated.get(f"load_in_{bits}bit")), stated.get("bits"))
     method = getattr(stated.get("quant_method"), "value", stated.get("quant_method"))
     return f"{method}{f' {bits}bit' if bits else ''}, {dtype}"
 
 
 def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
-    """The same shape and tokenizer with random weights: a control for whatever is said of the model.
+    """Make a model of the same shape and tokenizer with random weights, as a control.
 
-    :param seed: of the weights; torch's own generator stays where it is.
+    :param seed: of the weights; torch's global generator is unaffected.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -310,12 +342,12 @@ def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
 def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
-    """:raises BadInput: none is there."""
+    """Load a tokenizer. :raises BadInput: there is none."""
     return from_pretrained(AutoTokenizer, Part(name, revision), {"trust_remote_code": trust_remote_code})
 
 
 def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """For a causal model that is elsewhere. :raises BadInput: none is there, or a slow one."""
+    """Load the tokenizer of a served causal model. :raises BadInput: there is none, or a slow one."""
     tokenizer = load_tokenizer(name)
     _check_tokenizer(tokenizer, Attention.CAUSAL, name)
     return tokenizer
@@ -333,7 +365,7 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
 
 
 def _check_sizes(config: Any, name: str) -> None:
-    """:raises BadInput: sizes that no model has, with which making one would fail late or take for ever."""
+    """:raises BadInput: impossible sizes, with which building the model would fail late or never end."""
     for size, (least, most) in SIZES.items():
         value = getattr(config, size, None)
         if isinstance(value, int | float) and not (isinstance(value, int) and least <= value <= most):
@@ -342,8 +374,8 @@ def _check_sizes(config: Any, name: str) -> None:
 
 
 def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    """:raises BadInput: the tokenizer gives ids that the model has no embedding for. Added tokens that are not asked
-    with, such as one for padding, may well lie behind."""
+    """:raises BadInput: the tokenizer gives ids without an embedding. Added tokens that are never used, such as one for
+    padding, may exceed the embeddings."""
     rows = embeddings(network)
     used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
     largest = max(tokenizer.vocab_size - 1, *(id_ for id_ in used if id_ is not None), 0)
@@ -355,7 +387,7 @@ def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, nam
 
 
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:
-    """:raises BadInput: weights that the checkpoint lacks would be random; some attention kernels hide a NaN."""
+    """:raises BadInput: weights missing in the checkpoint, which would be random, or a NaN, which some kernels hide."""
     if missing:
         in_body = any(key.startswith(f"{network.base_model_prefix}.") for key in missing)
         why = "its config.json is of another model" if in_body else "it has no language-model head"
@@ -369,16 +401,13 @@ def check_weights(network: PreTrainedModel, missing: Collection[str], name: str)
 
 
 def _check_loaded(network: PreTrainedModel, loaded: dict[str, Any], name: str) -> None:
-    """What `transformers` says of loading, see :func:`check_weights`.
-
-    :raises BadInput: the weights are not those that config.json describes.
-    """
-    for key, found, expected in sorted(loaded.get("mismatched_keys", ())):
-        is_, says = (" × ".join(map(str, shape)) for shape in (found, expected))
+    """:raises BadInput: the weights are not those that config.json describes, or see :func:`check_weights`."""
+    for key, shape, expected in sorted(loaded.get("mismatched_keys", ())):
+        is_, says = (" × ".join(map(str, sizes)) for sizes in (shape, expected))
         raise BadInput(f"'{name}': the weights {key} are {is_}, its config.json says {says}: they are not of one model")
     check_weights(network, loaded.get("missing_keys", ()), name)
-    own = network.state_dict().keys()
-    left = sorted(key for key in loaded.get("unexpected_keys", ()) if re.sub(r"\.\d+\.", ".0.", key, count=1) in own)
+    keys = network.state_dict().keys()
+    left = sorted(key for key in loaded.get("unexpected_keys", ()) if re.sub(r"\.\d+\.", ".0.", key, count=1) in keys)
     if left:
         LOG.warning(
             "'%s' holds %d weights of layers that its config.json does not count, such as %s: they are not used",
@@ -387,7 +416,8 @@ def _check_loaded(network: PreTrainedModel, loaded: dict[str, Any], name: str) -
 
 
 def device_of(device: str | None) -> torch.device:
-    """:param device: e.g. "cpu"; None takes a GPU where there is one.
+    """Return the device, e.g. of "cpu"; None takes a GPU if there is one.
+
     :raises BadInput: there is no such device.
     """
     if device is None:
@@ -400,7 +430,7 @@ def device_of(device: str | None) -> torch.device:
 
 
 def content_hash(names: Sequence[str], config: Any) -> str:
-    """The hub's commit, or a digest of what the folders among *names* hold: configuration, weights, tokenizer."""
+    """Digest the hub's commit and the files of the folders among *names*: configuration, weights, tokenizer."""
     commit = getattr(config, "_commit_hash", None)
     folders = [Path(folder) for folder in names if os.path.isdir(folder)]
     digest = hashlib.blake2b(str(commit).encode(), digest_size=8)

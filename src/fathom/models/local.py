@@ -1,9 +1,9 @@
-"""A `transformers` model behind the seam."""
+"""Models of `transformers` loaded in this process."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,26 +11,55 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
+from fathom.models.base import Attention, Identity, LinearHead, Model, Reply
 from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
-from fathom.models.cache import KeyValues
+from fathom.models.cache import NAMES, Cache, KeyValues, States
 from fathom.models.checks import check_cache, check_states, check_tree
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
-from fathom.models.last_layer import Way, find_ways
+from fathom.models.last_layer import PartialPass, find_partial_passes
 from fathom.models.placement import main_device, placement
-from fathom.models.states import NAMES, States
 
 
-class LocalModel:
-    """See :class:`fathom.models.base.Model`. Takes over *network*: eval mode, no gradients, fast kernels.
+class NetworkModel(Model):
+    """A network of `transformers` with its tokenizer; the network is set to eval mode without gradients.
 
-    Where a network needs the tokens themselves (its experts are chosen by them, say), :meth:`embed` gives their
-    numbers, shape (…, 1), and there are no vectors but those of tokens.
-
-    :param network: a causal or masked language model with its head.
     :param tokenizer: a fast tokenizer (offsets and words are needed).
-    :raises BadInput: a network whose numbers could not be told apart from others, see :mod:`fathom.models.body`.
+    """
+
+    parameters: int
+
+    def __init__(
+        self,
+        network: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        attention: Attention,
+        identity: Identity,
+    ) -> None:
+        self.network = network.eval().requires_grad_(False)
+        self.tokenizer, self.attention, self.identity = tokenizer, attention, identity
+        self.placement = placement(network)
+        """Number of modules on each device; None if all are on one."""
+        self.device = main_device(network)
+        self.vocabulary_size = embeddings(network)
+        self.parameters = sum(weight.numel() for weight in network.parameters())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
+        return self.network.dtype  # type: ignore[no-any-return]
+
+    def circumstances(self) -> Mapping[str, Any]:
+        """Return the placement of a model on several devices."""
+        return {} if self.placement is None else {"placement": self.placement}
+
+
+class LocalModel(NetworkModel):
+    """A causal or masked language model with its head; fast kernels replace layers of the network in place.
+
+    If a network needs the token ids themselves (say, to choose experts), :meth:`embed` returns the ids, shape (…, 1).
+
+    :raises BadInput: a network whose scores would not be meaningful, see :mod:`fathom.models.body`.
     """
 
     def __init__(
@@ -40,39 +69,21 @@ class LocalModel:
         attention: Attention,
         identity: Identity,
     ) -> None:
-        self.made_of: tuple[str, ...] = ()
-        """Names or folders of weights, adapters and tokenizer, the weights first, where it was loaded from such."""
-        self.rough: LocalModel | None = None
-        """A copy of less precision, to be asked first (:mod:`fathom.scoring.screening`)."""
-        network.eval().requires_grad_(False)
-        self.placement = placement(network)
-        """How many of its modules lie where, None where all lie on one device."""
+        super().__init__(network, tokenizer, attention, identity)
         if self.placement is None:
             use_fast_kernels(network)
-        self.network = network
-        self.tokenizer = tokenizer
-        self.attention = attention
-        self.identity = identity
-        self.device = main_device(network)
         self.max_tokens = _max_tokens(network)
-        self.vocabulary_size = embeddings(network)
-        self.parameters = sum(weight.numel() for weight in network.parameters())
         self._body, self.takes_vectors = find_body(network, attention)
         self._accepts = set(inspect.signature(self._body.forward).parameters)
 
     @property
     def attention_kernel(self) -> str | None:
-        """What computes its attention (sdpa, eager, …), where `transformers` says so."""
+        """See :attr:`fathom.models.base.AnyModel.attention_kernel`."""
         return getattr(self.network.config, "_attn_implementation", None)
 
     def __repr__(self) -> str:
         about = f"{self.attention} {type(self.network).__name__}, {self.identity.dtype}"
         return f"<LocalModel {self.identity.name!r}: {about}, {self.parameters:,} parameters, {self.device}>"
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Precision of its weights."""
-        return self.network.dtype  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.embed`."""
@@ -93,19 +104,19 @@ class LocalModel:
         return self._body(**inputs)[0].to(self.device)  # type: ignore[no-any-return]
 
     def _inputs(self, vectors: Tensor) -> dict[str, Any]:
-        """What :meth:`embed` made, as the body takes it."""
+        """Pass the output of :meth:`embed` as the body takes it."""
         return {"inputs_embeds": vectors} if self.takes_vectors else {"input_ids": vectors[..., 0].long()}
 
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
         """See :meth:`fathom.models.base.Model.grow`."""
-        before = past if isinstance(past, KeyValues) else KeyValues.empty(positions)
+        before = past if isinstance(past, KeyValues) else KeyValues([], positions[:, :0])
         known = torch.cat([before.positions, positions], dim=1)
         if visible is None:
             order = torch.arange(known.shape[1], device=known.device)
             visible = (order[None, :] <= order[len(before) :, None]).expand(len(vectors), -1, -1)
-        memory = before.as_transformers_cache()
+        memory = before.to_transformers()
         hidden = self._body(
             **self._inputs(vectors),
             position_ids=positions,
@@ -113,10 +124,10 @@ class LocalModel:
             use_cache=True,
             **{self._memory_name(): memory},
         )[0]
-        return hidden.to(self.device), KeyValues.of(memory, known)
+        return hidden.to(self.device), KeyValues.from_transformers(memory, known)
 
     def _memory_name(self) -> str:
-        """Return what the network calls its memory. :raises StopIteration: it has none."""
+        """:raises StopIteration: the network takes no memory."""
         return next(name for name in NAMES if name in self._accepts)
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
@@ -138,23 +149,23 @@ class LocalModel:
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.hidden_at`."""
         rows = torch.arange(len(at), device=vectors.device)[:, None]
-        if not self._last_layer:
+        if not self._partial_passes:
             return self.hidden(vectors)[rows, at]
         few = 2 * at.shape[1] <= vectors.shape[1]
-        with self._last_layer[0 if few else -1](rows, at):
+        with self._partial_passes[0 if few else -1](rows, at):
             return self.hidden(vectors)
 
     @cached_property
-    def _last_layer(self) -> list[Way]:
-        """How it can run at some positions alone: first the way for few of them, last the one for any number."""
-        return find_ways(self._body, self.hidden, self.embed(torch.arange(6, device=self.device).view(2, 3)))
+    def _partial_passes(self) -> list[PartialPass]:
+        """Start with the pass that is fastest for few positions, end with the one for any number."""
+        return find_partial_passes(self._body, self.hidden, self.embed(torch.arange(6, device=self.device).view(2, 3)))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """See :meth:`fathom.models.base.Model.logits`."""
         return self._logits(hidden).float()
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """The model's own forward pass with its body stubbed out."""
+        """Run the network's own forward pass with its body stubbed out."""
         ids = torch.zeros((1, len(hidden)), dtype=torch.long, device=self.device)
         with returns_hidden(self._body, hidden[None]):
             return self.network(input_ids=ids).logits[0].to(self.device)  # type: ignore[no-any-return]
@@ -163,14 +174,14 @@ class LocalModel:
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
         """See :meth:`fathom.models.base.Model.generate`."""
-        return generate_greedily(self, prompts, max_new_tokens, stop, bos, self._ends)
+        return generate_greedily(self, prompts, max_new_tokens, stop, bos, self._end_tokens)
 
     @cached_property
-    def _ends(self) -> frozenset[int]:
-        """Tokens that end what it writes: the tokenizer's, and those of the model's own settings."""
-        own = getattr(self.network.generation_config, "eos_token_id", None)
-        several = own if isinstance(own, list) else [own]
-        return frozenset(token for token in (self.tokenizer.eos_token_id, *several) if token is not None)
+    def _end_tokens(self) -> frozenset[int]:
+        """Collect the end tokens of the tokenizer and of the generation settings."""
+        eos = getattr(self.network.generation_config, "eos_token_id", None)
+        tokens = (self.tokenizer.eos_token_id, *(eos if isinstance(eos, list) else [eos]))
+        return frozenset(token for token in tokens if token is not None)
 
     def linear_head(self) -> LinearHead | None:
         """See :meth:`fathom.models.base.Model.linear_head`."""
@@ -178,10 +189,10 @@ class LocalModel:
 
     @cached_property
     def _linear_head(self) -> LinearHead | None:
-        """Found by stubbing out the last layer, and believed only if both parts together give the model's logits."""
+        """Stub out the last layer; accept the result only if both parts together reproduce the model's logits."""
         layer = self.network.get_output_embeddings()
         if not isinstance(layer, nn.Linear) or self.placement is not None:
-            return None  # a weight that lies elsewhere is not there to be multiplied with
+            return None  # accelerate may hold the weight on another device
 
         def transform(hidden: Tensor) -> Tensor:
             with replaced_forward(layer, lambda states: states):
@@ -203,7 +214,7 @@ class LocalModel:
 
     @cached_property
     def _tree_refusal(self) -> str | None:
-        """Ask the model itself, with its attention kernel and then with the eager one."""
+        """Check the model with its attention kernel and then with the eager one."""
         refusal = check_tree(self)
         if refusal is not None and self.network.config._attn_implementation != "eager":
             kernel = self.network.config._attn_implementation
@@ -233,10 +244,10 @@ class LocalModel:
         return check_states(self)
 
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
-        """The booleans as what is added to attention scores, one for each kind of layer.
+        """Turn booleans into what is added to attention scores, one mask for each kind of layer.
 
-        :param positions: of the tokens that look, shape (b, n).
-        :param known: of those looked at, shape (b, m).
+        :param positions: of the tokens that attend, shape (b, n).
+        :param known: of the tokens attended to, shape (b, m).
         """
         config = self.network.config.get_text_config()
         window = getattr(config, "sliding_window", None)
@@ -250,12 +261,12 @@ class LocalModel:
         return self._additive(visible) if kinds == {"full_attention"} else near
 
     def _additive(self, visible: Tensor) -> Tensor:
-        hidden_from = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=visible.device)
-        return torch.where(visible[:, None], torch.zeros_like(hidden_from), hidden_from)
+        lowest = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=visible.device)
+        return torch.where(visible[:, None], torch.zeros_like(lowest), lowest)
 
 
 def _max_tokens(network: PreTrainedModel) -> int | None:
-    """Longest sequence the position embeddings hold. RoBERTa counts its positions from after the padding id."""
+    """Return the longest sequence the positions allow. RoBERTa counts its positions from after the padding id."""
     config = network.config.get_text_config()
     limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if limit is None:

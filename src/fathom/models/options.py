@@ -1,4 +1,4 @@
-"""How to reach a chat model behind a server, and how to talk to one; loads neither torch nor a client."""
+"""Options for chat templates and model servers; loads neither torch nor a client."""
 
 from __future__ import annotations
 
@@ -16,40 +16,38 @@ if TYPE_CHECKING:
 
 
 class ChatOptions(BaseModel):
-    """Whether a model is asked as its chat template has it."""
+    """Options for chat templates."""
 
     group: ClassVar = Group.PROMPTS
 
     chat: bool = opt(
         False,
-        "Ask through the tokenizer's chat template: a question is the user's turn, a statement or an "
-        "option the assistant's.",
+        "Use the tokenizer's chat template: a question is the user's turn, a statement or an option the assistant's.",
         LATER,
     )
     system: str = opt("", "System message, with --chat or --server.", LATER)
     shuffle_chat: bool = opt(
         False,
-        "With --chat, its control: the template's own tokens stand in random order, drawn by --seed, in "
-        "front of what the user says.",
+        "With --chat, its control: the template's tokens precede the user's words in random order, drawn by --seed.",
         LATER,
     )
 
     def template(self, model: Any) -> ChatTemplate | None:
-        """Of a model at hand; None where it is asked in plain wording.
+        """Return the chat template of a local model; None for plain prompts.
 
-        :raises BadInput: there is no template, it fails, or options that do not go together.
+        :raises BadInput: there is no template, it fails, or options conflict.
         """
         bos = getattr(self, "bos", "auto")
         if self.system and not self.chat:
-            raise BadInput("--system: plain wording has no system message; type --chat, too")
+            raise BadInput("--system: plain prompts have no system message; add --chat")
         if self.shuffle_chat and not self.chat:
-            raise BadInput("--shuffle-chat: plain wording has no chat template to shuffle; type --chat, too")
+            raise BadInput("--shuffle-chat: plain prompts have no chat template to shuffle; add --chat")
         if not self.chat:
             return None
         if model.attention != "causal":
-            raise BadInput(f"--chat: this model is {model.attention} and takes no turns; leave --chat out")
+            raise BadInput(f"--chat: this model is {model.attention} and takes no turns; drop --chat")
         if bos != "auto":
-            raise BadInput(f"--bos {bos}: the chat template says what stands first; leave --bos or --chat out")
+            raise BadInput(f"--bos {bos}: the chat template decides on BOS; drop --bos or --chat")
         from fathom.models.chat import ChatTemplate, ShuffledChat
 
         if self.shuffle_chat:
@@ -58,34 +56,32 @@ class ChatOptions(BaseModel):
 
 
 class SpokenOptions(ChatOptions):
-    """How statements are put into a chat."""
+    """Options for statements within a chat."""
 
     group: ClassVar = Group.PROMPTS
 
-    chat_user: str = opt(
-        "State a fact.", "With --chat: what the user says before the statement; empty for no such turn.", LATER
-    )
+    chat_user: str = opt("State a fact.", "With --chat: the user's turn before the statement; empty for none.", LATER)
 
 
 class ReplyOptions(ChatOptions):
-    """How what a model writes is read."""
+    """Options for reading generated replies."""
 
     group: ClassVar = Group.SCORING
 
     cut_reasoning: str = opt(
         "none",
-        "What of a reply is reasoning and no answer: think (<think>…</think>), two signs with ... between "
+        "Which part of a reply is reasoning and no answer: think (<think>…</think>), two marks with ... between "
         "them, such as '<reason>...</reason>', or none.",
         LATER,
     )
 
 
 class ServerOptions(BaseModel):
-    """What everything that can ask a server instead of a model at hand is told of it."""
+    """Options for probes that query a model server."""
 
     group: ClassVar = Group.SERVER
 
-    server: str | None = opt(None, "Base URL of an OpenAI-compatible server to ask instead of loading the model here.")
+    server: str | None = opt(None, "Base URL of an OpenAI-compatible server to query instead of loading the model.")
     unlisted: bool = opt(False, "Accept a server that does not list the model.")
     key_env: str | None = opt(
         None,
@@ -99,17 +95,17 @@ class ServerOptions(BaseModel):
     retries: int = opt(6, "How often a failed call to the server is repeated.", ASKING, CIRCUMSTANCE, ge=0)
 
     def connect(self, model: str) -> ChatServer:
-        """The model that :attr:`server` calls *model*.
+        """Return the chat model *model* of :attr:`server`.
 
         :raises BadInput: no such server or model, a wrong or missing key.
         :raises MissingExtra: openai is not installed.
         """
         from fathom.models.server import ChatServer
 
-        return ChatServer(*self._where(model), **self._how())
+        return ChatServer(*self._address(model), **self._client())
 
     def connect_for_likelihoods(self, model: str, tokenizer: str) -> LikelihoodServer:
-        """The model that :attr:`server` calls *model*, to be asked how likely texts are.
+        """Return the causal model *model* of :attr:`server`, for likelihoods.
 
         :param tokenizer: name or folder of the model's own.
         :raises BadInput: as :meth:`connect`; a server that does not score texts, or has another tokenizer.
@@ -117,12 +113,12 @@ class ServerOptions(BaseModel):
         from fathom.models.likelihoods import LikelihoodServer
         from fathom.models.loading import load_causal_tokenizer
 
-        return LikelihoodServer(*self._where(model), load_causal_tokenizer(tokenizer), **self._how())
+        return LikelihoodServer(*self._address(model), load_causal_tokenizer(tokenizer), **self._client())
 
-    def _where(self, model: str) -> tuple[str, str]:
+    def _address(self, model: str) -> tuple[str, str]:
         if self.server is None:
-            raise BadInput("--server: give the base URL of the server to ask")
+            raise BadInput("--server: give the base URL of the server")
         return self.server, model
 
-    def _how(self) -> dict[str, Any]:
+    def _client(self) -> dict[str, Any]:
         return self.model_dump(include=ServerOptions.model_fields.keys() - {"server"})

@@ -1,7 +1,7 @@
-"""Models larger than one device: their layers lie on several, in main memory or on a disk, put there by accelerate.
+"""Models larger than one device: accelerate puts their layers on several devices, in memory or on disk.
 
-accelerate fetches a module's weights when the module is called, so whoever takes a weight for itself finds nothing:
-such models run as their classes have it, without kernels of ours, and their head gives whole rows of logits.
+It fetches a module's weights when the module is called, so reading a weight directly yields nothing. Such models
+therefore run as their classes define them, without our kernels, and their head gives whole rows of logits.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from torch import Tensor, nn
 from fathom.errors import BadInput, MissingExtra
 
 DeviceMap = str | Mapping[str, Any]
-"""What accelerate calls one: auto, balanced, sequential, or the place of each module ("cpu", "disk", 0, …)."""
+"""auto, balanced, sequential, or the place of each module ("cpu", "disk", 0, …)."""
 ELSEWHERE = ("cpu", "disk")
-"""Where weights wait to be fetched."""
+"""Places from which weights are fetched."""
 
 
 def check_map(device_map: DeviceMap, others: Mapping[str, Any]) -> None:
-    """:param others: options that do not go with it, by name.
+    """:param others: incompatible options, by name.
     :raises BadInput: one of them is given.
     :raises MissingExtra: accelerate is not installed.
     """
-    said = device_map if isinstance(device_map, str) else "…"
+    shown = device_map if isinstance(device_map, str) else "…"
     if given := [f"--{name} {value}" for name, value in others.items() if value]:
         raise BadInput(
-            f"--device-map {said} spreads the model over all devices, memory and disk: it does not go with "
-            f"{', '.join(given)}; leave one out"
+            f"--device-map {shown} spreads the model over all devices, memory and disk, and cannot be combined with "
+            f"{', '.join(given)}: drop one of them"
         )
     if find_spec("accelerate") is None:
         raise MissingExtra("accelerate", "device-map")
 
 
 class WeightsFolder:
-    """For weights on disk; removed when nobody holds this any more, and at the end of the process."""
+    """A temporary folder for weights on disk; removed with this object, at the latest when the process ends."""
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="fathom-weights-")
@@ -50,19 +50,19 @@ class WeightsFolder:
 
 
 def spreading(device_map: DeviceMap) -> tuple[dict[str, Any], WeightsFolder]:
-    """What ``from_pretrained`` is to be told, and the folder that it writes to, to be kept as long as the model."""
-    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)  # else it says what was asked for
+    """Return options for ``from_pretrained``, and the folder it writes to, to be kept as long as the model."""
+    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)  # else it logs what the user requested
     folder = WeightsFolder()
     return {"device_map": device_map, "offload_folder": folder.name}, folder
 
 
 def is_spread(network: nn.Module) -> bool:
-    """Whether weights of it have to be fetched, or states to be carried from device to device."""
+    """Check whether accelerate fetches weights or moves states between devices."""
     return any(hasattr(module, "_hf_hook") for module in network.modules())
 
 
 def main_device(network: Any) -> torch.device:
-    """Where its first layer computes."""
+    """Return the device of the first layer."""
     places = getattr(network, "hf_device_map", None) or {}
     if not is_spread(network):
         return network.device  # type: ignore[no-any-return]
@@ -71,14 +71,14 @@ def main_device(network: Any) -> torch.device:
 
 
 def placement(network: Any) -> dict[str, int] | None:
-    """How many modules lie where, for manifests; None where all lie on one device."""
+    """Count the modules on each device; None if all are on one."""
     if not is_spread(network):
         return None
     return dict(Counter(map(str, getattr(network, "hf_device_map", {}).values())))
 
 
 def each_weight(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """All of them by name, those that lie elsewhere fetched one module at a time."""
+    """Yield all weights by name, fetching those on other devices one module at a time."""
     if not is_spread(network):
         yield from network.named_parameters()
         return

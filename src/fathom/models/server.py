@@ -1,8 +1,7 @@
-"""Chat models behind a server that speaks OpenAI's protocol: vLLM, llama.cpp, Ollama, `transformers serve`, OpenAI…
+"""Chat models on servers that use OpenAI's protocol: vLLM, llama.cpp, Ollama, `transformers serve`, OpenAI…
 
-Every sampled reply is a call of its own, as llama.cpp, Ollama and `transformers serve` ignore ``n``: so all servers
-are asked alike, and eight replies to a question that has five in the journal cost three calls. The price is that a
-prompt is sent once per reply.
+Each sampled reply is a call of its own, as llama.cpp, Ollama and `transformers serve` ignore ``n``. So all servers are
+called alike, and eight replies to a question with five in the journal cost three calls; the prompt is sent each time.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fathom.models.base import Identity
 from fathom.models.calls import Call, Failure, Server, count_of
 from fathom.progress import Progress
 from fathom.reading.replies import words_of
@@ -25,11 +23,11 @@ LONGEST_ANSWER = 1 << 20  # characters: ten times what models write at most
 class ChatRequest:
     """One question to a chat model.
 
-    :param system: the system message, left out where empty (some models take none).
-    :param n: how many replies.
-    :param temperature: None leaves it to the server (reasoning models take no other than their own).
-    :param seed: the first reply's; the second has seed + 1, and so on. A server may not honour it.
-    :param top_logprobs: ask for the log-probability of each token written, and of so many likeliest ones there.
+    :param system: the system message, omitted if empty (some models take none).
+    :param n: number of replies.
+    :param temperature: None leaves it to the server (reasoning models take only their own).
+    :param seed: the first reply's; the second has seed + 1, and so on. A server may ignore it.
+    :param top_logprobs: request the log-probability of each token written, and of as many likeliest alternatives.
     """
 
     user: str
@@ -42,13 +40,13 @@ class ChatRequest:
 
 
 class ChatReply(NamedTuple):
-    """What came back for one request, one entry per reply; all n of them where *fault* is None.
+    """The replies to one request, one entry per reply; all n of them if *fault* is None.
 
-    :param texts: what the model said; "" where it said nothing (its tokens may have gone into reasoning).
-    :param finish_reasons: as the server says: "stop", "length" (cut off at max_tokens), "content_filter"…
+    :param texts: the answers; "" if there is none (its tokens may have gone into reasoning).
+    :param finish_reasons: as the server states: "stop", "length" (cut off at max_tokens), "content_filter"…
     :param logprobs: for each token written, ``[token, log-probability in nats, [[likely token, its own], …]]``; None
-        where not asked for, or not given by the server.
-    :param prompt_tokens: sum over the replies, 0 where the server does not count.
+        if not requested, or not given by the server.
+    :param prompt_tokens: sum over the replies, 0 if the server does not count.
     :param completion_tokens: likewise.
     :param fault: why replies are missing.
     """
@@ -62,29 +60,25 @@ class ChatReply(NamedTuple):
 
 
 class ChatServer(Server):
-    """A model behind ``{base_url}/chat/completions``: see :class:`~fathom.models.calls.Server`."""
+    """A model served at ``{base_url}/chat/completions``: see :class:`~fathom.models.calls.Server`."""
 
-    tokenizer = device = None
-
-    def __init__(self, base_url: str, model: str, **told: Any) -> None:
-        super().__init__(base_url, model, **told)
+    def __init__(self, base_url: str, model: str, **options: Any) -> None:
+        super().__init__(base_url, model, **options)
         self._limit_name = "max_tokens"
-        fingerprint = {"base_url": self.base_url, "model": model, "listed": self.listed}
-        self.identity = Identity(model, None, "server", request_key(fingerprint))
+        self.identity = self._identity()
 
     def ask(self, requests: Sequence[ChatRequest], progress: Progress | None = None) -> list[ChatReply]:
-        """A reply to each request, in their order; one that fails for good has a fault. Equal ones are asked once.
+        """Reply to each request, in order; one that fails for good has a fault. Equal requests are sent once.
 
-        :param progress: told (calls done, all calls); a call is one sampled reply.
-        :raises RunFailed: no further call can work (the key is refused, the server is gone, the quota is used up), or
-            none of these has worked.
+        :param progress: called with (calls done, all calls); a call is one sampled reply.
+        :raises RunFailed: no further call can succeed (key refused, server gone, quota used up), or none has.
         """
         keyed = [[(request_key(call), call) for call in self._calls(request)] for request in requests]
         outcomes = self._outcomes({key: call for samples in keyed for key, call in samples}, progress)
         return [_reply([outcomes[key] for key, _ in samples]) for samples in keyed]
 
     def _calls(self, request: ChatRequest) -> Iterator[Call]:
-        """Each reply's call: what is sent, and the number of the sample."""
+        """Yield the call of each reply: the request, and the number of the sample."""
         system = [{"role": "system", "content": request.system}] if request.system else []
         messages = [*system, {"role": "user", "content": request.user}]
         call: Call = {"model": self.model, "messages": messages, "max_tokens": request.max_tokens}
@@ -111,26 +105,22 @@ class ChatServer(Server):
             return self._send(calls)
 
     def _read(self, calls: Sequence[Call], body: Any) -> list[Answer]:
-        return [_answer(body)]
-
-
-def _answer(body: Any) -> Answer:
-    """What is kept of a chat completion."""
-    try:
-        choice, usage = body["choices"][0], body.get("usage") or {}
-        return {
-            "text": _text(choice["message"].get("content")),
-            "finish_reason": str(choice.get("finish_reason") or ""),
-            "logprobs": _log_probs((choice.get("logprobs") or {}).get("content")),
-            "prompt_tokens": count_of(usage.get("prompt_tokens")),
-            "completion_tokens": count_of(usage.get("completion_tokens")),
-        }
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise Failure(f"expected a chat completion, found {words_of(json.dumps(body))}", may_pass=True) from error
+        try:
+            choice, usage = body["choices"][0], body.get("usage") or {}
+            answer: Answer = {
+                "text": _text(choice["message"].get("content")),
+                "finish_reason": str(choice.get("finish_reason") or ""),
+                "logprobs": _log_probs((choice.get("logprobs") or {}).get("content")),
+                "prompt_tokens": count_of(usage.get("prompt_tokens")),
+                "completion_tokens": count_of(usage.get("completion_tokens")),
+            }
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise Failure(f"expected a chat completion, found {words_of(json.dumps(body))}", may_pass=True) from error
+        return [answer]
 
 
 def _text(content: Any) -> str:
-    """Of a message: a text, or a list of parts whose texts belong together. :raises TypeError: else, or if endless."""
+    """Return a message's text, or that of its parts. :raises TypeError: there is none, or it is too long."""
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part.get("type", "text") == "text")
     if not isinstance(content, str | None) or len(content or "") > LONGEST_ANSWER:
@@ -138,19 +128,16 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _log_probs(written: list[dict[str, Any]] | None) -> list[Any] | None:
-    """As in :class:`ChatReply`.
-
-    :param written: what the server says of each token.
-    """
-    if written is None:
+def _log_probs(tokens: list[dict[str, Any]] | None) -> list[Any] | None:
+    """Convert the server's account of each token, see :class:`ChatReply`. :raises TypeError: no log-probabilities."""
+    if tokens is None:
         return None
-    likely = [[[top["token"], top["logprob"]] for top in at.get("top_logprobs") or []] for at in written]
-    found = [[at["token"], at["logprob"], tops] for at, tops in zip(written, likely, strict=True)]
-    pairs = [*(at[:2] for at in found), *(pair for tops in likely for pair in tops)]
+    likely = [[[top["token"], top["logprob"]] for top in entry.get("top_logprobs") or []] for entry in tokens]
+    entries = [[entry["token"], entry["logprob"], tops] for entry, tops in zip(tokens, likely, strict=True)]
+    pairs = [*(entry[:2] for entry in entries), *(pair for tops in likely for pair in tops)]
     if not all(isinstance(token, str) and isinstance(value, int | float) for token, value in pairs):
         raise TypeError("no log-probabilities")
-    return found
+    return entries
 
 
 def _reply(outcomes: Sequence[Answer | Failure]) -> ChatReply:

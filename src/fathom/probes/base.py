@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
 from fathom.models.base import Attention, Model
-from fathom.models.likelihoods import LikelihoodServer
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Progress
 from fathom.scoring.memory import Budget
@@ -126,15 +125,6 @@ Answered = Iterable[tuple[Asked, Sequence[Columns] | str]]
 """Queries as they were asked, each with an answer per scoring, or the reason why there is none."""
 
 
-def told_of(model: Any) -> Facts:
-    """What to note of a model that is not all on one device here: how a server is asked and what it has answered, or
-    how many modules lie where."""
-    if isinstance(model, LikelihoodServer):
-        return {"engine": model.engine, **model.kept()}
-    placement = getattr(model, "placement", None)  # models of other packages need not have one
-    return {} if placement is None else {"placement": placement}
-
-
 class ShardedProbe(Probe):
     """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
 
@@ -148,7 +138,7 @@ class ShardedProbe(Probe):
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
-        self.rough: Model | None = getattr(model, "rough", None)  # models of other packages need not have one
+        self.rough = model.rough
         self.budget = Budget.told(options.batch_tokens, model)
         self.screened: Counter[str] = Counter()
         self._following: dict[int, Shard] = {}
@@ -198,8 +188,7 @@ class ShardedProbe(Probe):
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
         """See :meth:`Probe.prepare`: a server gets its journal; subclasses may make more."""
-        if isinstance(self.model, LikelihoodServer):
-            self.model.keep_answers(artifacts)
+        self.model.keep_answers(artifacts)
 
     def resolved(self) -> Facts:
         """The kind of the model, what a causal one is shown first, and the form in which an encoder-decoder reads."""
@@ -216,4 +205,4 @@ class ShardedProbe(Probe):
     def circumstances(self) -> Facts:
         """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;
         subclasses add what they count."""
-        return {**self.budget.circumstances(), **self.screened, **told_of(self.model)}
+        return {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}

@@ -23,7 +23,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, told_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
@@ -182,7 +182,7 @@ class _Chat:
         return [[self._answer(query, [next(replies) for _ in self._of(query)])] for query in queries]
 
     def circumstances(self) -> Facts:
-        return {**self.counts, **self.cutter.circumstances(), **self.server.kept()}
+        return {**self.counts, **self.cutter.circumstances(), **self.server.circumstances()}
 
     def _of(self, query: Query) -> list[Order]:
         return self.orders.of(query)
@@ -262,7 +262,7 @@ class _Likelihoods:
         return [[found[said][place][reduction] for said, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> Facts:
-        return {"statements": self.statements, **self.budget.circumstances(), **told_of(self.model)}
+        return {"statements": self.statements, **self.budget.circumstances(), **self.model.circumstances()}
 
     def _said(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Each answer behind the question: in plain wording, or as the assistant's turn."""

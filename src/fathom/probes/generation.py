@@ -101,7 +101,7 @@ class GenerationProbe(ShardedProbe):
         """Also what was written, and how."""
         noted = {"prompts": self._asked, "tokens_written": self._written, **self.cutter.circumstances()}
         if self.server is not None:
-            return {**noted, "calls_failed": self._failed, **self.server.kept()}
+            return {**noted, "calls_failed": self._failed, **self.server.circumstances()}
         refusal = self.model.refuses_cache()
         alone = "one prompt at a time" if self.model.refuses_states() else "one prompt at a time, each from its state"
         return {

@@ -272,14 +272,13 @@ class StatementProbe(ShardedProbe):
 
     def _fault(self, statements: Sequence[Scored], reduced: Reduced) -> str | None:
         """Why a statement has no score, where that is known without the model."""
-        lacks_first = getattr(self.model, "lacks_first", False)
         for item, score, count in zip(statements, reduced.scores, reduced.counts, strict=True):
             if item.fault is not None:
                 return item.fault
             if item.log_probs is None:
                 length, window = len(item.tokens.ids), self.model.max_tokens
                 return f"a statement of {length} tokens is longer than the model's window of {window}"
-            if lacks_first and count and np.isnan(score):
+            if self.model.lacks_first and count and np.isnan(score):
                 return "the server tells no log-probability of a statement's first token, which counts here"
         if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"

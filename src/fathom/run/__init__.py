@@ -11,6 +11,7 @@ from typing import Any
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
+from fathom.models.base import AnyModel
 from fathom.probes import PROBES, Entry
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
@@ -64,7 +65,7 @@ def run(
 
 
 def _is_served(model: Any) -> bool:
-    return hasattr(model, "keep_answers") or getattr(model, "is_served", False)
+    return isinstance(model, AnyModel) and model.is_served
 
 
 def _on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, out: str | Path, report: Progress) -> RunFolder:

@@ -15,7 +15,7 @@ from fathom._version import VERSION
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import Selected, select
-from fathom.models.base import Model
+from fathom.models.base import AnyModel, Model
 from fathom.probes import Entry
 from fathom.probes.base import Probe
 from fathom.probes.shared_options import EvaluationOptions
@@ -74,12 +74,11 @@ def begin(entry: Entry, model: Any, data: QuerySet, options: EvaluationOptions) 
     )
 
 
-def about(model: Any) -> dict[str, Any]:
+def about(model: AnyModel) -> dict[str, Any]:
     """What of a model is no part of its identity; also what it is put together from, where that is more than one
     thing."""
-    made_of = getattr(model, "made_of", ())
-    about = {name: getattr(model, name, None) for name in ("parameters", "attention_kernel")}
-    return about | ({"made_of": list(made_of)} if len(made_of) > 1 else {})
+    facts = {"parameters": model.parameters, "attention_kernel": model.attention_kernel}
+    return facts | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
 
 
 def selected(entry: Entry, model: Model, data: QuerySet, options: EvaluationOptions) -> Selected:
@@ -143,9 +142,9 @@ def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
     }
 
 
-def _weights(model: Any) -> dict[str, str]:
+def _weights(model: AnyModel) -> dict[str, str]:
     """For the recipe: of an adapter that was given as the model, on what it stands."""
-    made_of = getattr(model, "made_of", ())
+    made_of = model.made_of
     return {"weights": made_of[0]} if made_of and made_of[0] != model.identity.name else {}
 
 

@@ -75,11 +75,10 @@ def _crew(entry: Entry, model: Any, name: str, data: QuerySet, options: Any, fol
     """:raises BadInput: the cluster is too small for it."""
     size = size_of(options, options.device)
     plain = options.model_copy(update={"engine": "here", "ray_address": None})
-    opens = partial(model.open_again, device=plain.device) if hasattr(model, "open_again") else None
+    opens = None if isinstance(model, str) else model.open_again
+    opens = partial(opens, device=plain.device) if opens else partial(plain.open_model, name)
     artifacts = read_files(folder.path / "artifacts")
-    work = Work(
-        entry, name, opens or partial(plain.open_model, name), data, plain, str(Path.cwd()), size.cpus, artifacts
-    )
+    work = Work(entry, name, opens, data, plain, str(Path.cwd()), size.cpus, artifacts)
     return _Asking(work, size)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.models.base import Cache, Model
+from fathom.models.base import Model
+from fathom.models.cache import Cache
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.pseudowords import embed_with

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
-from fathom.models.states import States
+from fathom.models.cache import States
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.pseudowords import embed_with

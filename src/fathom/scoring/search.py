@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.models.base import Cache, Model
+from fathom.models.base import Model
+from fathom.models.cache import Cache
 from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
-from fathom.models.base import Attention, Cache, Model
+from fathom.models.base import Attention, Model
+from fathom.models.cache import Cache
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import encode_causal, encode_masked
 

@@ -9,14 +9,14 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from fathom.models.base import Attention, Cache, Identity, LinearHead, Reply
+from fathom.models.base import Attention, Identity, Model, Reply
+from fathom.models.cache import Cache
 from fathom.models.generation import generate_greedily
-from fathom.models.states import States
 
 BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"
 
 
-class ScriptedModel:
+class ScriptedModel(Model):
     """A bigram model over whole words (:class:`fathom.models.base.Model`), causal or masked.
 
     The causal one says of the word after each word how likely it is; the masked one the same at the place of the word.
@@ -86,24 +86,13 @@ class ScriptedModel:
         """See :meth:`fathom.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos)
 
-    def linear_head(self) -> LinearHead | None:
-        """See :meth:`fathom.models.base.Model.linear_head`."""
-        return None
-
     def refuses_tree(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_tree`."""
         return None
 
     def refuses_states(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_states`: it keeps none."""
         return "scripted"
 
-    def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
-        """Never asked for."""
-        raise NotImplementedError
-
     def refuses_cache(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_cache`."""
         return None
 
 
