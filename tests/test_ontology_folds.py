@@ -22,8 +22,8 @@ from fathom.results.summary import summarise
 from fathom.results.tasks import baselines_of
 from fathom.run import run
 from fathom.store.folder import RunFolder
+from fathom.studies.ontology import BY_FOLDS, tables
 from fathom.studies.ontology import analyse as study
-from fathom.studies.ontology import tables
 from tests.scripted import ScriptedModel
 from tests.test_cli import bert, save
 from tests.test_ontology import THINGS, model, published, town  # noqa: F401
@@ -290,7 +290,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     [_, line] = table.objects()
     assert (line["MRR"], line["items"]) == (pytest.approx(1 / 2), 4)
     assert line["setting"].count("(2 folds)") == 2
-    assert any("chosen for each fold of the items on the other folds" in note for note in table.notes)
+    assert BY_FOLDS in table.notes
     with pytest.raises(BadInput, match="--folds 4"):
         study([folder], folds=4)
 

@@ -163,7 +163,7 @@ CASES = {
     "perplexity": Case(lambda desk: [desk.run(name) for name in "abc"], STOPPED, '"Acc@1": 0.333', None),
     "ontology": Case(
         lambda desk: [desk.run("m")],
-        "refused: lacks the ranks of all right answers",
+        "refused: --max-rank",
         '"unscored": 1',
         None,
         several_scorings="mask-max",

@@ -3,6 +3,7 @@ of Wu et al. 2023)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,17 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
 from fathom.results.baselines import verdict_of
 from fathom.results.claims import Claim, Decision
-from fathom.results.estimates import Estimate
+from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
 from fathom.results.plots import Plot
-from fathom.results.rows import Rows, grouped
+from fathom.results.recipes import combined
+from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.tables import Cell, Table
 from fathom.results.tasks import (
     EACH_ITEM,
+    FORMATS,
     LEGEND,
     MEASURED,
     ByFrequency,
@@ -36,31 +40,28 @@ from fathom.results.tasks import (
     over,
 )
 from fathom.store.folder import RunFolder
-from fathom.studies.ontology_folds import Chosen, chosen_by_folds
 
 SELECTING = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "limit",
     "seed",
 )  # fmt: skip
-"""Options that choose which items are asked. A limit draws, by seed, from all relations that are asked."""
+"""Options that select items. A limit draws, by seed, from all selected relations."""
 SHOWN = 5
 BASELINE = "frequency baseline"
 FLATTERS = (
-    "the best setting of each model by MRR, chosen on the items it is shown for, as in the paper: the verdict, from "
-    "the paired difference of its MRR, flatters it (--cross-validate does not)"
+    "the best setting of each model by MRR, chosen on the same items, as in the paper: its verdict, from the paired "
+    "difference of its MRR, is optimistic (--cross-validate avoids this)"
 )
-BY_FOLDS = (
-    "the best setting of each model by MRR, chosen for each fold of the items on the other folds: no item has a say in "
-    "what it is shown for"
-)
+BY_FOLDS = "the best setting of each model by MRR, chosen for each fold of the items on the other folds"
+About = tuple[str, str, bool]
+"""Task, model, and whether its templates are learnt."""
 
 
 class SettingsCompared(NamedTuple):
-    """Values of one part of a setting, each averaged over the settings that are alike in all else and that all values
-    have.
+    """Values of one part of a setting, averaged over the settings that share all other parts and have every value.
 
-    :param means: of each value the numbers of :data:`MEASURED`.
-    :param settings: over how many.
+    :param means: for each value the estimates of :data:`MEASURED`.
+    :param settings: number of settings averaged.
     """
 
     part: str
@@ -69,11 +70,7 @@ class SettingsCompared(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One item as it was asked.
-
-    :param answers: names of the right ones.
-    :param top: names of the best candidates, the best first.
-    """
+    """One evaluated item. :param answers: names of the gold answers. :param top: names of the best candidates."""
 
     setting: Setting
     prompt: str
@@ -81,27 +78,42 @@ class Example(NamedTuple):
     top: tuple[str, ...]
 
 
+class Chosen(NamedTuple):
+    """The settings of one model and task, for each fold of the items the best on the other folds.
+
+    :param settings: number of folds that each was chosen for.
+    :param numbers: over all folds, by the names of :data:`fathom.results.tasks.MEASURED`.
+    :param asked: for each item the run that answered it, and the query.
+    :param reciprocal: 1 / rank of each item, shape (items).
+    """
+
+    settings: Mapping[Setting, int]
+    numbers: dict[str, Estimate]
+    asked: list[tuple[Rows, int]]
+    reciprocal: Floats
+
+
 @dataclass(frozen=True)
 class Ontology:
-    """What runs remember.
+    """Findings of the study.
 
-    :param baselines: of each task for which a run says what there was to learn from.
-    :param best: (task, model, soft or not) → the line of the highest MRR.
-    :param chosen: so the best on other items than those that it is shown for; empty where that was not asked for.
+    :param baselines: of each task for which a run records the training answers.
+    :param best: the line with the highest MRR.
+    :param chosen: the best settings by cross-validation; empty without it.
     :param decisions: whether each of the best is above the frequency baseline, as one family.
     """
 
     lines: list[TaskLine]
     baselines: dict[str, ByFrequency]
-    best: dict[tuple[str, str, bool], TaskLine]
+    best: dict[About, TaskLine]
     comparisons: list[SettingsCompared]
     examples: list[Example]
-    chosen: dict[tuple[str, str, bool], Chosen] = field(default_factory=dict)
-    decisions: dict[tuple[str, str, bool], Decision | None] = field(default_factory=dict)
+    chosen: dict[About, Chosen] = field(default_factory=dict)
+    decisions: dict[About, Decision | None] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[str]:
-        """In the order of the runs."""
+        """Tasks in the order of the runs."""
         return list(dict.fromkeys(line.setting.task for line in self.lines))
 
 
@@ -113,59 +125,47 @@ def analyse(
     cross_validate: bool = False,
     folds: int | None = None,
 ) -> Ontology:
-    """The runs side by side.
+    """Compare runs by task, model and setting.
 
     :param runs: of the ontology probe, or of the cloze or the statement probe on the same queries and candidates.
     :param examples: ids of queries to show with their best answers; by default the first of each task.
-    :param seed: of the order in which the baseline lists what it has not seen.
+    :param seed: of the order in which the baseline lists unseen answers, and of the folds.
     :param cluster: key by which items were drawn together, as for :class:`Rows`.
-    :param cross_validate: choose the best setting of each model on other items than those that it is shown for.
-    :param folds: of these items, drawn by *seed*.
-    :raises BadInput: runs that are unfinished, without full ranks, or of other items or candidates; two of one setting.
+    :param cross_validate: choose the best setting of each model on other items than those it is reported on.
+    :param folds: number of folds for it.
+    :raises BadInput: runs that are unfinished, lack full ranks, or differ in items or candidates; a repeated setting.
     """
     read: list[_Read] = all_of(*(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True)))
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
     _check_settings(lines)
-    scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
     if folds is not None and not cross_validate:
-        raise BadInput(f"--folds {folds}: they are those of --cross-validate: type it, too")
-    chosen = {
-        about: chosen_by_folds(own, folds or FOLDS, seed) for about, own in (scored if cross_validate else {}).items()
-    }
+        raise BadInput(f"--folds {folds} needs --cross-validate")
+    scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
+    chosen = {about: _choose_by_folds(own, folds or FOLDS, seed) for about, own in scored.items() if cross_validate}
     best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
     baselines: dict[str, ByFrequency] = {}
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
-    compared = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
+    comparisons = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
     shown = _examples(read, best, list(examples))
-    found = Ontology(lines, baselines, best, [one for one in compared if one], shown, chosen)
-    return replace(found, decisions=dict(zip(best, decide_all([_claim(found, about) for about in best]), strict=True)))
+    findings = Ontology(lines, baselines, best, [one for one in comparisons if one], shown, chosen)
+    decisions = decide_all([_claim(findings, about) for about in best])
+    return replace(findings, decisions=dict(zip(best, decisions, strict=True)))
 
 
-def _claim(findings: Ontology, about: tuple[str, str, bool]) -> Claim | None:
+def _claim(findings: Ontology, about: About) -> Claim | None:
     """Declare that a model's best setting is above the frequency baseline of the task."""
-    baseline, one = findings.baselines.get(about[0]), findings.chosen.get(about)
+    baseline, chosen = findings.baselines.get(about[0]), findings.chosen.get(about)
     if baseline is None:
         return None
-    return (
-        baseline.claim(findings.best[about])
-        if one is None
-        else baseline.claim_of_items(about[0], one.asked, one.reciprocal)
-    )
-
-
-def conclude(findings: Ontology) -> list[str]:
-    """For which tasks each model is above the frequency baseline."""
-    by_model = grouped((model, decision) for (_, model, _), decision in findings.decisions.items())
-    return [said for model, decisions in by_model.items() if (said := above_in_words(model, decisions))]
+    if chosen is None:
+        return baseline.claim(findings.best[about])
+    return baseline.claim_of_items(about[0], chosen.asked, chosen.reciprocal)
 
 
 class _Read(NamedTuple):
-    """A run.
-
-    :param items: of each task, query id → number among the rows.
-    """
+    """A run. :param items: for each task, query id → number among the rows."""
 
     run: RunFolder
     model: str
@@ -173,68 +173,59 @@ class _Read(NamedTuple):
     items: dict[str, dict[str, int]]
 
     def candidates(self, task: str) -> dict[str, str]:
-        """Names of the task's candidates by their ids."""
+        """Return the names of the task's candidates by their ids."""
         space = self.rows.spaces[next(iter(self.items[task].values()))]
         ids, names = self.rows.candidates[space] if space is not None else ((), ())
         return dict(zip(ids, names, strict=True))
 
 
 def _read(run: RunFolder, model: str, cluster: str) -> _Read:
-    """:raises BadInput: it is unfinished, or has no rank of some right answers."""
+    """:raises BadInput: it is unfinished, or lacks ranks of gold answers."""
     if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: type its command again, it goes on where it stopped")
+        raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
     rows = Rows(run, with_scores=False, cluster=cluster)
-    told = ~np.isnan(rows.reciprocal_of_all()[rows.scored])
-    if not told.size or not told.all():
+    reciprocal = rows.reciprocal_of_all()[rows.scored]
+    if not reciprocal.size or np.isnan(reciprocal).any():
         raise BadInput(
-            f"{run.path} lacks the ranks of all right answers: ask with the ontology probe, or with the statement "
-            "probe without --max-rank"
+            f"{run.path} lacks the ranks of all right answers: use the ontology probe, or the statement probe without "
+            "--max-rank"
         )
     items = {task: {rows.query_ids[place]: place for place in own} for task, own in rows.by_relation().items()}
     return _Read(run, model, rows, items)
 
 
 def _check_comparable(read: Sequence[_Read]) -> None:
-    """:raises BadInput: a task that two runs asked of other items or among other candidates."""
+    """:raises BadInput: two runs evaluated a task on other items or among other candidates."""
     faults = []
-    first: dict[str, tuple[_Read, set[str]]] = {}
+    first: dict[str, _Read] = {}
     for one in read:
         for task, items in one.items.items():
-            candidates = one.candidates(task).keys()
-            other, others = first.setdefault(task, (one, set(candidates)))
+            other = first.setdefault(task, one)
+            both = f"{other.run.path} and {one.run.path}"
             if other.items[task].keys() != items.keys():
-                faults.append(
-                    f"{other.run.path} and {one.run.path} asked different items of {task}: ask both with the same "
-                    + _listed(_differing(other, one))
-                )
-            elif others != candidates:
-                faults.append(
-                    f"{other.run.path} and {one.run.path} ranked {task} among different candidates: ask both with the "
-                    "same --pool"
-                )
+                *flags, last = _differing(other, one)
+                listed = f"{', '.join(flags)} and {last}" if flags else last
+                faults.append(f"{both} evaluated different items of {task}: run both with the same {listed}")
+            elif other.candidates(task).keys() != one.candidates(task).keys():
+                faults.append(f"{both} ranked {task} among different candidates: run both with the same --pool")
     refuse(faults)
 
 
 def _differing(one: _Read, other: _Read) -> list[str]:
-    """The flags that choose items and had other values in the other run; the usual ones where none had."""
+    """Return the selecting flags that differ between two runs, or the usual ones if none does."""
     options, others = (read.rows.identity.get("options", {}) for read in (one, other))
-    found = [name for name in SELECTING if options.get(name) != others.get(name)]
+    names = [name for name in SELECTING if options.get(name) != others.get(name)]
     if not (options.get("limit") or others.get("limit")):
-        found = [name for name in found if name not in ("relations", "seed")]
-    return [f"--{name.replace('_', '-')}" for name in found or ("data", "relations", "subset", "limit", "seed")]
-
-
-def _listed(flags: Sequence[str]) -> str:
-    *first, last = flags
-    return f"{', '.join(first)} and {last}" if first else last
+        names = [name for name in names if name not in ("relations", "seed")]
+    return [f"--{name.replace('_', '-')}" for name in names or ("data", "relations", "subset", "limit", "seed")]
 
 
 def _check_settings(lines: Sequence[TaskLine]) -> None:
-    """:raises BadInput: a setting that stands in two runs."""
+    """:raises BadInput: two runs have the same setting."""
     seen: dict[tuple[Setting, int], TaskLine] = {}
     faults = []
     for line in lines:
-        # Sentences of each item's own are told apart by their number.
+        # Templates that are sentences of each item's own are distinguished by their number.
         key = (line.setting, line.template if line.setting.prompt == EACH_ITEM else 0)
         if key in seen:
             about = f"{line.setting.model}, {line.setting.task}, {line.setting.prompt}, {line.scoring}"
@@ -244,47 +235,50 @@ def _check_settings(lines: Sequence[TaskLine]) -> None:
 
 
 def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None:
-    """None where there are no two values to compare."""
+    """Return None if there are no two values to compare."""
     alike = grouped(
         ((*(own for name, own in parts.items() if name != part), line.template), (parts[part], line))
         for line, parts in ((line, line.setting._asdict()) for line in lines)
         if line.numbers and parts[part] and line.setting.masks
     )
-    values = list(dict.fromkeys(value for found in alike.values() for value, _ in found))
-    whole = [dict(found) for found in alike.values() if len(found) == len(values)]
-    if len(values) < 2 or not whole:
+    values = list(dict.fromkeys(value for pairs in alike.values() for value, _ in pairs))
+    complete = [dict(pairs) for pairs in alike.values() if len(pairs) == len(values)]
+    if len(values) < 2 or not complete:
         return None
-    return SettingsCompared(part, {value: _means([found[value] for found in whole]) for value in values}, len(whole))
+    means = {value: _means([by_value[value] for by_value in complete]) for value in values}
+    return SettingsCompared(part, means, len(complete))
+
+
+def _scored_places(line: TaskLine) -> Ints:
+    return line.places[line.rows.scored[line.places]]
+
+
+def _queries(pairs: Iterable[tuple[TaskLine, Ints]]) -> list[tuple[Rows, int]]:
+    """Return run and query of each prediction."""
+    return [(line.rows, query) for line, places in pairs for query in line.rows.query[places].tolist()]
 
 
 def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
-    """Of each of :data:`MEASURED` the mean over settings, each of which has the same weight."""
-    scored = [line.places[line.rows.scored[line.places]] for line in lines]
-    asked = [
-        (line.rows, query)
-        for line, places in zip(lines, scored, strict=True)
-        for query in line.rows.query[places].tolist()
-    ]
-    sample = items_drawn(asked)
+    """Return the mean of each of :data:`MEASURED` over settings of equal weight."""
+    scored = [(line, _scored_places(line)) for line in lines]
+    sample = items_drawn(_queries(scored))
     return tuple(
         over(
             name,
             [line.numbers[name] for line in lines],
-            [line.rows.columns(metric)[0][places] for line, places in zip(lines, scored, strict=True)],
+            [line.rows.columns(metric)[0][places] for line, places in scored],
             sample,
         )
         for name, metric in metrics().items()
     )
 
 
-def _examples(
-    read: Sequence[_Read], best: Mapping[tuple[str, str, bool], TaskLine], wanted: Sequence[str]
-) -> list[Example]:
-    """Each example as every model's best setting, by words and learnt, has it (table 7)."""
-    there = {id_ for one in read for items in one.items.values() for id_ in items}
-    if strangers := [id_ for id_ in wanted if id_ not in there]:
-        raise BadInput(f"--examples {','.join(strangers)}: no such query; expected ids such as {min(there)}")
-    found = []
+def _examples(read: Sequence[_Read], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[Example]:
+    """Return each example as every model's best setting, by words and learnt, has it (table 7)."""
+    known = {id_ for one in read for items in one.items.values() for id_ in items}
+    if unknown := [id_ for id_ in wanted if id_ not in known]:
+        raise BadInput(f"--examples {','.join(unknown)}: no such query; expected ids such as {min(known)}")
+    examples = []
     for (task, _, _), line in best.items():
         one, rows = next(one for one in read if one.rows is line.rows), line.rows
         name_of, items = one.candidates(task), one.items[task]
@@ -294,101 +288,143 @@ def _examples(
             if query in shown:
                 answers = tuple(name_of.get(id_, id_) for id_ in rows.gold[query])
                 top = tuple(name_of[id_] for id_ in rows.best(place)[:SHOWN])
-                found.append(Example(line.setting, rows.asked(place)[0], answers, top))
-    return found
+                examples.append(Example(line.setting, rows.asked(place)[0], answers, top))
+    return examples
 
 
-# --- tables and a picture
+# --- cross-validation
+
+
+def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen:
+    """Choose the best setting of one model and task for each fold of the items on the other folds.
+
+    :raises BadInput: fewer than two subjects, which leaves no other fold.
+    """
+    [task] = {line.setting.task for line in lines}
+    subjects = {
+        rows.query_ids[query]: rows.subjects[query] or rows.query_ids[query]
+        for rows in (line.rows for line in lines)
+        for query in rows.by_relation()[task]
+    }
+    fold_of = folds_of(task, subjects, folds, seed)
+    count = max(fold_of.values()) + 1
+    if count < 2:
+        raise BadInput(f"--cross-validate: {task} has one item, which leaves none to choose its best setting on")
+    best = [_best_elsewhere(lines, fold_of, fold) for fold in range(count)]
+    asked = _queries(best)
+    sample = items_drawn(asked)
+    numbers = {}
+    for name, metric in metrics().items():
+        values = np.concatenate([line.rows.columns(metric)[0][places] for line, places in best])
+        recipe = combined(name, [line.numbers[name].recipe for line, _ in best], " and ")
+        recipe = f"{recipe}|chosen:on the other of {count} folds, seed {seed}"
+        numbers[name] = mean(values, sample, recipe, form=FORMATS[name])
+    reciprocal = np.concatenate([line.rows.reciprocal()[places] for line, places in best])
+    return Chosen(Counter(line.setting for line, _ in best), numbers, asked, reciprocal)
+
+
+def _best_elsewhere(lines: Iterable[TaskLine], fold_of: Mapping[str, int], fold: int) -> tuple[TaskLine, Ints]:
+    """Return the line with the highest MRR on the other folds, and its scored predictions of this fold's items."""
+    best, highest = None, -1.0
+    for line in lines:
+        places = _scored_places(line)
+        inside = np.array([fold_of[line.rows.query_ids[query]] == fold for query in line.rows.query[places].tolist()])
+        elsewhere = line.rows.reciprocal()[places[~inside]]
+        if len(elsewhere) and elsewhere.mean() > highest:
+            best, highest = (line, places[inside]), float(elsewhere.mean())
+    if best is None:
+        raise BadInput("--cross-validate: all items with a rank are in one fold: exclude the task, or evaluate more")
+    return best
+
+
+# --- tables and a plot
+
+
+def conclude(findings: Ontology) -> list[str]:
+    """Name the tasks in which each model is above the frequency baseline."""
+    by_model = grouped((model, decision) for (_, model, _), decision in findings.decisions.items())
+    return list(filter(None, (above_in_words(model, decisions) for model, decisions in by_model.items())))
 
 
 def tables(findings: Ontology) -> list[Table]:
-    """Table 4 (the best of each model), 8 to 12 (every setting of each task), appendix B, and table 7 (examples)."""
+    """Return table 4 (best of each model), 8 to 12 (every setting of each task), appendix B, and table 7 (examples)."""
+    examples = tuple(
+        (
+            *(one.setting.task, one.setting.model, one.prompt, ", ".join(one.answers)),
+            ", ".join(name + (" ✓" if name in one.answers else "") for name in one.top),
+        )
+        for one in findings.examples
+    )
+    columns = ("task", "model", "asked", "right", "the five best, ✓ right")
     return [
-        _best(findings),
-        *(_task(findings, task) for task in findings.tasks),
-        *map(_compared, findings.comparisons),
-        Table(
-            ("task", "model", "asked", "right", "the five best, ✓ right"),
-            tuple(
-                (
-                    one.setting.task,
-                    one.setting.model,
-                    one.prompt,
-                    ", ".join(one.answers),
-                    ", ".join(name + (" ✓" if name in one.answers else "") for name in one.top),
-                )
-                for one in findings.examples
-            ),
-            "examples (table 7)",
-            notes=("by each model's best setting",),
-        ),
+        _best_table(findings),
+        *(_task_table(findings, task) for task in findings.tasks),
+        *map(_comparison_table, findings.comparisons),
+        Table(columns, examples, "examples (table 7)", notes=("by each model's best setting",)),
     ]
 
 
-def _best(findings: Ontology) -> Table:
-    body: list[tuple[Cell | Estimate, ...]] = []
+def _best_table(findings: Ontology) -> Table:
+    rows: list[tuple[Cell | Estimate, ...]] = []
     for task in findings.tasks:
         if task in findings.baselines:
             baseline = findings.baselines[task]
-            body.append((task, BASELINE, None, None, *measured(baseline.numbers).values(), baseline.items, None))
-        body += [_best_line(findings, about) for about in findings.best if about[0] == task]
+            rows.append((task, BASELINE, None, None, *measured(baseline.numbers).values(), baseline.items, None))
+        rows += [_best_row(findings, about) for about in findings.best if about[0] == task]
     notes = [LEGEND, BY_FOLDS if findings.chosen else FLATTERS]
     missing = [task for task in findings.tasks if task not in findings.baselines]
     if missing:
-        notes.append(f"no frequency baseline for {', '.join(missing)}: no run of the ontology probe asked it")
+        notes.append(f"no frequency baseline for {', '.join(missing)}: it needs a run of the ontology probe")
     columns = ("task", "model", "template", "setting", *MEASURED, "items", "verdict")
-    return Table.of(body, "the best of each model and task (table 4)", notes, columns=columns, main="MRR")
+    return Table.of(rows, "the best of each model and task (table 4)", notes, columns=columns, main="MRR")
 
 
-def _best_line(findings: Ontology, about: tuple[str, str, bool]) -> tuple[Cell | Estimate, ...]:
-    """Of one task and model, by words or learnt."""
+def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
     task, model, soft = about
-    said = (task, model, "learnt" if soft else "words")
-    line, verdict = findings.best[about], verdict_of(findings.decisions[about])
-    if (one := findings.chosen.get(about)) is None:
-        return *said, _said(line.setting), *measured(line.numbers).values(), line.items, verdict
-    settings = "; ".join(
-        _said(setting) + (f" ({count} folds)" if len(one.settings) > 1 else "")
-        for setting, count in sorted(one.settings.items(), key=lambda of: -of[1])
-    )
-    return *said, settings, *measured(one.numbers).values(), len(one.asked), verdict
+    line, chosen = findings.best[about], findings.chosen.get(about)
+    numbers, items, settings = line.numbers, line.items, _setting_in_words(line.setting)
+    if chosen is not None:
+        numbers, items = chosen.numbers, len(chosen.asked)
+        settings = "; ".join(
+            _setting_in_words(setting) + (f" ({count} folds)" if len(chosen.settings) > 1 else "")
+            for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])
+        )
+    verdict = verdict_of(findings.decisions[about])
+    return task, model, "learnt" if soft else "words", settings, *measured(numbers).values(), items, verdict
 
 
-def _task(findings: Ontology, task: str) -> Table:
-    body: list[tuple[Cell | Estimate, ...]] = []
+def _task_table(findings: Ontology, task: str) -> Table:
+    rows: list[tuple[Cell | Estimate, ...]] = []
     if task in findings.baselines:
         baseline = findings.baselines[task]
-        body.append((BASELINE, *(None,) * 5, *measured(baseline.numbers).values(), baseline.items, 0))
-    body += [
-        (*_setting(line.setting), *measured(line.numbers).values(), line.items or None, line.unscored)
-        for line in sorted((line for line in findings.lines if line.setting.task == task), key=_order)
-    ]
+        rows.append((BASELINE, *(None,) * 5, *measured(baseline.numbers).values(), baseline.items, 0))
+    for line in sorted((line for line in findings.lines if line.setting.task == task), key=_order):
+        _, model, _, prompt, masks, pooling, loss, seed = line.setting
+        numbers = measured(line.numbers).values()
+        rows.append(
+            (model, prompt, masks or None, pooling, loss or None, seed, *numbers, line.items or None, line.unscored)
+        )
     columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
-    return Table.of(body, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
+    return Table.of(rows, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
 
 
 def _order(line: TaskLine) -> tuple[Any, ...]:
-    setting = line.setting
-    return setting.model, setting.soft, setting.prompt, setting.masks, setting.pooling, setting.loss, setting.seed or 0
+    return (*line.setting[1:7], line.setting.seed or 0)
 
 
-def _setting(setting: Setting) -> tuple[Cell, ...]:
-    return setting.model, setting.prompt, setting.masks or None, setting.pooling, setting.loss or None, setting.seed
-
-
-def _said(setting: Setting) -> str:
+def _setting_in_words(setting: Setting) -> str:
     masks = f"{setting.masks} mask{'s' if setting.masks == 'several' else ''}" if setting.masks else ""
     return ", ".join(filter(None, (setting.prompt, masks, setting.pooling, setting.loss)))
 
 
-def _compared(one: SettingsCompared) -> Table:
+def _comparison_table(one: SettingsCompared) -> Table:
     rows = [(value, *means) for value, means in one.means.items()]
     notes = [f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"]
     return Table.of(rows, f"{one.part} (appendix B)", notes, columns=(one.part, *MEASURED), main="MRR")
 
 
 def plots(findings: Ontology) -> list[Plot]:
-    """A group of bars for each metric, one bar for each value (figures 5 to 7)."""
+    """Draw a group of bars for each metric, one bar for each value (figures 5 to 7)."""
     bars = [(f"{one.part}: {value}", means) for one in findings.comparisons for value, means in one.means.items()]
 
     def draw(axes: Any) -> None:
