@@ -117,6 +117,7 @@ def _of_stand_ins(words: list[str]) -> list[str]:
     return ["--layers", "1", "--hidden-size", "16", "--heads", "2"] if words[1:3] == ["kgc", "pretrain"] else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, desk, monkeypatch):
     from fathom.cli import main

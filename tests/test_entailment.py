@@ -61,6 +61,8 @@ from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_ontology import digest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 GOLDEN = Path(__file__).parent / "golden" / "entailment"
 CHOSEN = ("rdfs3", "rdfs7", "rdfs9")

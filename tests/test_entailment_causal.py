@@ -31,6 +31,8 @@ from tests.conftest import build, make_local
 from tests.test_entailment import asked, asked_several, folder, of_words, texts_of
 from tests.test_entailment_controls import ANSWERERS, things
 
+pytestmark = pytest.mark.slow
+
 assert folder, things  # fixtures
 SHAPES = {
     "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 200},

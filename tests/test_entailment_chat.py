@@ -27,6 +27,8 @@ from tests.test_entailment import asked_several, folder
 from tests.test_entailment_controls import ABOVE, KNOWN, lot, things
 from tests.test_server import completion
 
+pytestmark = pytest.mark.slow
+
 assert folder, things  # fixtures
 
 

@@ -37,6 +37,8 @@ from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 
+pytestmark = pytest.mark.slow
+
 KIND = "BertForMaskedLM"
 KINDS_OF_THINGS = [f"kind{number}" for number in range(12)]
 ABOVE = {f"thing{number}": KINDS_OF_THINGS[number * 7 % 12] for number in range(120)}

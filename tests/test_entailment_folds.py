@@ -20,6 +20,8 @@ from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import asked, folder, naive, texts_of  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 FEW = {"epochs": 1, "learning_rate": 0.1, "cross_validate": True, "folds": 3}
 
 

@@ -9,6 +9,8 @@ import transformers
 
 from tests.zoo import FAMILIES, MULTIMODAL, OWN, UNBUILT, Seen, seen
 
+pytestmark = pytest.mark.slow
+
 ALL = {**FAMILIES, **MULTIMODAL}
 MAINSTAY = {
     "gpt2": "tree", "llama": "tree", "mistral": "tree", "qwen3": "tree", "gemma3_text": "tree", "deepseek_v3": "tree",

@@ -41,6 +41,8 @@ from fathom.training.loop import NotANumber
 from tests.forked import Forked, command_line
 from tests.sharing import kept
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """
 data: graph

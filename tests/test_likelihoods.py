@@ -29,6 +29,8 @@ from tests.conftest import build
 from tests.test_chat import dressed
 from tests.test_server import wait_for
 
+pytestmark = pytest.mark.slow
+
 WORDS = "Peru Chad Lima Paris The capital of is in a town by the sea, said 1998 and 12 or 85 Asia Europe Africa"
 SAID = ["The capital of Peru is Lima.", "The capital of Peru is in Chad", "Zürich is a town – said Ånd", "Lima"]
 NO_LOG_PROBS = (400, {}, "logprobs are not supported")

@@ -29,6 +29,8 @@ from fathom.studies.grid_plan import read_plan
 from fathom.studies.memory import NAMELESS
 from tests.conftest import write_graph_folder
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 ENTITIES = [f"e{number}\tname {number}\tabout {number}" for number in range(7)]
 TRIPLES = {

@@ -36,7 +36,7 @@ from tests.conftest import build, find_shared_data, load_bert_cased, load_gpt2, 
 
 pytest.importorskip("lm_pub_quiz", reason="parity needs lm-pub-quiz 0.3.3 (extra: test)")
 # It asks pandas and transformers for things in ways they have come to warn about.
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 RELATIONS = ("P36", "P30", "P103", "P19", "P131", "P6")  # P6, P30 and others have templates that begin with [Y]
 SUBJECTS, ANSWERS = 2, 25

@@ -25,6 +25,8 @@ from fathom.store.together import together_in
 from tests.sharing import asked_twice, begin, ended, make_model
 from tests.test_contract import CASES, data, model, options, scripted  # noqa: F401 # fixtures
 
+pytestmark = pytest.mark.slow
+
 
 def predictions(folder: RunFolder | Path):
     return RunFolder.open(getattr(folder, "path", folder)).predictions()

@@ -29,6 +29,8 @@ from tests import dying
 from tests.conftest import write_graph_folder
 from tests.sharing import begin, kept
 
+pytestmark = pytest.mark.slow
+
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
 

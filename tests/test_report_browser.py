@@ -27,7 +27,7 @@ from tests.answerers import EVEN, answered, at_random, knowing, known_of, some_o
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")]
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 for library in ("altair", "itables", "jinja2", "vl_convert"):
     pytest.importorskip(library, reason=f"{library} is not installed: pip install fathom-lm[report]")

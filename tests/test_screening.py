@@ -23,6 +23,8 @@ from tests.test_causal import network
 from tests.test_cli import save
 from tests.test_search import answer_space, questions
 
+pytestmark = pytest.mark.slow
+
 WORDS = 700
 """At least as many as the facts of the embedded data have."""
 SHAPES = {
