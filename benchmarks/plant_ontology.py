@@ -1,40 +1,22 @@
-"""Does the ontology probe see what a model was told, and the entailment study whether it reasons?
-
-    python benchmarks/plant_ontology.py --out planted
-    python benchmarks/plant_ontology.py --out planted-causal --kind causal
-
-Two small masked models (or causal ones, which learn every token of the same texts) are trained from scratch on
-statements of an ontology, with half of the sub-class and half of the domain facts withheld (all facts of a class, or of
-a property, together). One of them also reads texts that reason:
-
-- of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person .";
-- of facts made up at random, with P1 said: "River is a poem . Therefore, Zorb is a particular poem .": so it learns to
-  use what is said, and nothing about withheld facts.
-
-With --broken P1 alone has answers by lot, and so have premises about other names: texts from which nothing follows.
-
-Then both are asked as a user would: the ontology probe on all facts, by words and, for the sub-class task, by learnt
-templates, and the entailment study, by words. Causal models are asked the study alone.
-"""
+"""Small models planted on an ontology, with and without texts that reason."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from harness import DATA, benchmark, timed
 from transformers import PreTrainedTokenizerBase
 
 import fathom
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
-from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.prompts.entailment import (
     BOTH_OF_OTHERS,
@@ -56,9 +38,8 @@ from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.studies import entailment
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.training.loop import train
-from fathom.training.small import NO_TARGET, Size, learn_tokenizer, padded, save, small_network
+from fathom.training.small import NO_TARGET, Batch, Size, learn_tokenizer, loss_of, padded, save, small_network
 
-DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
 HALVED = ("subClassOf", "domain")
 ASKED = ("subClassOf", "subPropertyOf", "domain", "range")
 """Types of things are neither told nor asked: no rule needs them."""
@@ -140,7 +121,7 @@ class Reasoning:
 
 def batches(
     facts: list[Tokens], texts: Callable[[int], list[Tokens]] | None, tokenizer: PreTrainedTokenizerBase, seed: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+) -> Iterator[Batch]:
     """Endlessly (ids, present, labels): the answer is hidden, and some of the other tokens; half of a batch reasons."""
     draw = np.random.default_rng(seed)
     while True:
@@ -152,12 +133,12 @@ def batches(
         labels = np.where(hidden, ids, NO_TARGET)
         shown = np.where(hidden, tokenizer.mask_token_id, ids)
         present = padded([np.ones_like(row.ids) for row in rows], 0)
-        yield torch.from_numpy(shown), torch.from_numpy(present), torch.from_numpy(labels)
+        yield Batch(*map(torch.from_numpy, (shown, present, labels)))
 
 
 def causal_batches(
     facts: list[Tokens], texts: Callable[[int], list[Tokens]] | None, tokenizer: PreTrainedTokenizerBase, seed: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+) -> Iterator[Batch]:
     """The same texts for a causal model: every token is learnt."""
     draw = np.random.default_rng(seed)
     while True:
@@ -166,10 +147,22 @@ def causal_batches(
         ids = padded([row.ids for row in rows], tokenizer.pad_token_id)
         present = padded([np.ones_like(row.ids) for row in rows], 0)
         labels = np.where(present[:, 1:] == 1, ids[:, 1:], NO_TARGET)
-        yield torch.from_numpy(ids[:, :-1]), torch.from_numpy(present[:, :-1]), torch.from_numpy(labels)
+        yield Batch(*map(torch.from_numpy, (ids[:, :-1], present[:, :-1], labels)))
 
 
-def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argparse.Namespace) -> None:
+class Settings(NamedTuple):
+    """How models are planted; see :func:`plant_ontology`."""
+
+    data: Path
+    kind: str
+    broken: bool
+    steps: int
+    hidden: int
+    layers: int
+    seed: int
+
+
+def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: Settings) -> None:
     facts = statements(data, told)
     reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed, chosen.broken))
     sample = [next(reasoning).text for _ in range(3000)]  # both models have the same vocabulary
@@ -186,20 +179,14 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: argp
             return encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
         return encode_masked(tokenizer, prompts)
 
-    def loss_of(batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        ids, present, labels = batch
-        states = network.model(input_ids=ids, attention_mask=present)[0][labels != NO_TARGET]
-        logits = network.lm_head(states) if chosen.kind == "causal" else network.decoder(network.head(states))
-        return torch.nn.functional.cross_entropy(logits, labels[labels != NO_TARGET])
-
-    start = time.monotonic()
     make = causal_batches if chosen.kind == "causal" else batches
-    source = make(encoded(facts), texts if reasons else None, tokenizer, chosen.seed)
-    [*_, last] = train(network.parameters(), islice(source, chosen.steps), loss_of, chosen.steps, 4e-3)
+    source = islice(make(encoded(facts), texts if reasons else None, tokenizer, chosen.seed), chosen.steps)
+    loss = partial(loss_of, network, chosen.kind)
+    [*_, last], took = timed(lambda: train(network.parameters(), source, loss, chosen.steps, 4e-3))
     save(network, tokenizer, 128, out)
     size = sum(parameter.numel() for parameter in network.parameters())
     print(f"{out.name}: {len(facts):,} statements, {size:,} parameters, {last.step} steps, loss {last.loss:.3f}, "
-          f"{time.monotonic() - start:.0f} s", flush=True)  # fmt: skip
+          f"{took.clock:.0f} s", flush=True)  # fmt: skip
 
 
 def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options: object) -> None:
@@ -222,42 +209,52 @@ def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options
               f"{no.mean():.3f} of {len(no)} withheld", flush=True)  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "ontoprobe")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--kind", choices=("masked", "causal"), default="masked")
-    parser.add_argument("--broken", action="store_true", help="texts from which nothing follows, too")
-    parser.add_argument("--steps", type=int, default=2000, help="of training, for each model")
-    parser.add_argument("--hidden", type=int, default=96)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=100, help="of the learnt template")
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--limit", type=int, help="test items of the study, over all tasks")
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    data = read(chosen.data)
-    told = planted(data, chosen.seed)
+@benchmark
+def plant_ontology(
+    out: Path,
+    data: Path = DATA / "ontoprobe",
+    kind: Literal["masked", "causal"] = "masked",
+    broken: bool = False,
+    steps: int = 2000,
+    hidden: int = 96,
+    layers: int = 2,
+    epochs: int = 100,
+    pairs: int = 10,
+    limit: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Whether the ontology probe sees what a model was trained on, and the entailment study whether it reasons.
+
+    Two small models are trained from scratch on statements of an ontology, with half of the sub-class and half of the
+    domain facts withheld (all facts of a class, or of a property, together). One of them also reads texts that reason:
+
+    - of planted facts, with the premise P2 and without P1: "Zorb is a singer . Therefore, Zorb is a particular person";
+    - of facts made up at random, with P1: so it learns to use a premise, and nothing about withheld facts.
+
+    With --broken, P1 alone and premises about other names have random answers: texts from which nothing follows. Then
+    the ontology probe is run on all facts, with given and, for the sub-class task, with learnt templates, and the
+    entailment study with given ones. Causal models get the study alone. --epochs: of the learnt template; --limit: test
+    items of the study.
+    """
+    queries = fathom.read_data(data)
+    told = planted(queries, seed)
+    chosen = Settings(data, kind, broken, steps, hidden, layers, seed)
     models = []
     for name, reasons in (("statements", False), ("reasoning", True)):
-        folder = chosen.out / "models" / name
+        folder = out / "models" / name
         if not folder.exists():
-            plant(data, told, reasons, folder, chosen)
-        models.append((name, lambda folder=folder: fathom.load_model(str(folder))))
-        if chosen.kind == "causal":  # each of 783 classes a statement of its own: the study's own memory is enough
+            plant(queries, told, reasons, folder, chosen)
+        models.append((name, partial(fathom.load_model, str(folder))))
+        if kind == "causal":  # each of 783 classes a statement of its own: the study's own memory is enough
             continue
-        separation(folder, data, told, chosen.out / "memory" / f"{name}-words", relations=ASKED)
-        soft = {"soft": True, "relations": ("subClassOf",), "epochs": chosen.epochs}
-        separation(folder, data, told, chosen.out / "memory" / f"{name}-learnt", **soft)
-    options = EntailmentStudyOptions(pairs=chosen.pairs, limit=chosen.limit, seed=chosen.seed)
-    out = chosen.out / "study"
-    found = entailment.analyse(models, chosen.data, options, out, lambda name: lambda done, total: None)
+        separation(folder, queries, told, out / "memory" / f"{name}-words", relations=ASKED)
+        soft = {"soft": True, "relations": ("subClassOf",), "epochs": epochs}
+        separation(folder, queries, told, out / "memory" / f"{name}-learnt", **soft)
+    options = EntailmentStudyOptions(pairs=pairs, limit=limit, seed=seed)
+    out = out / "study"
+    found = entailment.analyse(models, data, options, out, lambda name: lambda done, total: None)
     tables = entailment.tables(found)
     (out / "entailment.md").write_text(render(tables, "md") + "\n")
     print(render([tables[place] for place in (0, -2, -1)], "text"))
     for plot in entailment.plots(found):
         draw(plot, out)
-
-
-if __name__ == "__main__":
-    main()

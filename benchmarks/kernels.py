@@ -1,0 +1,265 @@
+"""The engine and the kernels that it chooses between, one thread: milliseconds or seconds of the processor."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from harness import (
+    DATA,
+    Table,
+    benchmark,
+    bert,
+    gpt2,
+    in_turns,
+    medians,
+    network,
+    own_process,
+    scratch,
+    timed,
+    tokenizer,
+    wrap,
+)
+from torch.nn import functional
+
+import fathom
+from fathom.models.base import LinearHead, Model
+from fathom.scoring.memory import Budget
+
+RELATION = "P36"
+Mode = Literal["causal", "llama", "masked", "tokens", "host"]
+
+
+# ---------------------------------------------------------------------------------------------------------- the engine
+
+
+def statements(count: int) -> list[Any]:
+    """Return the prompts of the relation's first template, of its first *count* subjects with every answer."""
+    data = fathom.read_data(DATA / "bear" / "BEAR")
+    queries = [query for query in data.queries if query.relation == RELATION][:count]
+    template, names = data.relations[RELATION].templates[0], data.candidates[RELATION].names
+    return [template.fill(query.subject, name) for query in queries for name in names]
+
+
+def causal(model: Model, prompts: list[Any]) -> Callable[[], Any]:
+    from fathom.scoring.causal import causal_log_probs
+    from fathom.scoring.tokens import encode_causal
+
+    ids = [tokens.ids.tolist() for tokens in encode_causal(model.tokenizer, prompts, model.tokenizer.bos_token_id)]
+    return lambda: causal_log_probs(model, ids, Budget(None, model.device))
+
+
+def masked(model: Model, prompts: list[Any]) -> Callable[[], Any]:
+    from fathom.scoring.masked import Pll, masked_log_probs
+    from fathom.scoring.tokens import encode_masked
+
+    tokens, budget = encode_masked(model.tokenizer, prompts), Budget(None, model.device)
+    masked_log_probs(model, tokens[:2], Pll.WITHIN_WORD_L2R, budget)  # the model's checks
+    return lambda: masked_log_probs(model, tokens, Pll.WITHIN_WORD_L2R, budget)
+
+
+def tokens(prompts: list[Any]) -> Callable[[], Any]:
+    """Statements as tokens with roles, without any model."""
+    from fathom.scoring.tokens import encode_causal
+
+    words = tokenizer("gpt2")
+    encode_causal(words, prompts[:2], words.bos_token_id)
+    return lambda: encode_causal(words, prompts, words.bos_token_id)
+
+
+def host(limit: int) -> Callable[[], Any]:
+    """The statement probe from prompts to Parquet, with scores made of token ids: the time that a fast device waits."""
+    from fathom.scoring import statements as engine
+    from fathom.scoring.trie import build_trie
+
+    def from_ids(model: Any, sequences: list[list[int]], budget: Any, vectors: Any = None) -> list[np.ndarray]:
+        build_trie(sequences)
+        return [np.array([np.nan, *(-(token % 97) / 7 for token in ids[1:])], np.float32) for ids in sequences]
+
+    model, options = gpt2(n_layer=2, n_embd=64, n_head=2), {"templates": "0,1,2", "limit": limit, "progress": False}
+
+    def probe() -> None:
+        with scratch() as folder, patch.object(engine, "causal_log_probs", from_ids):
+            fathom.probe("statement", model, DATA / "bear" / "BEAR", folder / "run", **options)
+
+    return probe
+
+
+@benchmark
+def engine(mode: Mode = "causal", queries: int = 4, layers: int = 12, rounds: int = 3, profile: bool = False) -> None:
+    """Seconds of the engine for statements of BEAR's P36, one thread.
+
+    --mode causal (GPT-2-small's shape), llama (layers of 1,024 dimensions), masked (BERT-base's shape), tokens (no
+    model) or host (no model's passes, --queries facts of all relations); --profile: by torch's profiler.
+    """
+    torch.set_num_threads(1)
+    if mode == "masked":
+        score = masked(bert(layers), statements(queries))
+    elif mode in ("causal", "llama"):
+        score = causal(gpt2(n_layer=layers) if mode == "causal" else llama(layers), statements(queries))
+    else:
+        score = tokens(statements(queries)) if mode == "tokens" else host(queries)
+    if profile:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
+            score()
+        print(profiled.key_averages().table(sort_by="self_cpu_time_total", row_limit=12, max_name_column_width=50))
+        return
+    [seconds] = in_turns({mode: score}, rounds)[0].values()
+    print(f"{mode}, {queries} queries: median {np.median(seconds):.2f} s, {min(seconds):.2f} to {max(seconds):.2f}")
+
+
+def llama(layers: int) -> Model:
+    shape = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": layers, "num_attention_heads": 16}
+    return wrap(network("LlamaForCausalLM", vocab_size=50257, **shape), tokenizer("gpt2"))
+
+
+@benchmark
+def allocator(queries: int = 8, layers: int = 4, rounds: int = 3) -> None:
+    """What it saves to keep freed memory: a Llama's seconds with the allocator's setting and without."""
+    seconds: dict[str, list[float]] = {"kept": [], "handed back": []}
+    for _ in range(rounds):
+        for way, values in seconds.items():
+            options = ["--way", way, "--queries", queries, "--layers", layers]
+            values.append(json.loads(own_process("_allocated", *options, output=True)))
+    table = Table("freed memory", "median, s", "least, s")
+    for way, middle in medians(seconds).items():
+        table.row(way, f"{middle:.2f}", f"{min(seconds[way]):.2f}")
+
+
+@benchmark
+def _allocated(way: str, queries: int, layers: int) -> None:
+    torch.set_num_threads(1)
+    setting = patch("fathom.models.kernels.keep_freed_memory") if way == "handed back" else patch.dict({})
+    with setting:
+        score = causal(llama(layers), statements(queries))
+        print(timed(score)[1].cpu)
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+ROWS, INPUTS, OUTPUTS = 512, 768, 3072
+BLOCKS, HEADS, TOKENS, WIDTH = 16, 8, 128, 64
+
+
+def kernels(title: str, ways: dict[str, Callable[[], Any]], operations: float = 0) -> dict[str, Any]:
+    """Print medians of nine rounds; GFLOP/s where the number of operations is given. :returns: results by way."""
+    print(f"{torch.backends.cpu.get_cpu_capability()}, {title}")
+    with torch.inference_mode():
+        seconds, results = in_turns(ways, 9)
+    table = Table("way", "median, ms", *["GFLOP/s"] * bool(operations))
+    for name, middle in medians(seconds).items():
+        table.row(name, f"{1000 * middle:.1f}", *[f"{operations / middle / 1e9:.0f}"] * bool(operations))
+    return results
+
+
+@benchmark
+def products() -> None:
+    """One linear layer with GELU, by oneDNN and by MKL."""
+    from fathom.models.kernels import _onednn_linear, keep_freed_memory
+
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    states, weight, bias = torch.randn(ROWS, INPUTS), torch.randn(OUTPUTS, INPUTS), torch.randn(OUTPUTS)
+    ways = {
+        "oneDNN": lambda: _onednn_linear(states, weight, bias),
+        "oneDNN with GELU": lambda: _onednn_linear(states, weight, bias, "none"),
+        "MKL": lambda: functional.linear(states, weight, bias),
+        "MKL, then GELU": lambda: functional.gelu(functional.linear(states, weight, bias)),
+    }
+    kernels(f"{ROWS} × {INPUTS} times {INPUTS} × {OUTPUTS}, float32", ways, 2 * ROWS * INPUTS * OUTPUTS)
+
+
+@benchmark
+def attention() -> None:
+    """Packed blocks of 128 tokens, by the fused kernel and in two products, in float32 and bfloat16."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    from fathom.models.kernels import keep_freed_memory, rough_attention
+
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    module, seen = torch.nn.Module(), torch.ones(BLOCKS, 1, TOKENS, TOKENS, dtype=torch.bool).tril()
+    ways = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        states = [torch.randn(BLOCKS, TOKENS, HEADS, WIDTH, dtype=dtype).transpose(1, 2) for _ in range(3)]
+        mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
+        for name, way in (("fused", sdpa_attention_forward), ("two products", rough_attention)):
+            ways[f"{name}, {str(dtype)[6:]}"] = partial(way, module, *states, mask)
+    kernels(f"{BLOCKS} × {TOKENS} tokens, {HEADS} heads of {WIDTH}", ways)
+
+
+@benchmark
+def head() -> None:
+    """The soft-max over GPT-2's vocabulary for 512 states: Fathom's slices, all logits at once, torch's own loss."""
+    from fathom.scoring.head import CPU_LOGITS, _by_vocabulary_slices
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    width, vocabulary = 768, 50257
+    states, weight = torch.randn(ROWS, width), torch.randn(vocabulary, width) / width**0.5
+    rows, tokens = torch.arange(ROWS), torch.randint(vocabulary, (ROWS,))
+    linear = LinearHead(lambda hidden: hidden, weight, None)
+
+    def at_once() -> torch.Tensor:
+        logits = functional.linear(states, weight)
+        return logits[rows, tokens] - torch.logsumexp(logits, dim=-1)
+
+    ways: dict[str, Callable[[], torch.Tensor]] = {
+        "slices of the vocabulary (Fathom)": lambda: _by_vocabulary_slices(linear, states, rows, tokens, CPU_LOGITS),
+        "all logits at once": at_once,
+    }
+    if hasattr(functional, "linear_cross_entropy"):  # torch 2.13
+        for name, options in (("chunked", torch.nn.LinearCrossEntropyOptions()), ("whole", None)):
+            more = {} if options is None else {"options": options}
+            loss = partial(functional.linear_cross_entropy, states, weight, tokens, reduction="none", **more)
+            ways[f"linear_cross_entropy, {name}"] = lambda loss=loss: -loss()
+    results = kernels(f"{ROWS} states, {vocabulary} tokens", ways)
+    first = next(iter(results.values()))
+    for name, scores in results.items():
+        print(f"{name}: differs by at most {(scores - first).abs().max():.0e} nats")
+
+
+# ------------------------------------------------------------------------------------------------- recurrent and hybrid
+
+
+@benchmark
+def states(queries: int = 4, rounds: int = 3) -> None:
+    """Recurrent and hybrid models: a shared prefix run once, against plain batches, for statements and for writing."""
+    from fathom.scoring import causal as engine
+    from fathom.scoring.levels import by_states
+    from fathom.scoring.tokens import encode_causal
+    from fathom.scoring.trie import build_trie
+
+    words = tokenizer("gpt2")
+    jamba = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8}
+    jamba |= {"num_key_value_heads": 4, "num_experts": 4, "use_mamba_kernels": False}
+    models = {
+        "Mamba, 768 × 6": network("MambaForCausalLM", hidden_size=768, num_hidden_layers=6, vocab_size=50257),
+        "Jamba, 512 × 8": network("JambaForCausalLM", vocab_size=50257, **jamba),
+    }
+    ids = [tokens.ids.tolist() for tokens in encode_causal(words, statements(queries), words.bos_token_id)]
+    trie = build_trie(ids)
+    total, nodes = sum(map(len, ids)), len(trie.inner)
+    print(f"{len(ids)} statements, {total} tokens, {nodes} inner nodes: {total / nodes:.1f} tokens per node")
+    prompts = ["(France, capital, Paris)\n" * 8 + f"({land}, capital," for land in ("Peru", "Chad", "Oman", "Laos")]
+    table = Table("model", "plain batches, s", "states, s", "ratio", "largest difference, nats")
+    for name, module in models.items():
+        model = fathom.wrap_model(module, words)
+        assert model.refuses_states() is None, model.refuses_states()
+        budget = Budget(None, model.device)
+        ways = {"plain": partial(engine._by_plain_batches, model, trie, budget, None)}
+        ways["states"] = partial(by_states, model, trie, budget, None)
+        with torch.inference_mode():
+            seconds, scores = in_turns(ways, rounds)
+        plain, shared = medians(seconds).values()
+        off = np.nanmax(np.abs(scores["plain"] - scores["states"]))
+        table.row(name, f"{plain:.2f}", f"{shared:.2f}", f"{plain / shared:.1f}", f"{off:.0e}")
+        with patch.object(type(model), "refuses_states", lambda _: "not used"):
+            plain = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
+        shared = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
+        table.row(f"{name}, writing", f"{plain:.2f}", f"{shared:.2f}", f"{plain / shared:.1f}", "")

@@ -1,0 +1,277 @@
+"""Many runs: the time of comparing them and of a report, and the power of the smallest difference."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from harness import Table, benchmark, fathom_command, scratch
+
+from fathom.metrics.significance import smallest_difference
+from fathom.metrics.uncertainty import interval
+from fathom.store.files import write_table
+from fathom.store.folder import RunFolder
+from fathom.store.predictions import SCHEMA
+
+Floats = npt.NDArray[np.float64]
+FACTS, RELATIONS, TEMPLATES, CANDIDATES, SUBJECTS = 7731, 60, 3, 60, 4000
+
+
+def tables() -> tuple[pa.Table, pa.Table]:
+    """Queries and candidates."""
+    random, numbers = np.random.default_rng(0), range(FACTS)
+    relations = [f"P{number * RELATIONS // FACTS}" for number in range(FACTS)]
+    subjects = [f"Q{number}" for number in random.integers(SUBJECTS, size=FACTS)]
+    golds = [f"{relation}-{place}" for relation, place in zip(relations, random.integers(60, size=FACTS), strict=True)]
+    groups = [[("cardinality", "1:N")]] * FACTS
+    queries = pa.table(
+        {
+            "query_id": [f"q{number}" for number in range(FACTS)],
+            "fact_id": ["|".join(map(str, fact)) for fact in zip(numbers, relations, golds, strict=True)],
+            "relation": relations,
+            "direction": ["tail"] * FACTS,
+            "subject_id": subjects,
+            "gold": [[gold] for gold in golds],
+            "candidates": relations,
+            "groups": pa.array(groups, pa.map_(pa.string(), pa.string())),
+        }
+    )
+    names = list(dict.fromkeys(relations))
+    rows = [(name, place, f"{name}-{place}", f"name {place}") for name in names for place in range(CANDIDATES)]
+    columns = ("set", "position", "id", "name")
+    return queries, pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> Path:
+    """A run by lot: its right answers score the higher the higher its number."""
+    random = np.random.default_rng(number)
+    run, count = RunFolder(folder), FACTS * TEMPLATES
+    identity = {
+        "probe": "statement",
+        "options": {},
+        "resolved": {"attention": ("causal", "masked")[number % 2]},
+        "model": {"name": f"m{number}", "content_hash": str(number)},
+        "data": {"name": "BEAR", "content_hash": "1"},
+    }
+    shows = {"scorings": {"sum/full": {"unit": "nats"}}}
+    run.start(identity, ["0"], queries, candidates, shows)
+    run.add_circumstances(model={"parameters": 10 ** (6 + number)})
+    relations, subjects = (
+        np.repeat(np.array(queries.column(name).to_pylist()), TEMPLATES) for name in ("relation", "subject_id")
+    )
+    gold = np.repeat([int(golds[0].partition("-")[2]) for golds in queries.column("gold").to_pylist()], TEMPLATES)
+    scores = -20 + 3 * random.standard_normal((count, CANDIDATES))
+    scores[np.arange(count), gold] += 3 + number
+    best = np.argsort(-scores, axis=1)[:, :10]
+    rank = 1 + (scores > scores[np.arange(count), gold][:, None]).sum(axis=1)
+    ends = np.arange(0, (count + 1) * CANDIDATES, CANDIDATES, dtype=np.int32)
+    places = np.tile(np.arange(TEMPLATES, dtype=np.int32), FACTS)
+    told: dict[str, Any] = {
+        "query_id": np.repeat(queries.column("query_id").to_numpy(), TEMPLATES),
+        "template": places,
+        "scoring": ["sum/full"] * count,
+        "subject": [f"the subject {subject}" for subject in subjects],
+        "prompt": [
+            f"The subject {subject} is in {relation} of [Y], said in way {place}."
+            for subject, relation, place in zip(subjects, relations, places, strict=True)
+        ],
+        "rank": rank.astype(float),
+        "rank_optimistic": rank,
+        "rank_pessimistic": rank,
+        "num_candidates": np.full(count, CANDIDATES),
+        "gold_scores": [[score] for score in scores[np.arange(count), gold]],
+        "gold_tokens": [[tokens] for tokens in 1 + gold % 5],
+        "scores": pa.ListArray.from_arrays(ends, scores.ravel()),
+        "top_ids": [[f"{relation}-{place}" for place in own] for relation, own in zip(relations, best, strict=True)],
+        "top_scores": np.take_along_axis(scores, best, 1).tolist(),
+    }
+    columns = [pa.array(told[name], field.type) if (name := field.name) in told else pa.nulls(count, field.type)
+               for field in SCHEMA]  # fmt: skip
+    write_table(folder / "predictions" / "part-0.parquet", pa.table(columns, schema=SCHEMA))
+    return folder
+
+
+CALL = """
+import atexit, json, resource, sys
+from pathlib import Path
+from fathom.cli import main
+
+def report():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    sys.stderr.write("\\n" + json.dumps([used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024]))
+
+atexit.register(report)
+main()
+"""
+"""The command line, which prints its processor time and, as Linux knows it, its peak memory at the end."""
+
+
+def measured(*command: object) -> tuple[float, float, float]:
+    """Return seconds by the clock, of the processor, and peak MiB of a command of Fathom."""
+    start = time.perf_counter()
+    process = subprocess.run(
+        [sys.executable, "-c", CALL, *map(str, command)], check=True, capture_output=True, text=True
+    )
+    return time.perf_counter() - start, *json.loads(process.stderr.splitlines()[-1])
+
+
+def make_runs(folder: Path, count: int) -> list[Path]:
+    return [made(folder / f"m{number}", number, *tables()) for number in range(count)]
+
+
+@benchmark
+def compare(runs: int = 20) -> None:
+    """The time of `fathom compare` and `fathom diff` for runs of BEAR's size: 7,731 facts, three templates."""
+    table = Table("command", "runs", "s by the clock", "s of the processor", "peak, MiB")
+    with scratch() as there:
+        folders = make_runs(there, runs)
+        for command, some in (("compare", folders[:2]), ("compare", folders), ("diff", folders[:2])):
+            clock, cpu, memory = measured(command, *some, "--format", "json")
+            table.row(f"fathom {command}", len(some), f"{clock:.1f}", f"{cpu:.1f}", f"{memory:.0f}")
+
+
+# ---------------------------------------------------------------------------------------------------------------- power
+
+
+def drawn(random: np.random.Generator, clusters: int, each: int, likeness: float, further: float) -> tuple[Floats, ...]:
+    """Hits of two answerers; the first knows a share of *further* more. :param likeness: how much relations differ in
+    which of the two is better: variance of that difference between relations / variance of one hit."""
+    shift = np.repeat(random.standard_normal(clusters) * np.sqrt(likeness / 4), each)
+    fact = random.random(clusters * each)
+    rates = (0.3 + 0.4 * fact + sign * (further + shift) / 2 for sign in (1, -1))
+    return tuple((random.random(len(fact)) < rate).astype(float) for rate in rates)
+
+
+@benchmark
+def compare_power(replicates: int = 2000) -> None:
+    """Whether the smallest difference is significant in 80 % of draws, with one and with two kinds of clusters.
+
+    Values are drawn without a difference, which gives the smallest difference; then others with a true difference of
+    the mean of these.
+    """
+    one_way(replicates)
+    two_ways(replicates)
+
+
+def one_way(replicates: int) -> None:
+    table = Table("clusters", "facts each", "likeness", "smallest difference", "significant at their mean", "at each")
+    for clusters, each, likeness in product((10, 30, 60, 200), (5, 40), (0.0, 0.05)):
+        random, labels = np.random.default_rng(0), np.repeat(np.arange(clusters), each)
+
+        def draw(further: float) -> Any:
+            pair = drawn(random, clusters, each, likeness, further)  # noqa: B023
+            return interval(np.subtract(*pair), labels, limits=(-1.0, 1.0))  # noqa: B023
+
+        least = smallest(draw(0.0) for _ in range(replicates))
+        mean = float(np.mean(least))
+        at_mean = np.mean([draw(mean).p_value < 0.05 for _ in range(replicates)])
+        at_each = np.mean([draw(value).p_value < 0.05 for value in least])
+        table.row(clusters, each, likeness, f"{mean:.3f}", f"{at_mean:.1%}", f"{at_each:.1%}")
+
+
+def smallest(differences: Iterator[Any]) -> list[float]:
+    return [smallest_difference(one.error, one.degrees) for one in differences]
+
+
+def two_ways(replicates: int) -> None:
+    """600 facts of relations and of 200 subjects, both drawn at random; each shifts the difference."""
+    columns = ("smallest difference", "false alarms", "significant at it", "false alarms by relation alone")
+    table = Table("relations", "sd of relations", "sd of subjects", *columns)
+    for relations, by_relation, by_subject in product((10, 30, 60), (0.0, 0.1), (0.0, 0.2)):
+        random = np.random.default_rng(0)
+
+        def draw(further: float, ways: int = 2) -> Any:
+            relation, subject = random.integers(relations, size=600), random.integers(200, size=600)  # noqa: B023
+            shift = random.standard_normal(relations)[relation] * by_relation  # noqa: B023
+            shift += random.standard_normal(200)[subject] * by_subject  # noqa: B023
+            pair = [random.random(600) < 0.5 + sign * (further + shift) / 2 for sign in (1, -1)]  # noqa: B023
+            also = subject if ways == 2 else None
+            return interval(np.subtract(*pair, dtype=float), relation, also=also, limits=(-1.0, 1.0))
+
+        none = [draw(0.0) for _ in range(replicates)]
+        mean = float(np.mean(smallest(iter(none))))
+        shares = [np.mean([draw(mean).p_value < 0.05 for _ in range(replicates)])]
+        shares.insert(0, np.mean([one.p_value < 0.05 for one in none]))
+        shares.append(np.mean([draw(0.0, 1).p_value < 0.05 for _ in range(replicates)]))
+        table.row(relations, by_relation, by_subject, f"{mean:.3f}", *(f"{share:.1%}" for share in shares))
+
+
+# --------------------------------------------------------------------------------------------------------------- report
+
+FLAGS = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+CHOICES = (
+    {"q": ["subject Q12"]},
+    {"q": [], "relation": ["P3", "P4"]},
+    {"relation": [], "rank": ["1"], "rank.run": ["m0"]},
+    {"rank": [], "rank.run": [], "cell": ["second"]},
+    {"cell": [], "slice": ["right by no run"]},
+    {"slice": []},
+)
+CHOOSE = """async (choice) => {
+    const began = performance.now();
+    window.fathom.choice.set(choice);
+    await Promise.all([...window.fathom.charts.values()].map((chart) => chart.runAsync()));
+    return performance.now() - began;
+}"""
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def opened(browser: Any, file: Path, width: int = 1280, height: int = 900) -> Any:
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(file.resolve().as_uri())
+    page.wait_for_selector("body[data-ready=yes]")
+    return page
+
+
+@benchmark
+def report(runs: int = 6) -> None:
+    """Size of a report of runs as large as BEAR's, the time to make and to open it in Chromium, and to filter in it."""
+    with scratch() as there:
+        file = there / "report.html"
+        clock, _, memory = measured("report", *make_runs(there, runs), "-o", file)
+        print(f"{runs} runs: made in {clock:.1f} s, at most {memory:.0f} MiB; {file.stat().st_size / 1e6:.1f} MB")
+        with chromium() as browser:
+            times = []
+            for _ in range(3):
+                start = time.perf_counter()
+                page = opened(browser, file)
+                times.append(time.perf_counter() - start)
+            print(f"opened in {median(times):.2f} s (median of 3)")
+            rounds = [[(page.evaluate(CHOOSE, one), page.inner_text("#count")) for one in CHOICES] for _ in range(3)]
+            for choice, values in zip(CHOICES, zip(*rounds, strict=True), strict=True):
+                print(f"  {choice}: {median(took for took, _ in values):.0f} ms; {values[0][1]}")
+
+
+@benchmark
+def report_pictures(*runs: Path, out: Path, title: str = "", groups: Path | None = None) -> None:
+    """Make a report of real runs as OUT.html, with pictures at desktop and phone width beside it."""
+    file = out.with_suffix(".html")
+    options = [*(["--title", title] if title else []), *(["--groups", groups] if groups else [])]
+    fathom_command("report", *runs, "-o", file, *options)
+    with chromium() as browser:
+        opened(browser, file).screenshot(path=f"{out}-desktop.png")
+        opened(browser, file, 390, 844).screenshot(path=f"{out}-phone.png", full_page=False)
+    print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
