@@ -183,7 +183,7 @@ def test_names_by_hand():
 
 
 def test_ranks_of_ties():
-    found = Ranked(np.array([1.0, np.nan]), np.array([4.0, np.nan]))
+    found = Ranked(np.array([[1.0, np.nan], [4.0, np.nan]]))
     assert found.hits(1).tolist() == pytest.approx([1 / 4, np.nan], nan_ok=True)
     assert found.reciprocal().tolist() == pytest.approx([(1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, np.nan], nan_ok=True)
 

@@ -15,8 +15,9 @@ from fathom.metrics.ranking import by_frequency
 from fathom.metrics.significance import holm, smallest_difference
 from fathom.metrics.uncertainty import ONE_SEED, crossed
 from fathom.results.baselines import verdict_of
+from fathom.results.claims import decide_all
 from fathom.results.estimates import Noise
-from fathom.results.tasks import MEASURED, ByFrequency, TaskLine, decide_all
+from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology
 from fathom.studies.grid import CellState

@@ -198,7 +198,7 @@ def test_a_group_that_cannot_be_compared_is_a_line(made):
     found = diff(before, after, by="relation")
     assert [part.name for part in found.parts] == ["all", "r0"]
     assert [row["group"] for row in json.loads(found.to_json())["not compared"]] == ["r1"]
-    assert "left out: 4 facts that only the run before ranked, 0 only the run after" in found.to_text()
+    assert "excluded: 4 facts that only the run before ranked, 0 only the run after" in found.to_text()
 
 
 # --- lists

@@ -1,14 +1,14 @@
-"""Baselines: what answerers without knowledge of the subject would score on the same predictions.
+"""Baselines: scores of answerers without knowledge of the subject on the same predictions.
 
 - *random*: any order of the candidates, each equally likely;
 - *majority*: always the answers that are most often right in the *other* facts of the relation;
 - *frequency*, on graphs in place of majority: the answers most frequent in the training split with this relation;
 - *names*: the model's own prior over answer names: each candidate's mean score over the *other* queries of the same
   relation, template and scoring;
-- *n-gram*: for sentences that ``fathom build cloze`` found, a model of the words next to the gap, counted on the
-  corpus's other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
+- *n-gram*: for sentences of ``fathom build cloze``, a model of the words next to the gap, counted on the corpus's
+  other sentences when the data set was built (:mod:`fathom.building.cloze.ngrams`).
 
-All in expectation over ties, each filtered as the ranking is, and each compared on the facts that have it. A model is
+Values are expected over ties, filtered as the ranking is, and compared on the facts that have the baseline. A model is
 *above chance* if it is significantly more accurate than every one of them.
 """
 
@@ -18,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from fathom.results.estimates import Estimate, against
 from fathom.results.facts import RunFacts
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows, grouped
+from fathom.results.samples import Sample
 
 NGRAM_MODEL, FREQUENCY = "n-gram", "frequency"
 NAMES = ("random", "majority", FREQUENCY, "names", NGRAM_MODEL)
@@ -72,7 +74,6 @@ class Compared(NamedTuple):
 def above_chance(name: str, found: Sequence[Compared], missing: str = "") -> Claim | None:
     """Return the claim that a number is above every baseline; None without any baseline.
 
-    :param name: what is claimed, in words.
     :param missing: why a baseline that the claim needs was not computed.
     """
     contrasts = [Contrast(one.baseline, one.difference, 1) for one in found]
@@ -113,66 +114,64 @@ def lacks_frequency(rows: Rows) -> str:
 
 
 class Ranked:
-    """Optimistic and pessimistic rank of each prediction's best gold answer, [n]; NaN where it has none."""
+    """Optimistic and pessimistic rank of each prediction's best gold answer, shape (2, n); NaN where it has none."""
 
-    def __init__(self, optimistic: Floats, pessimistic: Floats) -> None:
-        self._ranks = optimistic, pessimistic
+    def __init__(self, ranks: Floats) -> None:
+        self._ranks = ranks
 
     def hits(self, k: int) -> Floats:
-        """Expected Hits@k."""
-        told = ~np.isnan(self._ranks[0])
-        found = np.full(len(told), np.nan)
-        found[told] = hits_at_k(self._ranks[0][told], self._ranks[1][told], k)
-        return found
+        """Return expected Hits@k."""
+        known = ~np.isnan(self._ranks[0])
+        hits = np.full(len(known), np.nan)
+        hits[known] = hits_at_k(self._ranks[0, known], self._ranks[1, known], k)
+        return hits
 
     def reciprocal(self) -> Floats:
-        """Expected 1 / rank."""
+        """Return the expected 1 / rank."""
         return reciprocal_rank(*self._ranks)
 
 
 class ByLot:
-    """Random orders of *others* + *golds* candidates, [n] each; without candidates NaN."""
+    """Random orders of *others* + *golds* candidates, shape (n) each; without candidates NaN."""
 
     def __init__(self, others: Floats, golds: Floats) -> None:
         self._pairs, self._pair = np.unique(np.stack([others, golds]), axis=1, return_inverse=True)
 
     def hits(self, k: int) -> Floats:
-        """Chance that a gold answer is among the first *k*."""
+        """Return the chance that a gold answer is among the first *k*."""
         return self._each(lambda beyond: 1 - float(beyond[min(k, len(beyond) - 1)]))
 
     def reciprocal(self) -> Floats:
-        """Expectation of 1 / rank of the best gold answer."""
+        """Return the expected 1 / rank of the best gold answer."""
         return self._each(lambda beyond: float((-np.diff(beyond) / np.arange(1, len(beyond))).sum()))
 
-    def _each(self, told: Callable[[Floats], float]) -> Floats:
-        found = [told(_beyond(int(m), int(g))) if m + g > 0 else np.nan for m, g in self._pairs.T]
-        return np.array(found)[self._pair.reshape(-1)]
-
-
-def _beyond(others: int, golds: int) -> Floats:
-    """Chance that the first r hold no gold answer, r = 0 … others + 1: ∏ (others − j) / (others + golds − j)."""
-    left = np.arange(others, -1, -1, dtype=float)
-    return np.concatenate([[1.0], np.cumprod(left / (left + golds))])
+    def _each(self, value: Callable[[Floats], float]) -> Floats:
+        """:param value: takes the chance that the first r have no gold answer, r = 0 … others + 1."""
+        values = []
+        for others, golds in self._pairs.T.astype(int):
+            left = np.arange(others, -1, -1, dtype=float)
+            none = np.cumprod(left / (left + golds)) if others + golds else left
+            values.append(value(np.concatenate([[1.0], none])) if others + golds else np.nan)
+        return np.array(values)[self._pair.reshape(-1)]
 
 
 def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
     """Return the baselines by name; those that are undefined are NaN throughout."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
-    asked = rows.number_of_candidates > 0
-    others = np.where(asked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    found: dict[str, Ranked | ByLot] = {"random": ByLot(others, np.where(asked, golds, 0))}
-    if np.isnan(rows.by_frequency).all():
-        found["majority"] = Ranked(*(ranks[rows.query] for ranks in _by_majority(rows)))
-    else:
-        found[FREQUENCY] = Ranked(*(ranks[rows.query] for ranks in rows.by_frequency))
+    ranked = rows.number_of_candidates > 0
+    others = np.where(ranked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
+    each: dict[str, Ranked | ByLot] = {"random": ByLot(others, np.where(ranked, golds, 0))}
+    by_frequency = not np.isnan(rows.by_frequency).all()
+    ranks = rows.by_frequency if by_frequency else _by_majority(rows)
+    each[FREQUENCY if by_frequency else "majority"] = Ranked(ranks[:, rows.query])
     if any(NGRAM in groups for groups in rows.groups):
-        found[NGRAM_MODEL] = Ranked(*(ranks[rows.query] for ranks in _by_ngrams(rows)))
-    return {**found, "names": Ranked(*_by_names(rows))}
+        each[NGRAM_MODEL] = Ranked(_by_ngrams(rows)[:, rows.query])
+    return {**each, "names": Ranked(_by_names(rows))}
 
 
 def why_no_names(rows: Rows, found: Mapping[str, Ranked | ByLot]) -> str:
-    """Return why the names baseline is missing; "" where it is there."""
+    """Return why the names baseline is missing; "" if it is not."""
     if not np.isnan(found["names"].hits(1)).all():
         return ""
     if rows.natural:
@@ -181,39 +180,41 @@ def why_no_names(rows: Rows, found: Mapping[str, Ranked | ByLot]) -> str:
 
 
 def compared_with(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Compared, ...]:
-    """Compare a metric of a model with each baseline, on the predictions that have it.
-
-    :param asked: places of predictions of one scoring.
-    :param found: of :func:`baselines`.
-    """
+    """Compare a metric with each of the :func:`baselines`. :param asked: places of predictions of one scoring."""
     if not metric.beside_baselines:
         return ()
     each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in found.items())
-    return tuple(Compared(name, *told) for name, told in each if told is not None)
+    return tuple(Compared(name, *values) for name, values in each if values is not None)
 
 
 class RunBaselines:
-    """The baselines of one run by fact. Reads the scores of all candidates, which facts leave on the disk."""
+    """The baselines of one run by fact. Reads the scores of all candidates, which :class:`RunFacts` does not.
+
+    ``missing``: why a baseline that a claim needs was not computed.
+    """
 
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         rows = Rows(facts.run, cluster=facts.cluster)
-        self._ranked, self._missing = baselines(rows), lacks_frequency(rows)
+        self._ranked, self.missing = baselines(rows), lacks_frequency(rows)
 
-    def compare(self, k: int, facts: Sequence[str]) -> list[Compared]:
-        """Compare Hits@k of these facts with each baseline, on those that have both."""
-        own, found = self._facts.hits(k), []
+    def compare(
+        self, k: int, facts: Sequence[str], part: RunFacts | None = None, sample: Sample | None = None
+    ) -> list[Compared]:
+        """Compare Hits@k of these facts, of a part or all of the run, with each baseline on those that have both.
+
+        :param sample: how the facts were drawn, if already known.
+        """
+        side, results = part or self._facts, []
+        own, cut = side.hits(k)[side.at(facts)], "accuracy" if k == 1 else f"hits@{k}"
         for name, ranked in self._ranked.items():
-            others = self._facts.per_fact(ranked.hits(k))
-            told = [
-                fact
-                for fact, at in zip(facts, self._facts.at(facts), strict=True)
-                if not np.isnan(own[at] + others[at])
-            ]
-            if told:
-                at, made = self._facts.at(told), self._facts.recipe(f"hits@{k}{MINUS}{name}")
-                found.append(Compared(name, *estimates.beyond(own[at], others[at], self._facts.sample(told), made)))
-        return found
+            others = side.per_fact(ranked.hits(k))[side.at(facts)]
+            both = ~np.isnan(own + others)
+            if both.any():
+                drawn = sample.only(both) if sample else side.sample(list(compress(facts, both)))
+                line = side.recipe(f"{cut}{MINUS}{name}")
+                results.append(Compared(name, *estimates.beyond(own[both], others[both], drawn, line)))
+        return results
 
     def strongest(self, k: int, facts: Sequence[str]) -> Compared | None:
         """Return the baseline with most hits; None where none is known."""
@@ -221,45 +222,44 @@ class RunBaselines:
 
     def claim(self, k: int, facts: Sequence[str]) -> Claim | None:
         """Return the claim that Hits@k of these facts is above every baseline."""
-        return above_chance(f"{self._facts.model} knows more than the baselines", self.compare(k, facts), self._missing)
+        return above_chance(f"{self._facts.model} knows more than the baselines", self.compare(k, facts), self.missing)
 
     def known(self, facts: Sequence[str]) -> list[str]:
         """Return the facts on which the run is right more often than each baseline that they have."""
         at = self._facts.at(facts)
         each = [self._facts.per_fact(ranked.hits(1))[at] for ranked in self._ranked.values()]
         bar = np.fmax.reduce([np.zeros(len(at)), *each])
-        return [fact for fact, above in zip(facts, self._facts.hits(1)[at] > bar, strict=True) if above]
+        return list(compress(facts, self._facts.hits(1)[at] > bar))
 
 
-def _by_majority(rows: Rows) -> tuple[Floats, Floats]:
-    """Ranks of each query's best gold answer by how often answers are right in the other facts of its relation and
-    direction; NaN where there is none. The same answers are filtered as in the ranking, so it is NaN where the run does
-    not record which these were. What the probe could not rank is not ranked here."""
+def _by_majority(rows: Rows) -> Floats:
+    """Rank each query's best gold answer by how often answers are right in the other facts of its relation.
+
+    Filtered as the ranking is, over candidates that the probe could rank; NaN if the run does not record these.
+    """
     ranks = np.full((2, len(rows.gold)), np.nan)
     first = dict(zip(rows.query[::-1].tolist(), range(len(rows.query) - 1, -1, -1), strict=True))
     keys = zip(rows.relations, rows.directions, strict=True)
     for queries in grouped((key, query) for query, key in enumerate(keys)).values():
         counts = Counter(answer for query in queries for answer in rows.gold[query])
         of_fact = grouped((int(rows.unit[query]), answer) for query in queries for answer in rows.gold[query])
-        spaces = {
-            space: _TimesRight(counts, rows, space) for space in dict.fromkeys(rows.spaces[query] for query in queries)
-        }
+        spaces = {space: _TimesRight(counts, rows, space) for space in {rows.spaces[query] for query in queries}}
         for query in queries if len(of_fact) > 1 else ():
             golds, known = rows.gold[query], _filtered(rows, query)
             ranked = _ranked(rows, first.get(query))
             if ranked is not None and known is not None:
                 others = spaces[rows.spaces[query]].without(of_fact.get(int(rows.unit[query]), ()))
                 ranks[:, query] = others.ranks(golds, {*golds, *known}, ranked)
-    return ranks[0], ranks[1]
+    return ranks
 
 
 def _filtered(rows: Rows, query: int) -> list[str] | None:
-    """Ids that the ranking of a query left out in addition to its gold answers; None where that is not recorded."""
+    """Return the ids that a ranking excluded in addition to gold answers; None if not recorded."""
     return rows.known[query] if rows.known[query] is not None or rows.filtered[query] else []
 
 
 def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
-    """Which candidates the probe ranked, those of all where the array is empty; None where nobody knows."""
+    """Return which candidates the probe ranked, an empty array for all; None if unknown."""
     if place is None or rows.not_ranked[place] is None:
         return np.zeros(0, dtype=bool)
     scores = rows.scores(place)
@@ -267,7 +267,7 @@ def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
 
 
 class _TimesRight:
-    """How often each candidate of a space is right. :param space: None where there are no candidates."""
+    """How often each candidate of a space is right. :param space: None without candidates."""
 
     def __init__(self, counts: Mapping[str, int], rows: Rows, space: str | None) -> None:
         ids = rows.candidates[space][0] if space in rows.candidates else list(counts)
@@ -276,7 +276,7 @@ class _TimesRight:
         self.count = np.array([counts.get(id_, 0) for id_ in ids])
 
     def without(self, answers: Iterable[str]) -> _TimesRight:
-        """Each of the answers counted once less."""
+        """Count each of the answers once less."""
         fewer = copy(self)
         fewer.count = self.count.copy()
         np.subtract.at(fewer.count, self._at(answers), 1)
@@ -285,13 +285,15 @@ class _TimesRight:
     def ranks(
         self, golds: Iterable[str], filtered: Iterable[str], ranked: npt.NDArray[np.bool_]
     ) -> tuple[float, float]:
-        """Of the most frequent gold answer, before and after all that are as frequent, give or take its own fact: else
-        what is asked would be rarer than all others in balanced data, and never first."""
+        """Rank the most frequent gold answer, before and after all as frequent, give or take its own fact.
+
+        In balanced data, an answer without its own fact would be rarer than all others, and never first.
+        """
         right = self._at(golds)
         if not right:
             return np.nan, np.nan
         best = self.count[right].max()
-        if self.open and best <= 0:  # nobody would write it
+        if self.open and best <= 0:
             return NEVER, NEVER
         others = ranked.copy() if len(ranked) else np.ones(len(self.count), dtype=bool)
         others[self._at(filtered)] = False
@@ -302,13 +304,10 @@ class _TimesRight:
         return [self.place[answer] for answer in answers if answer in self.place]
 
 
-def _by_names(rows: Rows) -> tuple[Floats, Floats]:
-    """Ranks by each candidate's mean score over the other queries; NaN where a query is alone, its scores were not
-    kept, or it was asked by a sentence of its own."""
+def _by_names(rows: Rows) -> Floats:
+    """Rank by each candidate's mean score over the other queries; NaN without these or without scores."""
     ranks = np.full((2, len(rows.query)), np.nan)
-    if rows.natural:
-        return ranks[0], ranks[1]
-    scored = np.flatnonzero(rows.scored).tolist()
+    scored = [] if rows.natural else np.flatnonzero(rows.scored).tolist()
     for places in grouped((_asked_alike(rows, place), place) for place in scored if len(rows.scores(place))).values():
         scores = np.stack([rows.scores(place) for place in places])
         if len(places) > 1:
@@ -316,23 +315,22 @@ def _by_names(rows: Rows) -> tuple[Floats, Floats]:
             filtered = [rows.candidate_places(place, ids or ()) for place, ids in zip(places, known, strict=True)]
             ranks[:, places] = _ranks_of_means(scores, [rows.gold_places(place) for place in places], filtered)
             ranks[:, [place for place, ids in zip(places, known, strict=True) if ids is None]] = np.nan
-    return ranks[0], ranks[1]
+    return ranks
 
 
-def _by_ngrams(rows: Rows) -> tuple[Floats, Floats]:
-    """Ranks of each query's best gold answer among its candidates as the data set has them; NaN where these are others
-    than the data set was built with. Candidates that the probe could not rank stay in its way here."""
+def _by_ngrams(rows: Rows) -> Floats:
+    """Return the ranks of gold answers that the data set records; NaN where its candidates were others."""
     ranks = np.full((2, len(rows.gold)), np.nan)
     ranked = np.zeros(len(rows.gold))
     ranked[rows.query] = rows.number_of_candidates
     for query, (space, groups) in enumerate(zip(rows.spaces, rows.groups, strict=True)):
         size = len(rows.candidates[space][0]) if space in rows.candidates else 0
-        for said in (groups.get(NGRAM), groups.get(NGRAM_AMONG_ALL)):
-            told = _RANK_OF.fullmatch(said or "")
-            if told and int(told[3]) == size:
-                places = int(told[1]), int(told[2] or told[1])
+        for text in (groups.get(NGRAM), groups.get(NGRAM_AMONG_ALL)):
+            match = _RANK_OF.fullmatch(text or "")
+            if match and int(match[3]) == size:
+                places = int(match[1]), int(match[2] or match[1])
                 ranks[:, query] = np.minimum(places, max(ranked[query], 1))
-    return ranks[0], ranks[1]
+    return ranks
 
 
 def _asked_alike(rows: Rows, place: int) -> tuple[Any, ...]:
@@ -342,13 +340,14 @@ def _asked_alike(rows: Rows, place: int) -> tuple[Any, ...]:
 
 
 def _ranks_of_means(scores: Floats, golds: Sequence[Sequence[int]], filtered: Sequence[Sequence[int]]) -> Floats:
-    """[2, n]. :param scores: [n, candidates]; what is not finite is not ranked. :param golds: of each, and *filtered*
-    likewise."""
-    told = np.isfinite(scores)
-    filled = np.where(told, scores, 0.0)
-    count = told.sum(axis=0) - told
-    told &= count > 0
-    means = np.divide(filled.sum(axis=0) - filled, count, out=np.full(scores.shape, -np.inf), where=told)
+    """:param scores: shape (n, candidates), infinite if not ranked.
+    :param golds: places of each query's gold answers; *filtered* of other answers to exclude.
+    :returns: ranks before and after ties, shape (2, n)."""
+    known = np.isfinite(scores)
+    filled = np.where(known, scores, 0.0)
+    count = known.sum(axis=0) - known
+    known &= count > 0
+    means = np.divide(filled.sum(axis=0) - filled, count, out=np.full(scores.shape, -np.inf), where=known)
     right = np.zeros(scores.shape, dtype=bool)
     for own, gold in zip(right, golds, strict=True):
         own[gold] = True

@@ -107,6 +107,12 @@ def decide(claims: Sequence[Claim]) -> list[Decision]:
     ]
 
 
+def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
+    """Decide the claims that are not None as one family, in their places."""
+    decisions = iter(decide([claim for claim in claims if claim is not None]))
+    return [None if claim is None else next(decisions) for claim in claims]
+
+
 def _p_value(claim: Claim) -> float | None:
     """The largest p value of the contrasts; 1 for one in the wrong direction, None where none can be tested."""
     direction = _direction(claim)

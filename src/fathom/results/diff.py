@@ -1,9 +1,8 @@
-"""One model before and after training, editing or unlearning, on the same facts: what it learnt and what it forgot.
+"""One model before and after training, editing or unlearning: which facts it learnt and which it forgot.
 
 A fact is known by a share, its expected Hits@k: 1 or 0, or between where candidates tie or templates disagree. Of a
 fact known by b before and by a after, max(a − b, 0) is learnt, max(b − a, 0) forgotten, min(a, b) kept and
-1 − max(a, b) never known: the least change that makes one the other. The four add up to 1, learnt − forgotten is a − b,
-and nothing is learnt or forgotten where nothing changed.
+1 − max(a, b) never known. The four add up to 1, and learnt − forgotten is a − b.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ import numpy as np
 from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import POWER
 from fathom.results import estimates
-from fathom.results.baselines import LEGENDS, ByLot, Compared, Ranked, above_chance, lacks_frequency, verdict_of
-from fathom.results.baselines import baselines as baselines_of
+from fathom.results.baselines import LEGENDS, Compared, RunBaselines, above_chance, verdict_of
 from fathom.results.claims import (
     NO_DIFFERENCE,
     UNDETERMINED,
     Claim,
     Contrast,
     Decision,
-    decide,
+    decide_all,
     difference_in_words,
     percent,
 )
@@ -35,8 +33,8 @@ from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import check_depth, read_runs
 from fathom.results.pairing import common_facts, difference
-from fathom.results.recipes import MINUS, combined
-from fathom.results.rows import Floats, Rows
+from fathom.results.recipes import combined
+from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabled
 from fathom.store.folder import RunFolder, differences
@@ -49,9 +47,9 @@ RETAINED = "kept of those known before"
 class OfFact(NamedTuple):
     """One fact.
 
-    :param change: learnt, forgotten, kept or never known, whichever it is at all.
+    :param change: learnt, forgotten, kept or never known.
     :param before: share of its hits; *after* likewise.
-    :param ranks: mean over its predictions, before and after; infinite where a search stopped.
+    :param rank_before: mean over its predictions; infinite where a search stopped; *rank_after* likewise.
     :param answers: names of the right ones.
     """
 
@@ -59,7 +57,8 @@ class OfFact(NamedTuple):
     change: str
     before: float
     after: float
-    ranks: tuple[float, float]
+    rank_before: float
+    rank_after: float
     relation: str
     subject: str
     answers: str
@@ -68,12 +67,14 @@ class OfFact(NamedTuple):
 class Part(NamedTuple):
     """The facts of one group, or all.
 
-    :param facts: how many both runs ranked. :param alone: how many only the run before, and only that after, ranked.
+    :param facts: number of facts ranked by both runs.
+    :param alone: number of facts ranked by the run before alone, and by that after alone.
     :param before: share of hits; *after* likewise.
     :param difference: after − before, paired by fact.
-    :param became: shares that were learnt, forgotten, kept, never known, and kept of those known before, in this order.
+    :param became: shares learnt, forgotten, kept, never known, and kept of those known before, in this order.
     :param baselines: what answering without knowledge would score, and after − that.
-    :param changed: the verdict on the difference; *above*: that on the baselines, None without any.
+    :param changed: the verdict on the difference.
+    :param above: the verdict on the baselines; None without any.
     """
 
     name: str
@@ -98,9 +99,9 @@ class Part(NamedTuple):
 class Change(Tabled):
     """All that ``fathom diff`` prints.
 
-    :param by: key of the groups; "" where there are none.
+    :param by: key of the groups; "" without groups.
     :param k: a fact is known up to that rank.
-    :param listed: so many facts learnt, and forgotten, of each group are listed for readers; all are for programs.
+    :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
     """
 
     parts: tuple[Part, ...]
@@ -113,43 +114,36 @@ class Change(Tabled):
     @property
     def answer(self) -> list[str]:
         """What changed over all facts, whether groups changed, and what was learnt and forgotten."""
-        whole = self.parts[0]
-        assert whole.changed is not None
-        words = {0: "shows no significant change", 1: "knows more than before", -1: "knows less than before"}
-        if whole.changed.word == UNDETERMINED:
-            return [f"Whether the model changed {UNDETERMINED}: {whole.changed.reason} ({whole.facts:,} facts)."]
+        whole, changed = self.parts[0], self.parts[0].changed
+        assert changed is not None
+        if changed.word == UNDETERMINED:
+            return [f"Whether the model changed {UNDETERMINED}: {changed.reason} ({whole.facts:,} facts)."]
+        verb = {0: "shows no significant change", 1: "knows more than before", -1: "knows less than before"}
         before, after = (percent(number.value) for number in (whole.before, whole.after))
-        said = [
-            f"The model {words[whole.changed.sign]}: {before} before, {after} after, "
-            f"{difference_in_words(whole.changed)} ({whole.facts:,} facts)."
-        ]
-        if whole.changed.word == NO_DIFFERENCE and whole.changed.smallest is not None:
-            points = f"{100 * whole.changed.smallest:.1f} points"
-            said.append(f"A true change of {points} would have been found in {POWER:.0%} of cases.")
+        facts = f"{difference_in_words(changed)} ({whole.facts:,} facts)"
+        sentences = [f"The model {verb[changed.sign]}: {before} before, {after} after, {facts}."]
+        if changed.word == NO_DIFFERENCE and changed.smallest is not None:
+            points = f"{100 * changed.smallest:.1f} points"
+            sentences.append(f"A true change of {points} would have been found in {POWER:.0%} of cases.")
         if self.by:
             holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]
             which = f": {', '.join(holds)}" if holds else ""
-            said.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
-        became = whole.became
-        said.append(
-            f"Learnt: {percent(became[LEARNT].value)} of the facts; forgotten: {percent(became[FORGOTTEN].value)}."
-        )
-        return said
+            sentences.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
+        learnt, forgotten = (percent(whole.became[what].value) for what in (LEARNT, FORGOTTEN))
+        return [*sentences, f"Learnt: {learnt} of the facts; forgotten: {forgotten}."]
 
     @property
     def tables(self) -> list[Table]:
-        """Before and after, what became of the facts, and some of them where they are asked for."""
+        """Before and after, what became of the facts, and some of them if requested."""
         return self.tables_in("text")
 
     def tables_in(self, form: str) -> list[Table]:
-        """With all facts where it is for programs."""
+        """Return the tables, with all facts in formats for programs."""
         every = form in ("json", "csv")
-        return [
-            _before_and_after(self),
-            _became_table(self),
-            *([_facts_table(self, every)] if every or self.listed else []),
-            *([refusals_table(("group", "why"), [one[1:] for one in self.not_compared])] if self.not_compared else []),
-        ]
+        tables = [_before_and_after(self), _became_table(self)]
+        tables += [_facts_table(self, every)] if every or self.listed else []
+        refused = [one[1:] for one in self.not_compared]
+        return [*tables, *([refusals_table(("group", "why"), refused)] if refused else [])]
 
 
 def diff(
@@ -161,110 +155,95 @@ def diff(
     listed: int = 0,
     cluster: str = "",
 ) -> Change:
-    """What a model learnt and forgot.
+    """Compare what a model knows before and after.
 
-    :param scoring: which to take of runs that have several: one.
-    :param by: "relation", "direction" or any key of the queries' groups: each group for itself, too. Queries of one
-        fact that are in several groups, such as an edit and its paraphrases, count in each.
-    :param k: a fact is known where its right answer is among the first *k*.
-    :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
-    :raises BadInput: unfinished runs, twice the same one, no fact in common, other candidates, a key that queries do
-        not have.
+    :param scoring: which one to take of runs that have several.
+    :param by: "relation", "direction" or any key of the queries' groups, for each group separately. Queries of one fact
+        that are in several groups, such as an edit and its paraphrases, count in each.
+    :param k: a fact is known if its right answer is among the first *k*.
+    :param cluster: sampling unit of the intervals; see :mod:`fathom.results.samples`.
+    :raises BadInput: unfinished runs, the same one twice, no fact in common, other candidates, an unknown key.
     """
     if len(scoring) > 1:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one")
-    outcomes = read_runs([before, after], scoring, cluster, lambda outcome: outcome)
-    all_of(*(partial(_check_cut, side, k) for side in outcomes))
-    first, second = outcomes
-    rows = Rows(after, cluster=cluster)  # with the scores of all candidates, for the names baseline
-    baselines, missing = baselines_of(rows), lacks_frequency(rows)
+    first, second = sides = read_runs([before, after], scoring, cluster, lambda outcome: outcome)
+    all_of(*(partial(_check_cut, side, k) for side in sides))
+    baselines = RunBaselines(second)
     parts = [_part(ALL, first, second, k, baselines)]
     refused: list[NotCompared] = []
-    if by:
-        groups = [side.parts(by) for side in outcomes]
-        for name in dict.fromkeys([*groups[0], *groups[1]]):
-            try:
-                sides = _of_group(groups[0], name, by), _of_group(groups[1], name, by)
-                parts.append(_part(name, *sides, k, baselines))
-            except BadInput as error:
-                refused.append(NotCompared(first.path, name, str(error)))
-    return Change(
-        tuple(_decided(parts, missing)), by, k, listed, tuple(refused), tuple(_asked_otherwise(first, second))
-    )
+    groups = [side.parts(by) for side in sides] if by else [{}, {}]
+    for name in dict.fromkeys([*groups[0], *groups[1]]):
+        try:
+            one, two = (_group_of(group, name, by) for group in groups)
+            parts.append(_part(name, one, two, k, baselines))
+        except BadInput as error:
+            refused.append(NotCompared(first.path, name, str(error)))
+    decided = tuple(_decided(parts, baselines.missing))
+    return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)))
 
 
 def _decided(parts: Sequence[Part], missing: str) -> list[Part]:
     """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
     changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
     above = [above_chance(f"{part.name} is above the baselines", part.baselines, missing) for part in parts]
-    decisions = iter(decide([*changes, *filter(None, above)]))
-    changed = [next(decisions) for _ in parts]
-    over = [next(decisions) if claim is not None else None for claim in above]
+    decisions = decide_all([*changes, *above])
+    changed, over = decisions[: len(parts)], decisions[len(parts) :]
     return [part._replace(changed=one, above=two) for part, one, two in zip(parts, changed, over, strict=True)]
 
 
 def _check_cut(side: RunFacts, k: int) -> None:
-    """:raises BadInput: it cannot tell Hits@k."""
+    """:raises BadInput: Hits@k is unknown."""
     check_depth(side, k)
     if np.isnan(side.hits(k)[side.scored]).any():
-        raise BadInput(f"{side.path}: {side.why_untold}, which Hits@{k} needs: ask without --k")
+        raise BadInput(f"{side.path}: {side.why_untold}, which Hits@{k} needs: compare without --k")
 
 
-def _of_group(groups: Mapping[str, RunFacts], name: str, by: str) -> RunFacts:
+def _group_of(groups: Mapping[str, RunFacts], name: str, by: str) -> RunFacts:
     if name not in groups:
-        there = next(iter(groups.values()))
-        raise BadInput(f"{there.path} has no query whose {by} is {name}")
+        raise BadInput(f"{next(iter(groups.values())).path} has no query whose {by} is {name}")
     return groups[name]
 
 
-def _asked_otherwise(first: RunFacts, second: RunFacts) -> list[str]:
-    """What but the model differs in how the two were asked."""
+def _different_settings(first: RunFacts, second: RunFacts) -> list[str]:
+    """Return notes on what but the model differs between the runs."""
     old, new = ({key: own for key, own in one.rows.identity.items() if key != "model"} for one in (first, second))
-    found = [line.strip() for line in differences(old, new)]
-    contents = {str(one.rows.identity["model"].get("content_hash")) for one in (first, second)}
-    alike = ["before and after are one model: their content_hash is the same"] if len(contents) == 1 else []
-    return alike + [f"asked otherwise before (there) and after (here): {'; '.join(found)}"] * bool(found)
+    lines = [line.strip() for line in differences(old, new)]
+    alike = first.content_hash == second.content_hash
+    notes = ["before and after are one model: their content_hash is the same"] if alike else []
+    return notes + [f"settings differ between before (there) and after (here): {'; '.join(lines)}"] * bool(lines)
 
 
-def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: Mapping[str, Ranked | ByLot]) -> Part:
+def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBaselines) -> Part:
     """:raises BadInput: no fact in common, or other candidates."""
     facts = common_facts([first, second])
     sample = second.sample(facts)
-    every = [first.hits(k), second.hits(k)]
-    before, after = (own[side.at(facts)] for side, own in zip((first, second), every, strict=True))
-    made = combined("", [side.recipe("") for side in (first, second)], " then ")
+    hits = [first.hits(k), second.hits(k)]
+    before, after = (own[side.at(facts)] for side, own in zip((first, second), hits, strict=True))
     cut = "accuracy" if k == 1 else f"hits@{k}"
-    beside = []
-    for baseline, found in baselines.items():
-        own = second.per_fact(found.hits(k))[second.at(facts)]
-        told = ~np.isnan(own)
-        if told.any():
-            made_of = second.recipe(f"{cut}{MINUS}{baseline}")
-            beside.append(Compared(baseline, *estimates.beyond(after[told], own[told], sample.only(told), made_of)))
     return Part(
         name,
         len(facts),
         (len(first.scored_facts) - len(facts), len(second.scored_facts) - len(facts)),
-        first.mean(cut, every[0], facts, sample),
-        second.mean(cut, every[1], facts, sample),
-        difference(cut, [(1, second), (-1, first)], every[::-1], facts, sample),
-        _became(before, after, sample, made),
-        tuple(beside),
+        first.mean(cut, hits[0], facts, sample),
+        second.mean(cut, hits[1], facts, sample),
+        difference(cut, [(1, second), (-1, first)], hits[::-1], facts, sample),
+        _became(before, after, sample, combined("", [side.recipe("") for side in (first, second)], " then ")),
+        tuple(baselines.compare(k, facts, second, sample)),
         tuple(_each(first, second, facts, before, after)),
     )
 
 
 def became(before: Floats, after: Floats) -> dict[str, Floats]:
-    """Of each fact how much of it is learnt, forgotten, kept and never known, [n]; these add up to 1."""
+    """Return how much of each fact is learnt, forgotten, kept and never known, shape (n); these add up to 1."""
     kept = np.minimum(before, after)
     return {LEARNT: after - kept, FORGOTTEN: before - kept, KEPT: kept, NEVER: 1 - np.maximum(before, after)}
 
 
-def _became(before: Floats, after: Floats, sample: Sample, made: str) -> dict[str, Estimate]:
-    """:param made: recipe, without the name in front."""
+def _became(before: Floats, after: Floats, sample: Sample, recipe: str) -> dict[str, Estimate]:
+    """:param recipe: without the name in front."""
     shares = became(before, after)
-    told = {what: estimates.mean(values, sample, f"{what}{made}") for what, values in shares.items()}
-    return told | {RETAINED: estimates.ratio(shares[KEPT], before, sample, f"{RETAINED}{made}")}
+    numbers = {what: estimates.mean(values, sample, f"{what}{recipe}") for what, values in shares.items()}
+    return numbers | {RETAINED: estimates.ratio(shares[KEPT], before, sample, f"{RETAINED}{recipe}")}
 
 
 def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Floats, after: Floats) -> list[OfFact]:
@@ -272,9 +251,8 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
     ranks = [side.mean_ranks[side.at(facts)].tolist() for side in (first, second)]
     changes = np.select([after > before, after < before, before > 0], [LEARNT, FORGOTTEN, KEPT], NEVER).tolist()
     answers = [", ".join(names.get(gold, gold) for gold in golds) for golds in second.golds_of(facts)]
-    of_relation, subjects = second.relations_of(facts), second.asked_about(facts)
-    told = (changes, before.tolist(), after.tolist(), zip(*ranks, strict=True), of_relation, subjects, answers)
-    return [OfFact(*own) for own in zip(facts, *told, strict=True)]
+    columns = (changes, before.tolist(), after.tolist(), *ranks, second.relations_of(facts), second.asked_about(facts))
+    return [OfFact(*own) for own in zip(facts, *columns, answers, strict=True)]
 
 
 # --- tables
@@ -303,10 +281,16 @@ def _before_and_after(found: Change) -> Table:
                 **({"verdict": part.verdict} if baselines else {}),
             }
         )
+    family = f"p (Holm) and simultaneous intervals: for all {2 * len(found.parts)} verdicts of the table"
+    notes = ["difference: after minus before, paired by fact", *([family] if found.by else []), SMALLEST, *found.notes]
+    notes += ["baselines: " + "; ".join(LEGENDS[name] for name in baselines)] if baselines else []
+    alone = found.parts[0].alone
+    if any(alone):
+        notes.append(f"excluded: {alone[0]:,} facts that only the run before ranked, {alone[1]:,} only the run after")
     return Table.of(
         rows,
         "accuracy" if found.k == 1 else f"hits@{found.k}",
-        _notes(found),
+        notes,
         main="difference",
         hidden=("p", "only before", "only after"),
         formats=dict.fromkeys((*baselines, "smallest"), ".1%") | {"p (Holm)": ".2g"},
@@ -316,19 +300,6 @@ def _before_and_after(found: Change) -> Table:
 def _group(found: Change, part: Part) -> dict[str, Cell | Estimate]:
     """Return the first column of a table by groups."""
     return {found.by: part.name} if found.by else {}
-
-
-def _notes(found: Change) -> list[str]:
-    notes = ["difference: after minus before, paired by fact", SMALLEST, *found.notes]
-    if found.by:
-        notes[1:1] = [f"p (Holm) and simultaneous intervals: for all {2 * len(found.parts)} verdicts of the table"]
-    known = dict.fromkeys(one.baseline for part in found.parts for one in part.baselines)
-    if known:
-        notes.append("baselines: " + "; ".join(LEGENDS[name] for name in known))
-    alone = found.parts[0].alone
-    if any(alone):
-        notes.append(f"left out: {alone[0]:,} facts that only the run before ranked, {alone[1]:,} only the run after")
-    return notes
 
 
 def _became_table(found: Change) -> Table:
@@ -342,24 +313,18 @@ def _became_table(found: Change) -> Table:
 
 
 def _facts_table(found: Change, every: bool) -> Table:
-    """Of each group all facts, or those that changed most."""
+    """List all facts of each group, or those that changed most."""
     groups = (found.by,) if found.by else ()
-    parts = found.parts[1:] if found.by else found.parts
     body: list[tuple[Cell, ...]] = [
-        (*(part.name,) * len(groups), *own[:4], *own.ranks, *own[5:])
-        for part in parts
-        for own in (part.each if every else _most_changed(part.each, found.listed))
+        (*(part.name,) * len(groups), *fact)
+        for part in (found.parts[1:] if found.by else found.parts)
+        for fact in (part.each if every else _most_changed(part.each, found.listed))
     ]
     columns = ("fact", "change", "before", "after", "rank before", "rank after", "relation", "subject", "right answers")
     return Table((*groups, *columns), tuple(body), "facts", hidden=frozenset({"relation"}))
 
 
-def _most_changed(each: Sequence[OfFact], count: int) -> list[OfFact]:
-    """Learnt, then forgotten, the greatest change first."""
-    return [
-        own
-        for kind in (LEARNT, FORGOTTEN)
-        for own in sorted((own for own in each if own.change == kind), key=lambda own: -abs(own.after - own.before))[
-            :count
-        ]
-    ]
+def _most_changed(facts: Sequence[OfFact], count: int) -> list[OfFact]:
+    """Return the facts learnt, then those forgotten, the greatest change first."""
+    in_order = sorted(facts, key=lambda fact: -abs(fact.after - fact.before))
+    return [fact for kind in (LEARNT, FORGOTTEN) for fact in [one for one in in_order if one.change == kind][:count]]

@@ -29,7 +29,7 @@ from fathom.results.baselines import (
     why_no_names,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
-from fathom.results.claims import NO_DIFFERENCE, Decision, decide, percent
+from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
 from fathom.results.estimates import NOTHING, Estimate, measure, untold
 from fathom.results.facts import ACCURACY
 from fathom.results.names import short_names
@@ -180,11 +180,8 @@ class RunNumbers:
         lines = [self._headline(scoring) for scoring in self.rows.scorings]
         missing = lacks_frequency(self.rows)
         claims = [above_chance(line.scoring, line.baselines.get(ACCURACY, ()), missing) for line in lines]
-        decisions = iter(decide([claim for claim in claims if claim is not None]))
-        return tuple(
-            line if claim is None else replace(line, decision=next(decisions))
-            for line, claim in zip(lines, claims, strict=True)
-        )
+        decisions = decide_all(claims)
+        return tuple(replace(line, decision=decision) for line, decision in zip(lines, decisions, strict=True))
 
     def summary(self, by: Sequence[str] = (), every: bool = False) -> Summary:
         """See :func:`summarise`."""

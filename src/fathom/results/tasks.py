@@ -25,7 +25,7 @@ from fathom.metrics.ranking import (
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import is_there, json_file
 from fathom.results.baselines import Compared, above_chance, verdict_of
-from fathom.results.claims import UNDETERMINED, Claim, Decision, decide
+from fathom.results.claims import UNDETERMINED, Claim, Decision, decide_all
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, untold
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
@@ -257,12 +257,6 @@ def _noted(file: Path, kind: Any, expected: str) -> Any:
         return TypeAdapter(kind).validate_python(seen)
     except ValidationError as error:
         raise BadInput(f'{file}: expected {{"task": {expected}, …}}: make the run anew') from error
-
-
-def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
-    """Decide the claims that there are as one family, in their places."""
-    decided = iter(decide([claim for claim in claims if claim is not None]))
-    return [None if claim is None else next(decided) for claim in claims]
 
 
 def above_in_words(model: str, decisions: Iterable[Decision | None]) -> str:

@@ -15,7 +15,7 @@ from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
 from fathom.results.baselines import verdict_of
-from fathom.results.claims import Claim, Decision
+from fathom.results.claims import Claim, Decision, decide_all
 from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
 from fathom.results.plots import Plot
@@ -32,7 +32,6 @@ from fathom.results.tasks import (
     TaskLine,
     above_in_words,
     baselines_of,
-    decide_all,
     items_drawn,
     lines_of,
     measured,
