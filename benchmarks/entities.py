@@ -16,7 +16,8 @@ from harness import DATA, Table, benchmark, gpt2, in_turns, medians, network, ow
 from harness import tokenizer as words_of
 
 import fathom
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 
 ALL_TRIPLES, DAY = 93_003, 86_400
 
@@ -80,11 +81,13 @@ def search(model: Path | None = None, queries: int = 20, sample: int = 64, full:
 
 def prompts(queries: int, entities: int) -> dict[str, list[str]]:
     """Return few-shot prompts of some test queries of WN18RR and texts of some entities, drawn at random."""
+    from fathom.probes.base import few_shot_lines
     from fathom.probes.embedding import tail_prompt, tail_template
     from fathom.probes.options import EmbeddingOptions
 
     data = fathom.read_data(DATA / "wn18rr")
-    lines, space, template = EmbeddingOptions().few_shot(data), data.candidates["entities"], tail_template("deer")
+    lines, space = few_shot_lines(EmbeddingOptions(), data), data.candidates["entities"]
+    template = tail_template("deer")
     draw = random.Random(0)
     some = draw.sample(range(len(data.queries)), min(queries, len(data.queries)))
     places = draw.sample(range(len(space)), min(entities, len(space)))

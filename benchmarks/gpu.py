@@ -155,7 +155,8 @@ def busy(given: argparse.Namespace, folder: str) -> float | str:
 
 def statements(count: int) -> tuple[list, list[str]]:
     """Queries of BEAR's P36 and their statements in the first template."""
-    from fathom.data.selection.filters import Selection, select
+    from fathom.data.selection.filters import select
+    from fathom.data.selection.options import Selection
     from fathom.formats import read
 
     data = select(read(DATA / "bear" / "BEAR"), Selection(relations=["P36"])).data

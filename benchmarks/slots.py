@@ -15,7 +15,8 @@ from harness import DATA, Table, Took, benchmark, bert, scratch, timed
 
 import fathom
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.scoring import slots
 from fathom.scoring.names import tokens_in_place, what_counts
 from fathom.scoring.tokens import Role, encode_masked

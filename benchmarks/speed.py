@@ -49,7 +49,8 @@ def network_and_tokenizer(kind: str):
 
 def questions(count: int, answers: int | None = None):
     """(template, subjects, answers) of the relation; the first template."""
-    from fathom.data.selection.filters import Selection, select
+    from fathom.data.selection.filters import select
+    from fathom.data.selection.options import Selection
     from fathom.formats import read
 
     data = select(read(DATA / "bear" / "BEAR"), Selection(relations=[RELATION])).data

@@ -15,6 +15,7 @@ from fathom.models.chat import ChatTemplate, ShuffledChat
 from fathom.models.checks import token_log_probs
 from fathom.probes import PROBES
 from fathom.probes.choice import ChoiceProbe
+from fathom.probes.models import open_model
 from fathom.prompts.reasoning import Cut, Cutter, Reasoning
 from fathom.results.compare import compare
 from fathom.results.recipes import recipe
@@ -372,7 +373,7 @@ def test_generation_behind_a_server(fathom, serve, data, tmp_path):
     options = PROBES["generation"].options(
         server=server.url, system="Be brief.", shots=0, cut_reasoning="think", max_new_tokens=40
     )
-    folder = run("generation", options.open_model("tiny"), data, options, tmp_path / "r")
+    folder = run("generation", open_model("tiny", options), data, options, tmp_path / "r")
     found = {row["query_id"]: row for row in rows(folder)}
     assert [found[f"P36/{n}"]["answers"] for n in range(3)] == [["Paris"], ["Lima", "Paris"], ["Bergen"]]
     assert [found[f"P36/{n}"]["correct"] for n in range(3)] == pytest.approx([1, 2 / 3, 0])

@@ -10,7 +10,8 @@ import pytest
 
 import fathom
 from fathom.building.choices import build_choices
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.choices import is_choices

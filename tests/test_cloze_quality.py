@@ -17,7 +17,8 @@ from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.leaks import LEAKS
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import Selector
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import examine
 from tests.messages import mentioned

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fathom.data.queries import Query
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.data.statistics import majority_share, random_baseline, relation_statistics
 from fathom.data.templates import Sentence, Span, Template
 from fathom.errors import BadInput

@@ -9,10 +9,12 @@ import pytest
 
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.probes import PROBES
+from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.results.summary import summarise
@@ -132,7 +134,7 @@ def test_heads_of_published_graphs_are_those_that_link_predictors_are_asked(name
 
 def prompt_of(data: QuerySet, number: int, **options: object) -> list[str]:
     """Lines of the prompt of a query."""
-    return FewShotOptions(**options).few_shot(data).prompt(data.queries[number]).split("\n")
+    return few_shot_lines(FewShotOptions(**options), data).prompt(data.queries[number]).split("\n")
 
 
 def test_a_head_question_is_the_inverse_relation_s(graph):
@@ -216,7 +218,7 @@ def test_vectors_of_head_questions_are_the_model_s_own(graph, tmp_path):
     model, options = gpt2(), EmbeddingOptions(directions=("head",), shots=2)
     rows = run("embedding", model, graph, options, tmp_path / "r").predictions().to_pylist()
     source = asked(graph, "head")
-    space, lines = source.candidates["entities"], options.few_shot(source)
+    space, lines = source.candidates["entities"], few_shot_lines(options, source)
 
     def vector(text: str) -> np.ndarray:
         found = plain_vector(model.network, model.tokenizer("<s>" + text)["input_ids"])

@@ -22,6 +22,7 @@ from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
 from fathom.probes import PROBES
+from fathom.probes.base import few_shot_lines
 from fathom.probes.embedding import tail_prompt, tail_template
 from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.run import run
@@ -139,7 +140,7 @@ def test_tail_template_from_a_file(tmp_path):
 
 
 def few_shot(source: QuerySet, **options: object):
-    return FewShotOptions(**options).few_shot(source)
+    return few_shot_lines(FewShotOptions(**options), source)
 
 
 def test_query_prompt_is_figure_4():
@@ -332,7 +333,7 @@ def plain_scores(model: LocalModel, source: QuerySet, prompts: list[str], templa
 def test_ranks_equal_one_prompt_at_a_time(described, tmp_path):
     model, source = gpt2(), data(described=described)
     options = EmbeddingOptions(shots=3)
-    lines = options.few_shot(source)
+    lines = few_shot_lines(options, source)
     prompts = [lines.prompt(query) for query in source.queries]
     rows = run("embedding", model, source, options, tmp_path / "r").predictions().to_pylist()
     expected = plain_scores(model, source, prompts, tail_template("deer"))

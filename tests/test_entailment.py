@@ -16,8 +16,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
 from fathom.data.selection.folds import FOLD
+from fathom.data.selection.options import Selection
 from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.formats import read

@@ -169,4 +169,4 @@ def test_a_server_is_asked_from_the_command_line(folder, tmp_path, serve, fathom
     assert "--model tiny is behind a server, and --wordings" in said
     code, _, said = fathom(*given, "--dtype", "bfloat16", "--out", tmp_path / "dtype")
     assert code == 2
-    assert "--dtype: what a server does is for it to say" in said
+    assert "--dtype: " in said

@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.models.local import LocalModel
 from fathom.probes.options import StatementOptions

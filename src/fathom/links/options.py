@@ -11,9 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from fathom.data.selection.options import Directions
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked, opt
-from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, Directions, EvaluationOptions
+from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, EvaluationOptions
 from fathom.reading import NotData, json_value, yaml_value
 
 

@@ -10,7 +10,6 @@ from fathom.errors import BadInput
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Group, opt
 
 if TYPE_CHECKING:
-    from fathom.models.chat import ChatTemplate
     from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
 
@@ -31,28 +30,6 @@ class ChatOptions(BaseModel):
         "With --chat, its control: the template's tokens precede the user's words in random order, drawn by --seed.",
         LATER,
     )
-
-    def template(self, model: Any) -> ChatTemplate | None:
-        """Return the chat template of a local model; None for plain prompts.
-
-        :raises BadInput: there is no template, it fails, or options conflict.
-        """
-        bos = getattr(self, "bos", "auto")
-        if self.system and not self.chat:
-            raise BadInput("--system: plain prompts have no system message; add --chat")
-        if self.shuffle_chat and not self.chat:
-            raise BadInput("--shuffle-chat: plain prompts have no chat template to shuffle; add --chat")
-        if not self.chat:
-            return None
-        if model.attention != "causal":
-            raise BadInput(f"--chat: this model is {model.attention} and takes no turns; drop --chat")
-        if bos != "auto":
-            raise BadInput(f"--bos {bos}: the chat template decides on BOS; drop --bos or --chat")
-        from fathom.models.chat import ChatTemplate, ShuffledChat
-
-        if self.shuffle_chat:
-            return ShuffledChat(model.tokenizer, self.system, getattr(self, "seed", 0))
-        return ChatTemplate(model.tokenizer, self.system)
 
 
 class SpokenOptions(ChatOptions):

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from fathom.data.queries import Query, QuerySet
+from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.options import ProbeOptions
+from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.progress import Progress
+from fathom.prompts.wording import FewShot
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Asked, Columns
 from fathom.scoring.seq2seq import Form
@@ -94,6 +96,25 @@ class Probe(ABC):
 OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
 """Options of few-shot lines."""
 NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
+
+
+def few_shot_lines(options: FewShotOptions, data: QuerySet) -> FewShot:
+    """Draw the lines of few-shot prompts. :raises BadInput: the data has no graph, or one with too few triples."""
+    if data.graph is None:
+        raise BadInput(
+            f"{data.name} has no graph of facts, so there are no lines for a few-shot prompt: use a knowledge "
+            "graph, a BEAR folder or a folder of facts"
+        )
+    return FewShot(
+        data.graph,
+        data.relations,
+        data.queries,
+        shots=options.shots,
+        seed=options.seed,
+        per_query=options.per_query_shots,
+        trailing_space=options.trailing_space,
+        description=options.describe_head,
+    )
 
 
 FEW_SHARDS, ENOUGH_QUERIES = 100, 50

@@ -27,6 +27,7 @@ from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
+from fathom.probes.models import chat_template
 from fathom.progress import Progress
 from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices
 from fathom.prompts.reasoning import Cutter
@@ -166,7 +167,7 @@ class _Chat:
 
     def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
         self.options, self.server, self.data = options, server, data
-        self.template = options.template(server)
+        self.template = chat_template(server, options)
         self.cutter = Cutter(options.cut_reasoning)
         self.orders = Orders(data, options.orders, options.seed)
         self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
@@ -245,7 +246,7 @@ class _Likelihoods:
         self.model, self.data, self.options = model, data, options
         self.orders = Orders(data, options.orders, options.seed)
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
-        self.template = options.template(model)
+        self.template = chat_template(model, options)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
         self.budget = Budget.told(options.batch_tokens, model)
         self.statements = 0
@@ -321,7 +322,7 @@ class _Masks:
 
     def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
         self.options, self.model, self.data = options, model, data
-        self.template = options.template(model)
+        self.template = chat_template(model, options)
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model is shown no options, leave --orders out")
         self.budget = Budget.told(options.batch_tokens, model)

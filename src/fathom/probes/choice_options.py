@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
 from fathom.options import LATER, Group, opt, separated
 from fathom.probes.options import LikelihoodOptions, ServedOptions
 from fathom.probes.shared_options import Numbers
-
-if TYPE_CHECKING:
-    from fathom.models.base import Model
-    from fathom.models.likelihoods import LikelihoodServer
-    from fathom.models.server import ChatServer
 
 
 class ChoiceOptions(ServedOptions, LikelihoodOptions):
@@ -62,9 +57,6 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
         Group.SCORING,
         min_length=1,
     )
-    bos: Literal["auto", "add", "none"] = opt(
-        "auto", "Causal models: show a BOS token first (auto: where the tokenizer has one)."
-    )
     templates: Numbers = opt((), "Masked models: ask only these statements, counted from 0, separated by commas.")
     sentences: Literal["first", "all"] = opt(
         "all", "Masked models: which of a question's own statements to ask: the first, or all, averaged per question."
@@ -75,12 +67,3 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
         "What a chat model, and with --chat a causal one, is told below the options.",
     )
     reply_tokens: int = opt(32, "Maximum tokens of a server's reply; reasoning models need more.", Group.SERVER, ge=1)
-
-    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
-        """With ``--server`` what it calls *name*: a chat model or, with ``--tokenizer``, one that scores texts.
-
-        :raises BadInput: see :meth:`ProbeOptions.open_model`.
-        """
-        if self.server is not None and self.tokenizer is not None:
-            return self.served(name)
-        return super().open_model(name)

@@ -18,7 +18,7 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
 from fathom.probes.options import EmbeddingOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
@@ -101,7 +101,7 @@ class EmbeddingProbe(ShardedProbe):
             lambda: tail_template(options.tail_template),
             lambda: resolve_pooling(model, options.pooling),
             lambda: resolve_bos(model.tokenizer, Bos(options.bos)) if model.attention is Attention.CAUSAL else None,
-            lambda: options.few_shot(queryset),
+            lambda: few_shot_lines(options, queryset),
         )
         self.shortens = options.shorten
         self._texts = cache(self._texts_of)

@@ -20,7 +20,8 @@ from fathom.metrics.descriptive import set_score
 from fathom.models.base import Attention, Model, Reply
 from fathom.models.generation import encode_prompts, shared_length, until
 from fathom.models.server import ChatRequest, ChatServer
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
+from fathom.probes.models import chat_template
 from fathom.probes.options import GenerationOptions
 from fathom.progress import Progress
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
@@ -59,7 +60,7 @@ class GenerationProbe(ShardedProbe):
             super().__init__(options, model, queryset)
         self.options = options
         self.cutter = Cutter(options.cut_reasoning)
-        self.template = options.template(model)
+        self.template = chat_template(model, options)
         plain = self.server is None and self.template is None
         takes_bos = plain and self.model.attention is Attention.CAUSAL
         self.bos = resolve_bos(self.model.tokenizer, Bos(options.bos)) if takes_bos else None
@@ -80,7 +81,7 @@ class GenerationProbe(ShardedProbe):
             per_query=options.per_query_shots,
             separator=options.separator,
         )
-        self.lines = options.few_shot(queryset) if by_relation.keys() - self.questions.keys() else None
+        self.lines = few_shot_lines(options, queryset) if by_relation.keys() - self.questions.keys() else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
         self._asked = self._written = self._failed = 0
 

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from fathom.errors import BadInput
+from fathom.data.selection.options import Directions, SelectionOptions
 from fathom.models.options import ReplyOptions, ServerOptions, SpokenOptions
-from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, opt, separated
-from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, Directions, EvaluationOptions, Numbers, Words
+from fathom.options import CIRCUMSTANCE, LATER, Group, opt, separated
+from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, EvaluationOptions, Numbers
 
-if TYPE_CHECKING:  # not needed to show --help
-    from fathom.data.queries import QuerySet
-    from fathom.data.selection.filters import Selection
-    from fathom.models.base import Model
-    from fathom.models.chat import ChatTemplate
-    from fathom.models.likelihoods import LikelihoodServer
-    from fathom.models.server import ChatServer
-    from fathom.prompts.wording import FewShot
-
-
-ALREADY_LOADED = "{}: the model is loaded already; give its name or folder to have it loaded so"
+BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
 PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
 
 
@@ -36,12 +24,10 @@ FORM = (
 )
 
 
-class ProbeOptions(ClusterOptions, EvaluationOptions):
+class ProbeOptions(ClusterOptions, EvaluationOptions, SelectionOptions):
     """What every probe can be told: which model, loaded how, and which part of the data."""
 
-    group: ClassVar = Group.SELECTION
-    takes_likelihoods: ClassVar = False
-    """Whether likelihoods of texts, from a server, are all that the probe needs."""
+    group: ClassVar = Group.MODEL
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
         "float32",
@@ -69,115 +55,12 @@ class ProbeOptions(ClusterOptions, EvaluationOptions):
     allow_pickle: bool = opt(
         False, "Also read .bin weights, which can run code, not only safetensors.", Group.MODEL, CIRCUMSTANCE
     )
-    subset: str | None = opt(None, "A named part of the data, e.g. lite for BEAR, or all of it.")
-    exclude_tails: Words = opt((), "Leave out queries with these gold answers (names or ids).")
-    tail_tokens: str | None = opt(
-        None, "Ask only queries whose gold answer has this many tokens for the model: 1, or a range such as 2-4."
-    )
-    single_token: bool = opt(
-        False, "Keep only queries and candidates whose name is one token for the model, as LAMA requires."
-    )
-    tokens_after_space: bool = opt(
-        False, "Count a name's tokens as they are after a space; otherwise alone, as in the DEER paper."
-    )
-    candidates: Literal["all", "asked"] = opt(
-        "all", "Which entities of a knowledge graph are candidates: all, or heads and tails of the queries asked."
-    )
-    reading: Literal["auto", "template-based", "template-free"] = opt(
-        "auto",
-        "How to ask facts that have both: by the relation's template, or by the fact's natural "
-        "sentence (auto: by template where there is one).",
-    )
-    sentences: Literal["first", "all"] = opt(
-        "first", "Which of a fact's natural sentences to ask: the first that fits, or all, averaged per fact."
-    )
-    any_surface: bool = opt(
-        False, "Also ask natural sentences in which other words than the answer's name were masked."
-    )
-    alter: Literal["no", "negated", "misprimed", "paraphrased", "truncated"] = opt(
-        "no",
-        "Ask each fact in another wording, as the data have it, or made by rule: negated (only as the data "
-        "have it), misprimed (a wrong candidate called out in front), paraphrased (further templates), truncated "
-        "(behind the answer).",
-        LATER,
-    )
-    pool: str | None = opt(
-        None,
-        "Which candidates a query is ranked against: relation (the answer space given by the data), "
-        "data (the answers of all relations together), or a file with one name per line.",
-    )
-    add_candidates: Path | None = opt(
-        None,
-        "File with more candidates, one name per line.",
-        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
-    )
-
-    def loading(self) -> dict[str, Any]:
-        """What :func:`fathom.models.loading.load` is to be told."""
-        names = {"dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code"}
-        given = self.adapter or ""
-        adapters = (given,) if os.path.isdir(given) else tuple(part for part in given.split(",") if part)
-        return self.model_dump(include=names | {"allow_pickle", "screen"}) | {"adapter": adapters or None}
-
-    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
-        """The model of that name, or in that folder.
-
-        :raises BadInput: there is none, or it cannot be loaded so.
-        """
-        from fathom.models.loading import load
-
-        return load(name, **self.loading())
-
-    def check_loaded(self, model: Model | ChatServer) -> None:
-        """:raises BadInput: these options ask to load *model* otherwise, or want more of it than text."""
-        if ignored := self._said_of_loading():
-            raise BadInput(ALREADY_LOADED.format(ignored))
-        if model.tokenizer is None:
-            raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")
-        self._check_needs(model)
-
-    def _check_needs(self, model: Any) -> None:
-        """:raises BadInput: a server that scores texts, which is not enough for this probe."""
-        from fathom.models.likelihoods import LikelihoodServer
-
-        if isinstance(model, LikelihoodServer) and not self.takes_likelihoods:
-            raise BadInput("a server that scores texts is not enough for this probe: use statement, vocabulary, choice")
-
-    def _said_of_loading(self) -> str:
-        """The flags that say how to load a model here, where they are not at their defaults."""
-        given, usual = self.loading(), type(self)().loading()
-        return ", ".join(f"--{name.replace('_', '-')}" for name, value in usual.items() if given[name] != value)
-
-    def selection(self) -> Selection:
-        """Which queries and candidates."""
-        from fathom.data.selection.filters import Selection
-
-        return Selection(
-            split=self.split,
-            relations=self.relations,
-            subset=None if self.subset == EVERYTHING else self.subset,
-            exclude_tails=self.exclude_tails,
-            tail_tokens=self.tail_tokens,
-            single_token=self.single_token,
-            after_space=self.tokens_after_space,
-            limit=self.limit,
-            seed=self.seed,
-            candidates=self.candidates,
-            reading=self.reading,
-            alter=self.alter,
-            sentences=self.sentences,
-            any_surface=self.any_surface,
-            pool=self.pool,
-            add_candidates=self.add_candidates,
-            reverse=isinstance(self, ReversibleOptions) and self.reverse,
-        )
 
 
 class LikelihoodOptions(ServerOptions, ProbeOptions):
-    """What probes can be told that take likelihoods from a server in place of a model at hand."""
+    """Options for probes that can use the likelihoods of a model server."""
 
     group: ClassVar = Group.SERVER
-    takes_likelihoods: ClassVar = True
 
     server: str | None = opt(
         None,
@@ -186,78 +69,15 @@ class LikelihoodOptions(ServerOptions, ProbeOptions):
         LATER,
     )
     unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
-
-    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
-        """With ``--server`` what it calls *name*.
-
-        :raises BadInput: see :meth:`ProbeOptions.open_model`; also a server that cannot give what is to be scored.
-        """
-        if self.server is None:
-            return super().open_model(name)
-        return self.served(name)
-
-    def served(self, name: str) -> LikelihoodServer:
-        """The model that the server calls *name*.
-
-        :raises BadInput: see :meth:`open_model`.
-        """
-        if ignored := self.model_copy(update={"tokenizer": None})._said_of_loading():
-            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
-        if self.tokenizer is None:
-            raise BadInput(f"--server: to score texts, --tokenizer must say where the tokenizer of '{name}' is")
-        model = self.connect_for_likelihoods(name, self.tokenizer)
-        if model.adds_bos and getattr(self, "bos", "auto") == "none":
-            raise BadInput("--bos none: this server takes texts alone and puts BOS before each; leave --bos out")
-        if model.lacks_first and "full" in getattr(self, "score", ()) and not getattr(self, "chat", False):
-            raise BadInput(
-                "--score full: this server tells no log-probability of a text's first token (llama-cpp-python): take "
-                "--score conditional, or llama.cpp's own server"
-            )
-        return model
-
-    def check_loaded(self, model: Model | ChatServer) -> None:
-        """:raises BadInput: see :meth:`ProbeOptions.check_loaded`."""
-        if self.server is not None:
-            raise BadInput(ALREADY_LOADED.format("--server"))
-        super().check_loaded(model)
+    bos: Literal["auto", "add", "none"] = opt("auto", BOS, Group.PROMPTS)
 
 
 class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
-    """What probes can be told that take a server's model in place of one at hand."""
+    """Options for probes that query a model server."""
 
     group: ClassVar = Group.SERVER
 
     sampling_temperature: float | None = opt(0.0, "Sampling temperature of a server's replies.", ge=0)
-
-    def open_model(self, name: str) -> Model | ChatServer | LikelihoodServer:
-        """With ``--server`` what it calls *name*.
-
-        :raises BadInput: see :meth:`ProbeOptions.open_model`.
-        """
-        if self.server is None:
-            return super().open_model(name)
-        if ignored := self._said_of_loading():
-            raise BadInput(f"{ignored}: what a server does is for it to say; leave them out, or --server")
-        return self.connect(name)
-
-    def check_loaded(self, model: Model | ChatServer) -> None:
-        """A model behind a server will do.
-
-        :raises BadInput: see :meth:`ProbeOptions.check_loaded`.
-        """
-        if ignored := self._said_of_loading() or ("--server" if self.server is not None else ""):
-            raise BadInput(ALREADY_LOADED.format(ignored))
-        self._check_needs(model)
-
-    def template(self, model: Any) -> ChatTemplate | None:
-        """None also for a server, which has its own. :raises BadInput: see :meth:`ReplyOptions.template`."""
-        if model.tokenizer is not None:
-            return super().template(model)
-        for name in ("chat", "shuffle_chat"):
-            if getattr(self, name):
-                flag = f"--{name.replace('_', '-')}"
-                raise BadInput(f"{flag}: a server puts its own chat template around questions; leave {flag} out")
-        return None
 
 
 class FewShotOptions(ProbeOptions):
@@ -274,33 +94,7 @@ class FewShotOptions(ProbeOptions):
         'Put a line "head - description" before the question, as the reference code can; where the head is '
         "asked for, of the tail.",
     )
-    bos: Literal["auto", "add", "none"] = opt(
-        "auto", "Causal models: show a BOS token first (auto: where the tokenizer has one)."
-    )
-
-    def selection(self) -> Selection:
-        """Which queries and candidates."""
-        return replace(super().selection(), directions=self.directions)
-
-    def few_shot(self, data: QuerySet) -> FewShot:
-        """:raises BadInput: the data has no graph to draw from, or one with too few triples."""
-        from fathom.prompts.wording import FewShot
-
-        if data.graph is None:
-            raise BadInput(
-                f"{data.name} has no graph of facts, so there are no lines for a few-shot prompt: use a knowledge "
-                "graph, a BEAR folder or a folder of facts"
-            )
-        return FewShot(
-            data.graph,
-            data.relations,
-            data.queries,
-            shots=self.shots,
-            seed=self.seed,
-            per_query=self.per_query_shots,
-            trailing_space=self.trailing_space,
-            description=self.describe_head,
-        )
+    bos: Literal["auto", "add", "none"] = opt("auto", BOS)
 
 
 class ScreenedOptions(BaseModel):

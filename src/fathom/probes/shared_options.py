@@ -1,21 +1,18 @@
-"""Options of everything that asks, probes and link predictors alike, and of who does the asking."""
+"""Options shared by all probes, those of link predictors included, and where shards run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from fathom.options import CIRCUMSTANCE, CLUSTER, Group, Seed, identity_of, opt, separated
+from fathom.data.selection.options import BasicSelectionOptions
+from fathom.options import CIRCUMSTANCE, CLUSTER, Group, identity_of, opt, separated
 
-if TYPE_CHECKING:  # not needed to show --help
-    from fathom.data.selection.filters import Selection
-
-Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(separated)]
-Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
-
-DIRECTIONS = "Of a knowledge graph: ask (head, relation, ?), (?, relation, tail), or both; --limit then counts triples."
+DIRECTIONS = (
+    "Directions of a graph's triples: (head, relation, ?), (?, relation, tail), or both; --limit counts triples."
+)
 
 
 def _tokens_or_auto(given: Any) -> Any:
@@ -41,19 +38,10 @@ Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
 BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 
 
-class EvaluationOptions(BaseModel):
-    """What everything that asks can be told: which part of the data, where, and from what seed."""
+class EvaluationOptions(BasicSelectionOptions):
+    """Options shared by all probes: data selection, device and seed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-    group: ClassVar = Group.SELECTION
-
-    device: str | None = opt(
-        None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN, CIRCUMSTANCE
-    )
-    relations: Words = opt((), "Ask only these relations, separated by commas.")
-    split: str | None = opt(None, "Split of a knowledge graph to ask: train, dev, test (the default) or all.")
-    limit: int | None = opt(None, "Ask at most this many queries, drawn at random by --seed.", ge=1)
-    seed: Seed = opt(0, "Seed of every random choice.", Group.RUN)
+    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU if there is one.", Group.RUN, CIRCUMSTANCE)
     batch_tokens: BatchTokens = opt(
         None,
         "Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
@@ -61,24 +49,17 @@ class EvaluationOptions(BaseModel):
         Group.RUN,
         CIRCUMSTANCE,
     )
-
     cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
     part: Part = opt(
         None,
-        "Be one of several processes that share a run: i/n, such as 1/4, or auto, by what SLURM or "
-        "torchrun have set; in one folder, or in folders of their own for fathom merge.",
+        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
+        "torchrun; in one folder, or in folders of their own for fathom merge.",
         Group.RUN,
         CIRCUMSTANCE,
     )
 
-    def selection(self) -> Selection:
-        """Which queries and candidates."""
-        from fathom.data.selection.filters import Selection
-
-        return Selection(split=self.split, relations=self.relations, limit=self.limit, seed=self.seed)
-
     def identity(self) -> dict[str, Any]:
-        """The fields that can change a number."""
+        """Return the fields that can change a number."""
         return identity_of(self)
 
 
@@ -87,12 +68,14 @@ HERE: Final = "here"
 
 
 class ClusterOptions(BaseModel):
-    """Who asks the shards of a run. None of it changes a number."""
+    """Where shards run. These options never affect results."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.CLUSTER
 
-    engine: Literal["here", "ray"] = opt(HERE, "Who asks: this process, or workers of a Ray cluster.", CIRCUMSTANCE)
+    engine: Literal["here", "ray"] = opt(
+        HERE, "Where shards run: this process, or workers of a Ray cluster.", CIRCUMSTANCE
+    )
     workers: int | None = opt(
         None,
         "With --engine ray: workers, each with the model loaded; by default one per GPU, or one.",
@@ -101,23 +84,21 @@ class ClusterOptions(BaseModel):
     )
     gpus_per_worker: float | None = opt(
         None,
-        "With --engine ray: GPUs of each worker, also a part of one, such as 0.5; by default 1 where the "
-        "cluster has any.",
+        "With --engine ray: GPUs of each worker, or a share of one, such as 0.5; by default 1 if the cluster has any.",
         CIRCUMSTANCE,
         ge=0,
     )
     cpus_per_worker: int = opt(1, "With --engine ray: CPUs of each worker, and its threads.", CIRCUMSTANCE, ge=1)
     ray_address: str | None = opt(
         None,
-        "With --engine ray: of a cluster that is running, HOST:PORT or auto; by default RAY_ADDRESS, or "
-        "else a cluster on this machine, for this run alone.",
+        "With --engine ray: address of a running cluster, HOST:PORT or auto; by default RAY_ADDRESS, or "
+        "else a cluster on this machine for this run alone.",
         CIRCUMSTANCE,
     )
 
     @field_validator("workers", "gpus_per_worker", "cpus_per_worker", "ray_address")
     @classmethod
-    def _of_an_engine(cls, given: Any, info: ValidationInfo) -> Any:
-        """:raises ValueError: it would change nothing, and somebody would wait for workers that do not come."""
+    def _only_with_ray(cls, given: Any, info: ValidationInfo) -> Any:
         if info.data.get("engine") == HERE and given != cls.model_fields[str(info.field_name)].default:
             raise ValueError("expected only with --engine ray")
         return given

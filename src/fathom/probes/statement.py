@@ -22,7 +22,8 @@ from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.likelihoods import LikelihoodServer
-from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
+from fathom.probes.models import chat_template
 from fathom.probes.options import StatementOptions
 from fathom.probes.searching import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
@@ -89,7 +90,7 @@ class StatementProbe(ShardedProbe):
     def __init__(self, options: StatementOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
         self.options = options
-        self.template = options.template(model)
+        self.template = chat_template(model, options)
         self.before = "" if self.template is None else self.template.before_reply(options.chat_user)
         takes_bos = model.attention is Attention.CAUSAL and self.template is None
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if takes_bos else None
@@ -181,7 +182,7 @@ class StatementProbe(ShardedProbe):
         """What stands before the statements of relations without templates."""
         if all(query.unscored or self.queryset.phrasings(query) for query in self.queryset.queries):
             return None
-        return self.options.few_shot(self.queryset)
+        return few_shot_lines(self.options, self.queryset)
 
     def _check_templates(self) -> None:
         refuse(self.queryset.lacking_templates(self.options.templates) + self.queryset.heads_in_templates())

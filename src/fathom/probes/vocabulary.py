@@ -23,7 +23,7 @@ from fathom.models.base import Attention, Model
 from fathom.models.completions import Text
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.likelihoods import LikelihoodServer
-from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import NO_LINES, OF_LINES, Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
 from fathom.probes.options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
@@ -92,7 +92,7 @@ class VocabularyProbe(ShardedProbe):
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.causal else None
         self._check_templates()
         asks_few_shot = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
-        self.few_shot = options.few_shot(queryset) if asks_few_shot else None
+        self.few_shot = few_shot_lines(options, queryset) if asks_few_shot else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
 
     def idle(self) -> Mapping[str, str]:

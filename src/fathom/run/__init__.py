@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.data.queries import QuerySet
+from fathom.data.selection.filters import Narrowed
 from fathom.errors import BadInput
 from fathom.models.base import AnyModel
 from fathom.probes import PROBES, Entry
@@ -30,7 +31,7 @@ SERVED = "a server is asked by one process, in as many calls at a time as it tak
 def run(
     probe: str | Entry,
     model: Any,
-    data: QuerySet,
+    data: QuerySet | Narrowed,
     options: EvaluationOptions,
     out: str | Path,
     progress: Progress | None = None,
@@ -48,7 +49,8 @@ def run(
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     report = progress or unseen
     if getattr(options, "engine", HERE) != HERE:
-        return _on_ray(entry, model, data, options, out, report)
+        source = data.source if isinstance(data, Narrowed) else data  # workers narrow it
+        return _on_ray(entry, model, source, options, out, report)
     asked, begun = begin(entry, model, data, options)
     if options.part is None:
         folder = RunFolder(out)

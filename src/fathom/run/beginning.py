@@ -14,7 +14,8 @@ import torch
 from fathom._version import VERSION
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selected, select
+from fathom.data.selection.filters import Narrowed, Selected, select
+from fathom.data.selection.options import Selection
 from fathom.models.base import AnyModel, Model
 from fathom.probes import Entry
 from fathom.probes.base import Probe
@@ -48,17 +49,18 @@ class Beginning:
         return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
 
 
-def begin(entry: Entry, model: Any, data: QuerySet, options: EvaluationOptions) -> tuple[Probe, Beginning]:
+def begin(entry: Entry, model: Any, data: QuerySet | Narrowed, options: EvaluationOptions) -> tuple[Probe, Beginning]:
     """The probe, made, and what is known of its run.
 
     :raises BadInput: the probe cannot be asked of this model or data.
     """
     kind = entry.load()
-    options = kind.complete_options(options, data)
+    source = data.source if isinstance(data, Narrowed) else data
+    options = kind.complete_options(options, source)
     chosen, left_out = selected(entry, model, data, options)
     check_key(options.cluster, dict.fromkeys(key for query in chosen.queries for key in query.groups))
     asked = kind.create(options, model, chosen)
-    identity = _identity(entry.name, model, data, chosen, options, asked.resolved())
+    identity = _identity(entry.name, model, source, chosen, options, asked.resolved())
     session = {
         "sessions": 1,
         "host": platform.node(),
@@ -81,7 +83,7 @@ def about(model: AnyModel) -> dict[str, Any]:
     return facts | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
 
 
-def selected(entry: Entry, model: Model, data: QuerySet, options: EvaluationOptions) -> Selected:
+def selected(entry: Entry, model: Model, data: QuerySet | Narrowed, options: EvaluationOptions) -> Selected:
     """Return the part of *data* that *options* select, as the probe needs it.
 
     :param model: without a tokenizer (a chat server), tokens cannot be counted.
@@ -89,7 +91,8 @@ def selected(entry: Entry, model: Model, data: QuerySet, options: EvaluationOpti
     """
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
     kind = entry.load()
-    part = select(data, kind.complete_options(options, data).selection(), count)
+    source = data.source if isinstance(data, Narrowed) else data
+    part = select(data, kind.complete_options(options, source), count)
     return part._replace(data=kind.prepare_queries(options, part.data))
 
 
@@ -122,7 +125,7 @@ def _identity(
             "version": data.version,
             "content_hash": data.content_hash,
             "asked": hashlib.sha256("\n".join(query.id for query in selected.queries).encode()).hexdigest()[:16],
-            **({"pool": _pool(selected)} if options.selection().changes_candidates else {}),
+            **({"pool": _pool(selected)} if Selection.from_options(options).changes_candidates else {}),
         },
         "seed": options.seed,
         "version": VERSION,

@@ -14,6 +14,7 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.probes import Entry
+from fathom.probes.models import open_model
 from fathom.progress import Progress
 from fathom.run.crew import Crew, Hand, Size, connected, size_of
 from fathom.run.worker import Files, Noted, Opened, Work, Worker, read_files, write_files
@@ -76,7 +77,7 @@ def _crew(entry: Entry, model: Any, name: str, data: QuerySet, options: Any, fol
     size = size_of(options, options.device)
     plain = options.model_copy(update={"engine": "here", "ray_address": None})
     opens = None if isinstance(model, str) else model.open_again
-    opens = partial(opens, device=plain.device) if opens else partial(plain.open_model, name)
+    opens = partial(opens, device=plain.device) if opens else partial(open_model, name, plain)
     artifacts = read_files(folder.path / "artifacts")
     work = Work(entry, name, opens, data, plain, str(Path.cwd()), size.cpus, artifacts)
     return _Asking(work, size)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.models.base import Model
 from fathom.models.server import ChatServer
 from fathom.probes.choice_options import ChoiceOptions

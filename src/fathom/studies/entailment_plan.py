@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.data.selection import folds
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import locate, read
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy

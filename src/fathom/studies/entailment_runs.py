@@ -14,7 +14,6 @@ pseudowords. Premises equally well remembered stand in the order of the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +21,9 @@ import numpy as np
 from pydantic import Field
 
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Selection, select
+from fathom.data.selection.filters import select
 from fathom.data.selection.folds import all_with_folds, folds_of_queries
+from fathom.data.selection.options import Selection
 from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
@@ -130,9 +130,6 @@ class _Drawn(ProbeOptions):
     """Of queries that are drawn already. A run's identity has a digest of what was asked."""
 
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
-
-    def selection(self) -> Selection:
-        return replace(super().selection(), ids=self.ids, limit=None)
 
 
 def _held_out(learnt: bool) -> dict[str, Any]:

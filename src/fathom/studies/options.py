@@ -8,11 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from fathom.data.selection.options import Words
 from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, opt, separated
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
-from fathom.probes.shared_options import HERE, ClusterOptions, Numbers, Part, Words
+from fathom.probes.shared_options import HERE, ClusterOptions, Numbers, Part
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 
@@ -175,9 +176,9 @@ class GridOptions(ClusterOptions):
 
     @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
     @classmethod
-    def _of_an_engine(cls, given: Any, info: ValidationInfo) -> Any:
+    def _only_with_ray(cls, given: Any, info: ValidationInfo) -> Any:
         """As elsewhere, but for ``workers``, which are processes of this machine where there is no engine."""
-        return super()._of_an_engine(given, info)
+        return super()._only_with_ray(given, info)
 
 
 class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):

@@ -18,14 +18,13 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from fathom.data.graph.queries import GraphQuerySet
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.data.selection.readings import Reading
+from fathom.data.selection.options import Alteration, Reading
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
 
-Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
 PRIME = "prime"
 FEWEST_WORDS = 3
 """Before the answer of a truncated sentence."""

@@ -11,8 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +26,10 @@ from fathom.data.graph.queries import (
     graph_queryset,
 )
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
-from fathom.data.selection.altering import Alteration, alter, lacking_alteration
+from fathom.data.selection.altering import alter, lacking_alteration
+from fathom.data.selection.options import BasicSelectionOptions, Selection
 from fathom.data.selection.pools import moved, pooled
-from fathom.data.selection.readings import Reading, lacking_reading, read_as
+from fathom.data.selection.readings import lacking_reading, read_as
 from fathom.data.selection.reversal import turned_round
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, refuse
@@ -39,56 +39,18 @@ _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
 _BLOCK = 100_000
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What to keep; by default everything (of a graph with splits: the ``test`` split).
+class Narrowed(NamedTuple):
+    """Data after all filters that need no tokenizer.
 
-    :param split: a split of a graph, or "all" of its triples.
-    :param directions: what is asked of each triple of a graph; a triple that the filters by gold answers or by number
-        keep is asked in all of them, so that they are compared on the same facts. Empty: as *data* ask.
-    :param reverse: subjects are asked for, by the templates read from their other end.
-    :param relations: ids.
-    :param subset: a named part of the data.
-    :param ids: ids of queries.
-    :param exclude_tails: names or ids of gold answers whose queries are left out.
-    :param tail_tokens: "1" or "2-4": how many tokens the gold answer's name has.
-    :param single_token: only queries and candidates whose (gold answer's) name is one token.
-    :param after_space: count the tokens of a name as it stands in a sentence, after a space; else as the paper on DEER
-        does, alone.
-    :param limit: so many queries, drawn at random by *seed*; a reasoning question with what asks for its premise.
-    :param candidates: "asked": of a graph's entities, only the heads and tails of the queries that are asked.
-    :param reading: how facts that have both are asked: see :mod:`fathom.data.selection.readings`.
-    :param sentences: how many of a fact's sentences.
-    :param any_surface: also sentences in which other words than the answer's name stood.
-    :param alter: ask it otherwise than the reading says: :mod:`fathom.data.selection.altering`.
-    :param pool: which candidates a query is ranked against: :mod:`fathom.data.selection.pools`.
-    :param add_candidates: a file with further ones.
+    :param source: the unmodified data.
+    :param data: with the selected split, directions and reading.
+    :param pool: the remaining queries.
     """
 
-    split: str | None = None
-    directions: tuple[Direction, ...] = ()
-    reverse: bool = False
-    relations: Collection[str] = ()
-    subset: str | None = None
-    ids: Collection[str] | None = None
-    exclude_tails: Collection[str] = ()
-    tail_tokens: str | None = None
-    single_token: bool = False
-    after_space: bool = False
-    limit: int | None = None
-    seed: int = 0
-    candidates: Literal["all", "asked"] = "all"
-    reading: Reading = "auto"
-    alter: Alteration = "no"
-    sentences: Literal["first", "all"] = "first"
-    any_surface: bool = False
-    pool: str | None = None
-    add_candidates: Path | None = None
-
-    @property
-    def changes_candidates(self) -> bool:
-        """Whether queries are ranked against other candidates than those of the data."""
-        return self.pool is not None or self.add_candidates is not None
+    source: QuerySet
+    data: QuerySet
+    pool: _Pool
+    left_out: Mapping[str, int]
 
 
 class Selected(NamedTuple):
@@ -98,34 +60,73 @@ class Selected(NamedTuple):
     left_out: Mapping[str, Mapping[str, int]]
 
 
-def select(data: QuerySet, selection: Selection, count_tokens: CountTokens | None = None) -> Selected:
-    """The queries to ask, in their order, and the candidates to choose from.
+def select(
+    data: QuerySet | Narrowed, options: BasicSelectionOptions, count_tokens: CountTokens | None = None
+) -> Selected:
+    """Return the queries to evaluate, in their order, and their candidates.
 
     A query whose gold answer is no longer a candidate, or that has one candidate left, stays as unscored.
 
+    :param options: any options model with selection options.
     :param count_tokens: needed for the filters by tokens.
-    :raises BadInput: everything about *selection* that *data* does not have, or nothing left.
+    :raises BadInput: everything about *options* that the data does not have, or no query left.
     """
+    selection = Selection.from_options(options)
     if (selection.single_token or selection.tail_tokens is not None) and count_tokens is None:
-        raise BadInput("--single-token and --tail-tokens need a model with a tokenizer to count tokens with")
-    whole = data.whole or data
-    data, pool, left_out = _narrow(data, selection, count_tokens)
-    queries = pool.queries()
+        raise BadInput("--single-token and --tail-tokens need a model with a tokenizer")
+    narrowed = data if isinstance(data, Narrowed) else narrow(data, options)
+    data, tally = narrowed.data, _Tally(narrowed.pool, dict(narrowed.left_out))
+    if selection.tail_tokens is not None and count_tokens is not None:
+        low, high = _token_range(selection.tail_tokens)
+        tally.narrow("tail_tokens", _of_tokens(tally.pool, low, high, selection, count_tokens))
+    if selection.single_token and count_tokens is not None:
+        tally.narrow("single_token", _of_tokens(tally.pool, 1, 1, selection, count_tokens))
+    if selection.limit is not None and selection.ids is None and selection.limit < len(tally.pool):
+        tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
+    tally.refuse_empty(data)
+    queries = tally.pool.queries()
     fewer: dict[str, int] = {}
     if selection.changes_candidates:
         data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
     spaces, without = _candidates(data, selection, queries, count_tokens)
     if spaces:
         queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
+    whole = narrowed.source.whole or narrowed.source
     selected = replace(data, queries=queries, candidates=spaces or data.candidates, whole=whole)
-    return Selected(selected, {"queries": left_out, "candidates": fewer | without})
+    return Selected(selected, {"queries": tally.left_out, "candidates": fewer | without})
 
 
-def check(data: QuerySet, selection: Selection) -> None:
-    """What can be told without a tokenizer. :raises BadInput: as :func:`select` does."""
-    _narrow(data, replace(selection, tail_tokens=None, single_token=False), None)
-    if selection.tail_tokens is not None:
-        _token_range(selection.tail_tokens)
+def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
+    """Apply all filters that need no tokenizer, but for the limit. :raises BadInput: as for :func:`select`."""
+    source, selection = data, Selection.from_options(options)
+    data, faults = _of_split(data, selection)
+    data, one_way = _in_directions(data, selection.directions)
+    faults += one_way
+    faults += _faults(data, selection)
+    if selection.reading != "auto":
+        faults += lacking_reading(data, selection.reading)
+    faults += lacking_alteration(data, selection.alter, selection.reading)
+    refuse(faults)
+    if data.has_sentences:
+        data = read_as(
+            data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
+        )
+    if selection.reverse:
+        data = turned_round(data, selection.relations)
+    data = alter(data, selection.alter, selection.seed)
+    queries = data.queries
+    whole = _Rows(queries, queries.rows) if isinstance(queries, TripleQueries) else _Plain(data, queries)
+    tally = _Tally(whole)
+    if selection.relations:
+        tally.narrow("relations", tally.pool.of_relations(selection.relations))
+    if selection.part is not None:
+        tally.narrow("subset", tally.pool.of_ids(data.subsets[selection.part]))
+    if selection.ids is not None:
+        tally.narrow("ids", tally.pool.of_ids(selection.ids))
+    if selection.exclude_tails:
+        tally.narrow("exclude_tails", _without(data, whole, tally.pool, set(selection.exclude_tails)))
+    tally.refuse_empty(data)
+    return Narrowed(source, data, tally.pool, tally.left_out)
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class _Rows:
         return self.triples.make(self.rows)
 
 
-_Left = _Plain | _Rows
+_Pool = _Plain | _Rows
 """Queries that are left, as cheap as can be."""
 
 
@@ -213,57 +214,20 @@ _Left = _Plain | _Rows
 class _Tally:
     """What is left after each step, and how many it took away."""
 
-    pool: _Left
+    pool: _Pool
     left_out: dict[str, int] = field(default_factory=dict)
 
-    def narrow(self, name: str, pool: _Left) -> None:
+    def narrow(self, name: str, pool: _Pool) -> None:
         self.left_out[name] = len(self.pool) - len(pool)
         self.pool = pool
 
-
-def _narrow(
-    data: QuerySet, selection: Selection, count_tokens: CountTokens | None
-) -> tuple[QuerySet, _Left, dict[str, int]]:
-    data, faults = _of_split(data, selection)
-    data, one_way = _in_directions(data, selection.directions)
-    faults += one_way
-    faults += _faults(data, selection)
-    if selection.reading != "auto":
-        faults += lacking_reading(data, selection.reading)
-    faults += lacking_alteration(data, selection.alter, selection.reading)
-    refuse(faults)
-    if data.has_sentences:
-        data = read_as(
-            data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
-        )
-    if selection.reverse:
-        data = turned_round(data, selection.relations)
-    data = alter(data, selection.alter, selection.seed)
-    asked = data.queries
-    whole = _Rows(asked, asked.rows) if isinstance(asked, TripleQueries) else _Plain(data, asked)
-    tally = _Tally(whole)
-    if selection.relations:
-        tally.narrow("relations", tally.pool.of_relations(selection.relations))
-    if selection.subset is not None:
-        tally.narrow("subset", tally.pool.of_ids(data.subsets[selection.subset]))
-    if selection.ids is not None:
-        tally.narrow("ids", tally.pool.of_ids(selection.ids))
-    if selection.exclude_tails:
-        tally.narrow("exclude_tails", _without(data, whole, tally.pool, set(selection.exclude_tails)))
-    if selection.tail_tokens is not None and count_tokens is not None:
-        limits = _token_range(selection.tail_tokens)
-        tally.narrow("tail_tokens", _of_tokens(tally.pool, *limits, selection, count_tokens))
-    if selection.single_token and count_tokens is not None:
-        tally.narrow("single_token", _of_tokens(tally.pool, 1, 1, selection, count_tokens))
-    if selection.limit is not None and selection.limit < len(tally.pool):
-        tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
-    if not len(tally.pool):
-        gone = ", ".join(f"--{name.replace('_', '-')}" for name in tally.left_out)
-        raise BadInput(f"no query of {data.name} is left after {gone or 'reading it'}")
-    return data, tally.pool, tally.left_out
+    def refuse_empty(self, data: QuerySet) -> None:
+        if not len(self.pool):
+            filters = ", ".join(f"--{name.replace('_', '-')}" for name in self.left_out)
+            raise BadInput(f"no query of {data.name} is left after {filters or 'reading it'}")
 
 
-def _drawn(pool: _Left, limit: int, seed: int) -> list[int]:
+def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
     """Places of *limit* queries, in ascending order.
 
     A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
@@ -281,7 +245,7 @@ def _drawn(pool: _Left, limit: int, seed: int) -> list[int]:
     return sorted(drawn)
 
 
-def _together(pool: _Left) -> dict[int, list[int]]:
+def _together(pool: _Pool) -> dict[int, list[int]]:
     """Places of reasoning questions, each with the places of those without which it says nothing: of the question that
     asks for its premise, unless it is given in words, and of all that is asked of its item."""
     if not isinstance(pool, _Plain):
@@ -342,7 +306,7 @@ def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
         has = sorted(data.relations)
         more = f", … ({len(has)} in all)" if len(has) > 100 else ""
         yield f"{data.name} has no relation {', '.join(unknown)}: it has {', '.join(has[:100])}{more}"
-    if selection.subset is not None and selection.subset not in data.subsets:
+    if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"
     if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):
         yield (
@@ -366,7 +330,7 @@ def _token_range(text: str) -> tuple[int, int]:
     return low, high
 
 
-def _without(data: QuerySet, whole: _Left, left: _Left, tails: set[str]) -> _Left:
+def _without(data: QuerySet, whole: _Pool, left: _Pool, tails: set[str]) -> _Pool:
     """What is *left* of the *whole* without gold answers of these names or ids, all of which must be there."""
     ids, names = whole.golds()
     absent = tails - set(ids) - set(names)
@@ -379,7 +343,7 @@ def _without(data: QuerySet, whole: _Left, left: _Left, tails: set[str]) -> _Lef
     return left.with_golds(np.array(kept, dtype=bool))
 
 
-def _of_tokens(pool: _Left, low: int, high: int, selection: Selection, count_tokens: CountTokens) -> _Left:
+def _of_tokens(pool: _Pool, low: int, high: int, selection: Selection, count_tokens: CountTokens) -> _Pool:
     """Queries whose gold answers' names have so many tokens."""
     counts = _counts(pool.golds()[1], selection, count_tokens)
     return pool.with_golds((counts >= low) & (counts <= high))
@@ -388,7 +352,7 @@ def _of_tokens(pool: _Left, low: int, high: int, selection: Selection, count_tok
 def _counts(names: Sequence[str], selection: Selection, count_tokens: CountTokens) -> NDArray[np.int64]:
     """Tokens of each name; every different name is counted once."""
     different = list(dict.fromkeys(names))
-    space = " " if selection.after_space else ""
+    space = " " if selection.tokens_after_space else ""
     found: dict[str, int] = {}
     for start in range(0, len(different), _BLOCK):
         block = different[start : start + _BLOCK]

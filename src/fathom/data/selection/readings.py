@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet
+from fathom.data.selection.options import Reading
 
-Reading = Literal["auto", "template-based", "template-free"]
 """``auto``: by template where the relation has one."""
 
 

@@ -1,0 +1,111 @@
+"""Models for probes: opened as the options say, or checked if the caller has loaded them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fathom.errors import BadInput
+from fathom.models.options import ServerOptions
+from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
+
+if TYPE_CHECKING:
+    from fathom.models.base import Model
+    from fathom.models.chat import ChatTemplate
+    from fathom.models.likelihoods import LikelihoodServer
+    from fathom.models.server import ChatServer
+    from fathom.probes.choice_options import ChoiceOptions
+    from fathom.probes.options import GenerationOptions
+
+_LOADING = {
+    "dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle",
+    "screen",
+}  # fmt: skip
+
+
+def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | LikelihoodServer:
+    """Load a model by name or folder; with ``--server``, connect to the server's model of that name.
+
+    :raises BadInput: no such model, or it cannot be loaded or served as the options say.
+    """
+    if not isinstance(options, ServerOptions) or options.server is None:
+        from fathom.models.loading import load
+
+        return load(name, **_loading(options))
+    if isinstance(options, ServedOptions) and not (isinstance(options, LikelihoodOptions) and options.tokenizer):
+        _refuse_loading(options)
+        return options.connect(name)
+    return _likelihood_server(name, options)
+
+
+def check_loaded(model: Any, options: ProbeOptions) -> None:
+    """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
+    from fathom.models.likelihoods import LikelihoodServer
+
+    served = isinstance(options, ServerOptions) and options.server is not None
+    if ignored := "--server" if served else _loading_flags(options):
+        raise BadInput(f"{ignored}: the model is loaded already; give its name or folder instead")
+    if model.tokenizer is None and not isinstance(options, ServedOptions):
+        raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")
+    if isinstance(model, LikelihoodServer) and not isinstance(options, LikelihoodOptions):
+        raise BadInput("a server that scores texts is not enough for this probe: use statement, vocabulary, choice")
+
+
+def chat_template(model: Any, options: StatementOptions | ChoiceOptions | GenerationOptions) -> ChatTemplate | None:
+    """Return the model's chat template; None without ``--chat`` and for a server, which applies its own.
+
+    :raises BadInput: there is no template, it fails, or conflicting options.
+    """
+    if model.tokenizer is None:
+        if flag := "--chat" if options.chat else "--shuffle-chat" if options.shuffle_chat else "":
+            raise BadInput(f"{flag}: a server applies its own chat template to questions; remove {flag}")
+        return None
+    if not options.chat:
+        if options.system:
+            raise BadInput("--system: only with --chat")
+        if options.shuffle_chat:
+            raise BadInput("--shuffle-chat: only with --chat")
+        return None
+    if model.attention != "causal":
+        raise BadInput(f"--chat: this model is {model.attention} and takes no turns; remove --chat")
+    if options.bos != "auto":
+        raise BadInput(f"--bos {options.bos}: the chat template determines the first tokens; remove --bos or --chat")
+    from fathom.models.chat import ChatTemplate, ShuffledChat
+
+    if options.shuffle_chat:
+        return ShuffledChat(model.tokenizer, options.system, options.seed)
+    return ChatTemplate(model.tokenizer, options.system)
+
+
+def _likelihood_server(name: str, options: Any) -> LikelihoodServer:
+    _refuse_loading(options.model_copy(update={"tokenizer": None}))
+    if options.tokenizer is None:
+        raise BadInput(f"--server: to score texts, give the tokenizer of '{name}' with --tokenizer")
+    model: LikelihoodServer = options.connect_for_likelihoods(name, options.tokenizer)
+    if model.adds_bos and options.bos == "none":
+        raise BadInput("--bos none: this server puts BOS in front of all texts; remove --bos")
+    if model.lacks_first and isinstance(options, StatementOptions) and "full" in options.score and not options.chat:
+        raise BadInput(
+            "--score full: this server gives no log-probability of a text's first token (llama-cpp-python): use "
+            "--score conditional, or llama.cpp's own server"
+        )
+    return model
+
+
+def _refuse_loading(options: ProbeOptions) -> None:
+    if ignored := _loading_flags(options):
+        raise BadInput(f"{ignored}: only for models loaded here; remove them, or --server")
+
+
+def _loading(options: ProbeOptions) -> dict[str, Any]:
+    """Return the arguments of :func:`fathom.models.loading.load`."""
+    adapter = options.adapter or ""
+    adapters = (adapter,) if os.path.isdir(adapter) else tuple(part for part in adapter.split(",") if part)
+    return options.model_dump(include=_LOADING) | {"adapter": adapters or None}
+
+
+def _loading_flags(options: ProbeOptions) -> str:
+    """Return the flags for loading that differ from their defaults."""
+    defaults = _loading(type(options).model_construct())
+    changed = [name for name, value in _loading(options).items() if value != defaults[name]]
+    return ", ".join(f"--{name.replace('_', '-')}" for name in changed)
