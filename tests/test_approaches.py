@@ -630,7 +630,7 @@ def test_a_run_without_perplexities_says_what_to_type(make: Make) -> None:
     with pytest.raises(BadInput) as told:
         perplexities([make("a", "D", FREE, [1]), make("b", "D", FREE, [1])])
     assert len(told.value.faults) == 2
-    assert all("has no perplexities: ask again with --perplexity" in fault for fault in told.value.faults)
+    assert all("--perplexity" in fault for fault in told.value.faults)
 
 
 def test_the_papers_figure_2_follows_from_its_tables() -> None:
@@ -662,14 +662,14 @@ def test_shared_relations_by_hand(make: Make) -> None:
     assert [(line.relation, line.facts) for line in model.relations] == [("P1", (1, 1)), ("P2", (2, 1)), ("P3", (1, 2))]
     assert model.only == (1, 0)
     assert found.spread is None
-    assert "1 relations of BEAR alone" in render(relations.tables(found), "text")
+    assert "1 relations of only BEAR" in render(relations.tables(found), "text")
     # A second model, 1/2 worse in P1 of BEAR … all wrong there, all right on T-REx: spreads 1/2 and 1/6.
     others = [
         make("n", "BEAR", BY_TEMPLATE, [6] * 5, relations=["P1", "P2", "P2", "P3", "P9"]),
         make("n", "T-REx", BY_TEMPLATE, [1] * 4, relations=["P1", "P2", "P3", "P3"], candidates=TWENTY[:12]),
     ]
     assert shared_relations([bear, trex, *others]).spread == pytest.approx((1 / 2, 1 / 6))
-    with pytest.raises(BadInput, match="is of n on BEAR, which has no run on T-REx: ask for it"):
+    with pytest.raises(BadInput, match=r"of n on BEAR, .* on T-REx"):
         shared_relations([bear, trex, others[0]])
     with pytest.raises(BadInput, match="these runs are of 1: BEAR"):
         shared_relations([bear])

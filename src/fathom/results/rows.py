@@ -59,6 +59,12 @@ def values_in(key: str, text: str | None) -> list[str]:
     return list(dict.fromkeys(value for value in values if value)) or [NONE]
 
 
+def best_gold(scores: Sequence[float | None] | None) -> int:
+    """Return the index of the gold answer with the best score; 0 if no score was recorded."""
+    known = {place: score for place, score in enumerate(scores or ()) if score is not None and not np.isnan(score)}
+    return max(known, key=known.__getitem__, default=0)
+
+
 class Rows:
     """One entry per prediction (query, template, scoring) in arrays of shape (n); NaN where there is no number.
 

@@ -1,12 +1,11 @@
-"""The ablations of the BEAR paper in one plan: sum or mean, full or conditional, and how masked models mask.
+"""Does the scoring of statements matter? Sum or mean, full or conditional, and the masking variants of masked models.
 
-Every arm answers the same queries; two arms are compared query by query, averaged over templates (section 5.2.1 and
-appendix A.2 of Wiland et al. 2024, which report Student's t-test for paired samples).
+Two arms are compared query by query, averaged over templates (section 5.2.1 and appendix A.2 of Wiland et al. 2024,
+which report Student's t-test for paired samples).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,11 +27,7 @@ DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
 
 
 class Arm(NamedTuple):
-    """One way of scoring.
-
-    :param queries: how many were scored.
-    :param unscored: how many could not be.
-    """
+    """One way of scoring. :param queries: number of scored queries."""
 
     pll: str
     scoring: str
@@ -52,16 +47,16 @@ class ArmComparison(NamedTuple):
 
 
 class Ablation(NamedTuple):
-    """All arms, then the comparisons of two."""
+    """All arms, and the comparisons of two."""
 
     arms: list[Arm]
     comparisons: list[ArmComparison]
 
 
 def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
-    """Run every arm into its own folder below *out* (each resumes), then compare.
+    """Run every arm in its own folder below *out* (each resumes), then compare.
 
-    :param options: templates, selection and the like; its reduction, score and pll are those of the study.
+    :param options: of the runs, without reduction, score and pll.
     """
     variants = [str(pll) for pll in Pll] if model.attention is Attention.BIDIRECTIONAL else ["causal"]
     outcomes: dict[tuple[str, str], RunFacts] = {}
@@ -74,28 +69,18 @@ def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, 
         Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.scored_facts), len(one.left_out))
         for (variant, _), one in outcomes.items()
     ]
-    compared = [_compare(*pair, outcomes) for pair in _questions(variants, list(outcomes))]
-    return Ablation(arms, [comparison for comparison in compared if comparison is not None])
-
-
-def _questions(
-    variants: Sequence[str], there: Sequence[tuple[str, str]]
-) -> list[tuple[tuple[str, str], tuple[str, str]]]:
     base = DEFAULT_PLL if DEFAULT_PLL in variants else variants[0]
     pairs = [((base, "sum/full"), (base, "mean/full")), ((base, "sum/full"), (base, "sum/conditional"))]
-    pairs += [
-        ((base, f"{reduction}/full"), (other, f"{reduction}/full"))
-        for other in variants
-        if other != base
-        for reduction in ("sum", "mean")
-    ]
-    return [pair for pair in pairs if all(arm in there for arm in pair)]
+    for variant in variants:
+        pairs += [((base, score), (variant, score)) for score in ("sum/full", "mean/full") if variant != base]
+    compared = [_compare(*pair, outcomes) for pair in pairs if all(arm in outcomes for arm in pair)]
+    return Ablation(arms, [comparison for comparison in compared if comparison is not None])
 
 
 def _compare(
     first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], RunFacts]
 ) -> ArmComparison | None:
-    """None where fewer than two queries were scored by both: there is nothing to test."""
+    """Return None if both scored fewer than two queries, which leaves nothing to test."""
     one, other = outcomes[first], outcomes[second]
     both = [query for query in one.scored_facts if query not in other.left_out]
     if len(both) < 2:
@@ -112,33 +97,16 @@ def _compare(
 
 
 def conclude(findings: Ablation) -> list[str]:
-    """Which ways of scoring differ in accuracy."""
-    claims = [
-        Claim(f"{one.first} minus {one.second}", (Contrast("accuracy", one.difference),))
-        for one in findings.comparisons
-    ]
-    return sentences(decide(claims))
+    """Say which ways of scoring differ in accuracy."""
+    pairs = ((f"{one.first} minus {one.second}", Contrast("accuracy", one.difference)) for one in findings.comparisons)
+    return sentences(decide([Claim(name, (contrast,)) for name, contrast in pairs]))
 
 
 def tables(findings: Ablation) -> list[Table]:
-    """Accuracy of every arm, then the paired comparisons."""
-    notes = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
+    """Return the accuracy of every arm, then the paired comparisons."""
+    note = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
+    columns = ("first", "second", "difference", "p (t-test)", "queries")
     return [
-        Table.of(
-            [one._asdict() for one in findings.arms], "accuracy, mean over facts of each one's mean over templates"
-        ),
-        Table.of(
-            [
-                {
-                    "first": one.first,
-                    "second": one.second,
-                    "difference": one.difference,
-                    "p (t-test)": one.t_test_p,
-                    "queries": one.queries,
-                }
-                for one in findings.comparisons
-            ],
-            "first minus second, paired by query",
-            [notes],
-        ),
+        Table.of(findings.arms, "accuracy, mean over facts of each one's mean over templates", columns=Arm._fields),
+        Table.of(findings.comparisons, "first minus second, paired by query", [note], columns=columns),
     ]

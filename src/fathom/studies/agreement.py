@@ -1,4 +1,4 @@
-"""Do two probes agree? What :mod:`fathom.results.agreements` finds of two runs, with a picture."""
+"""Do two probes agree? :mod:`fathom.results.agreements` of two runs, with a plot."""
 
 from __future__ import annotations
 
@@ -17,69 +17,67 @@ from fathom.store.folder import RunFolder
 
 
 def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreement:
-    """:param runs: two, or one and the same by two of its scorings.
-    :param scoring: of both, or two, the first run's first.
-    :raises BadInput: the runs have no fact in common, were asked with different candidates, or are one and the same."""
+    """Compare the ranks of two probes.
+
+    :param runs: two; the same one twice for two of its scorings.
+    :param scoring: of both runs, or one for each.
+    :raises BadInput: the runs have no fact in common or different candidates, or are the same.
+    """
     if len(runs) != 2:
         raise BadInput(f"two probes are compared, with a run of each: found {len(runs)}")
     if len(scoring) > 2:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one for both runs, or one for each")
-    wanted = [[name] for name in scoring] or [[]]
-    if runs[0].path.resolve() == runs[1].path.resolve() and wanted[0] == wanted[-1]:
+    scorings = [[name] for name in scoring] or [[]]
+    if runs[0].path.resolve() == runs[1].path.resolve() and scorings[0] == scorings[-1]:
         raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
-    names = short_names(runs)
-    one, other = (
-        outcome_of(run, own, name, cluster) for run, own, name in zip(runs, (wanted[0], wanted[-1]), names, strict=True)
+    first, second = (
+        outcome_of(run, wanted, name, cluster)
+        for run, wanted, name in zip(runs, (scorings[0], scorings[-1]), short_names(runs), strict=True)
     )
-    return agreement(one, other, k)
+    return agreement(first, second, k)
 
 
 def conclude(findings: Agreement) -> list[str]:
-    """Whether the probes agree within relations."""
+    """Say whether the probes agree within relations."""
     name = f"{findings.first} and {findings.second}, correlation of {WITHIN}"
     return sentences(decide([Claim(name, (Contrast("correlation", findings.within),))]), is_share=False)
 
 
 def tables(findings: Agreement) -> list[Table]:
-    """Correlations, and quadrants of hits and misses."""
+    """Return correlations, and quadrants of hits and misses."""
     hit, miss = f"hit@{findings.k}", f"miss@{findings.k}"
-    counted = (
-        (findings.left_out, "that one of the two could not rank are left out"),
-        (
-            findings.stopped,
-            "are only known to rank beyond --max-rank: they are misses in the quadrants; correlations need every rank, "
-            "ask again without --max-rank",
-        ),
+    excluded = f"{findings.left_out} facts that one of the two could not rank are excluded"
+    stopped = (
+        f"{findings.stopped} facts are only known to rank beyond --max-rank: they are misses in the quadrants; "
+        "correlations need every rank, run again without --max-rank"
     )
-    notes = [f"{count} facts {what}" for count, what in counted if count]
+    notes = [note for count, note in ((findings.left_out, excluded), (findings.stopped, stopped)) if count]
     lines = [("log10 rank", findings.log_ranks), (WITHIN, findings.within), ("rank", findings.ranks)]
-    shares = (
+    quadrants = [
         (hit, hit, findings.both_hit),
         (miss, miss, findings.both_miss),
         (hit, miss, findings.only_first),
         (miss, hit, findings.only_second),
-    )
-    names = (findings.first, findings.second, "share")
+    ]
     return [
         correlations_table(f"{findings.first} and {findings.second}", lines, notes),
-        Table.of([dict(zip(names, row, strict=True)) for row in shares], "quadrants"),
+        Table.of(quadrants, "quadrants", columns=(findings.first, findings.second, "share")),
     ]
 
 
 def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes: Sequence[str]) -> Table:
-    """:param lines: what is correlated, and how."""
-    return Table.of(
-        [{"of": name, "Pearson r": number, "facts": number.n} for name, number in lines], title, notes, hidden=["p"]
-    )
+    """Return a row for each named correlation."""
+    rows = [(name, number, number.n) for name, number in lines]
+    return Table.of(rows, title, notes, columns=("of", "Pearson r", "facts"), hidden=["p"])
 
 
 def files(findings: Agreement) -> dict[str, Table]:
-    """The ranks of every fact."""
+    """Return the ranks of every fact."""
     return {"agreement-ranks": Table(("fact", findings.first, findings.second), tuple(findings.points), "ranks")}
 
 
 def plots(findings: Agreement) -> list[Plot]:
-    """Every fact by its two ranks, both axes logarithmic; the lines stand at rank *k* (figure 7 of the DEER paper)."""
+    """Draw every fact by its two ranks on logarithmic axes, with lines at rank *k* (figure 7 of the DEER paper)."""
 
     def draw(axes: Any) -> None:
         axes.scatter([x for _, x, _ in findings.points], [y for _, _, y in findings.points], s=6, alpha=0.5)

@@ -1,4 +1,4 @@
-"""How long does a probe take? Time against number of queries, a straight line through it, and what it says of all
+"""How long does a probe take? Time against number of queries, a straight line through it, and its extrapolation to all
 queries (section 5.1 and figure 5 of the DEER paper)."""
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from fathom.studies.sizes import ProbeWithOptions, probes_of
 class Timing(NamedTuple):
     """One probe.
 
-    :param points: queries asked, seconds; repeats one by one.
-    :param total: queries to extrapolate to.
+    :param points: number of queries and seconds of each repeat.
+    :param total: number of queries to extrapolate to.
     :param seconds: the line's value there.
-    :param error: standard error of that value, of the slope and the intercept.
+    :param error: standard error of that value.
     """
 
     probe: str
@@ -45,7 +45,7 @@ class Timing(NamedTuple):
 
 
 def analyse(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
-    """One result per probe. :raises BadInput: see :func:`compute_time`."""
+    """Time each probe. :raises BadInput: see :func:`compute_time`."""
     if not all(options.queries):
         raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, options.queries))}")
     return [
@@ -65,32 +65,33 @@ def compute_time(
     repeats: int = 3,
     total: int | None = None,
 ) -> Timing:
-    """Runs are made anew, each in a folder of its own below *out*.
+    """Time new runs, each in its own folder below *out*.
 
-    :param total: None for all queries that the options select.
-    :raises BadInput: more queries asked for than there are, fewer than two counts, or runs that are there already.
+    :param counts: numbers of queries.
+    :param total: queries to extrapolate to; by default all that the options select.
+    :raises BadInput: a count above the number of queries, fewer than two counts, or existing runs.
     """
     if len(set(counts)) < 2 or len(counts) * repeats < 3:
         raise BadInput("a line needs two numbers of queries or more, and three points")
     everything = asked.options.model_copy(update={"limit": None})
-    there = len(selected(PROBES.find(asked.probe), model, data, everything).data.queries)
-    if max(counts) > there:
-        raise BadInput(f"{max(counts)} queries asked for, but {data.name} has {there} after the selection")
-    model.refuses_cache(), model.linear_head()  # the model's checks of itself happen once, and are not timed
+    available = len(selected(PROBES.find(asked.probe), model, data, everything).data.queries)
+    if max(counts) > available:
+        raise BadInput(f"{max(counts)} queries are wanted, but {data.name} has {available} after the selection")
+    model.refuses_cache(), model.linear_head()  # one-time checks of the model are not timed
     points = []
     for name, count in ((f"{asked.probe}-{count}-{repeat}", count) for repeat in range(repeats) for count in counts):
         started = time.perf_counter()
         if RunFolder(out / name).has_manifest():
-            raise BadInput(f"{out / name} is there already: times cannot be resumed; give a new --out")
+            raise BadInput(f"{out / name} exists: times cannot be resumed, give a new --out")
         run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
         points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    total = total or there
+    total = total or available
     return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:
-    """How long each probe takes."""
+    """State how long each probe takes."""
     return [
         f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
         for one in findings
@@ -98,7 +99,7 @@ def conclude(findings: Sequence[Timing]) -> list[str]:
 
 
 def tables(findings: Sequence[Timing]) -> list[Table]:
-    """One; what was measured stands below it."""
+    """Return one table, with the measured times in its notes."""
     measured = "measured (queries: seconds): " + "; ".join(
         f"{timing.probe} " + ", ".join(f"{count}: {seconds:.1f}" for count, seconds in timing.points)
         for timing in findings
@@ -121,7 +122,7 @@ def tables(findings: Sequence[Timing]) -> list[Table]:
 
 
 def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
-    """Return it with Student's interval of its logarithm, as a time is above 0."""
+    """Return *value* with Student's interval of its logarithm, since a time is above 0."""
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
     made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
     if not value > 0:
@@ -131,16 +132,11 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
 
 
 def plots(findings: Sequence[Timing]) -> list[Plot]:
-    """Seconds against queries with the fitted line (figure 5)."""
+    """Draw seconds against queries with the fitted line (figure 5)."""
+    titles = [f"{timing.probe}: R² = {timing.line.r_squared:.3f}" for timing in findings]
     return [
-        Plot(
-            f"compute-time-{timing.probe}",
-            partial(_draw, timing),
-            "queries",
-            "seconds",
-            f"{timing.probe}: R² = {timing.line.r_squared:.3f}",
-        )
-        for timing in findings
+        Plot(f"compute-time-{timing.probe}", partial(_draw, timing), "queries", "seconds", title)
+        for timing, title in zip(findings, titles, strict=True)
     ]
 
 

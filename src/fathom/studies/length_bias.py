@@ -7,7 +7,7 @@ few have low ranks. So the correlation is also computed within relations, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,16 +21,16 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import outcomes_of
 from fathom.results.names import distinguished
 from fathom.results.plots import Plot
-from fathom.results.rows import Floats, Ints
+from fathom.results.rows import best_gold
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
 
-Counter = Callable[[list[str]], list[int]]
+TokenCounter = Callable[[list[str]], list[int]]
 
 
 class Box(NamedTuple):
-    """Ranks of the facts whose answer has so many tokens."""
+    """Quartiles of the ranks of the facts whose answer has so many tokens."""
 
     tokens: int
     facts: int
@@ -40,8 +40,11 @@ class Box(NamedTuple):
 
 
 class ByTokens(NamedTuple):
-    """Accuracy on the facts whose answer has so many tokens. :param baseline: the strongest on these facts: where
-    frequent answers are short, one who always says the most frequent seems to favour them."""
+    """Accuracy on the facts whose answer has so many tokens.
+
+    :param baseline: the strongest on these facts; the majority baseline favours short names if frequent answers are
+        short.
+    """
 
     tokens: int
     accuracy: Estimate
@@ -51,13 +54,13 @@ class ByTokens(NamedTuple):
 class LengthBias(NamedTuple):
     """One run.
 
-    :param name: probe, scoring and model, with what tells it from the other runs.
-    :param vocabulary: whose tokens were counted.
-    :param accuracy: by number of tokens.
-    :param ranks: correlation of rank and token length; a positive one favours short names.
-    :param within: the same of both less their mean over the relation's facts.
-    :param left_out: facts without a rank.
+    :param name: probe, scoring and model, with what distinguishes it from the other runs.
+    :param ranks: correlation of rank and number of tokens; a positive one favours short names.
+    :param within: the same, with each value relative to its mean over the relation's facts.
+    :param left_out: number of facts without a rank.
     :param points: fact id, tokens, rank.
+    :param vocabulary: model whose tokens were counted.
+    :param accuracy: by number of tokens.
     """
 
     name: str
@@ -76,102 +79,81 @@ def analyse(
     scoring: Sequence[str] = (),
     tokenizer: str | None = None,
     cluster: str = "",
-    count_tokens: Counter | None = None,
+    count_tokens: TokenCounter | None = None,
 ) -> list[LengthBias]:
-    """One result per run.
+    """Correlate ranks and numbers of tokens in each run.
 
-    :param tokenizer: model whose tokenizer counts alike for all runs; None takes what each recorded (the statement
-        probe counts a name behind a space, the others the name alone).
-    :param count_tokens: what counts instead.
-    :raises BadInput: a run does not say, and nothing to count with is given; its search stopped at some rank.
+    :param tokenizer: model whose tokenizer counts for all runs; by default what each run recorded (the statement probe
+        counts a name after a space, the others the name alone).
+    :param count_tokens: replaces the tokenizer.
+    :raises BadInput: a run recorded no lengths and no tokenizer is given, or its search stopped at some rank.
     """
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
-    own = "given" if count_tokens else tokenizer
+    vocabulary = "given" if count_tokens else tokenizer
     outcomes = outcomes_of(runs, scoring, cluster, k=None)
     names = distinguished([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
-    return [_of_run(name, outcome, count, own) for name, outcome in zip(names, outcomes, strict=True)]
+    return [_of_run(name, outcome, count, vocabulary) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _of_run(name: str, outcome: RunFacts, count: Counter | None, vocabulary: str | None) -> LengthBias:
+def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary: str | None) -> LengthBias:
     facts = outcome.scored_facts
     if outcome.stopped:
         raise BadInput(
-            f"{outcome.path} says of {len(outcome.stopped)} of {len(facts)} facts only that they rank beyond "
-            "--max-rank: the correlation needs every rank, ask again without --max-rank"
+            f"{outcome.path}: {len(outcome.stopped)} of {len(facts)} facts are only known to rank beyond --max-rank; "
+            "the correlation needs every rank: run again without --max-rank"
         )
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
+    _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
+    tokens_within, ranks_within = (
+        side - (np.bincount(relation, side) / np.bincount(relation))[relation] for side in (lengths, ranks)
+    )
+    by_length = {length: np.flatnonzero(lengths == length) for length in np.unique(lengths).tolist()}
     return LengthBias(
         name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), sample, outcome.recipe("correlation of log10 rank and tokens")),
-        _within_relations(outcome, facts, lengths, ranks),
-        [
-            Box(length, len(own), *np.percentile(own, [25, 50, 75]).tolist())
-            for length, own in ((length, ranks[lengths == length]) for length in np.unique(lengths).tolist())
-        ],
+        correlation(
+            tokens_within, ranks_within, sample, outcome.recipe("correlation of rank and tokens within relations")
+        ),
+        [Box(n, len(at), *np.percentile(ranks[at], [25, 50, 75]).tolist()) for n, at in by_length.items()],
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
         vocabulary or str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model),
-        _by_tokens(outcome, facts, lengths),
+        _by_tokens(outcome, {n: [facts[place] for place in at.tolist()] for n, at in by_length.items()}),
     )
 
 
-def _within_relations(outcome: RunFacts, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Estimate:
-    _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
-    counts = np.bincount(relation)
-    tokens, own = (side - (np.bincount(relation, side) / counts)[relation] for side in (lengths, ranks))
-    made = outcome.recipe("correlation of rank and tokens within relations")
-    return correlation(tokens, own, outcome.sample(facts), made)
+def _by_tokens(outcome: RunFacts, facts: Mapping[int, Sequence[str]]) -> list[ByTokens]:
+    baselines, hits = RunBaselines(outcome), outcome.hits(1)
+    return [ByTokens(n, outcome.mean("Acc@1", hits, own), baselines.strongest(1, own)) for n, own in facts.items()]
 
 
-def _by_tokens(outcome: RunFacts, facts: Sequence[str], lengths: Ints) -> list[ByTokens]:
-    bars, found = RunBaselines(outcome), []
-    for length in np.unique(lengths).tolist():
-        own = [facts[at] for at in np.flatnonzero(lengths == length).tolist()]
-        found.append(ByTokens(length, outcome.mean("Acc@1", outcome.hits(1), own), bars.strongest(1, own)))
-    return found
-
-
-def _tokens(outcome: RunFacts, facts: Sequence[str], count: Counter | None) -> list[int]:
+def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None) -> list[int]:
     golds = _golds(outcome)
     if count is not None:
-        return count([golds[fact].name for fact in facts])
-    recorded = [tokens for fact in facts if (tokens := golds[fact].tokens) is not None]
+        return count([golds[fact][0] for fact in facts])
+    recorded = [tokens for fact in facts if (tokens := golds[fact][1]) is not None]
     if len(recorded) < len(facts):
-        raise BadInput(
-            f"{outcome.path} does not say how many tokens its answers have: give --tokenizer (a model's folder)"
-        )
+        raise BadInput(f"{outcome.path} does not record the number of tokens of its answers: give --tokenizer")
     return recorded
 
 
-class _Gold(NamedTuple):
-    """The right answer whose rank is a fact's: its best. :param tokens: None where the run does not say."""
-
-    name: str
-    tokens: int | None
-
-
-def _golds(outcome: RunFacts) -> dict[str, _Gold]:
-    """Of each fact; of one that several templates ask, by the last of them."""
+def _golds(outcome: RunFacts) -> dict[str, tuple[str, int | None]]:
+    """Return name and recorded tokens of each fact's best gold answer, by the last of its templates."""
     rows = outcome.rows
     names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
     columns = rows.table.select(["gold_scores", "gold_tokens"]).take(outcome.places).to_pydict()
-    found = {}
+    golds = {}
     for query, scores, tokens in zip(rows.query[outcome.places].tolist(), *columns.values(), strict=True):
-        gold, best = rows.gold[query], _best(scores or [])
-        name = names[rows.spaces[query] or ""][gold[best]]
-        found[rows.fact_ids[query] or rows.query_ids[query]] = _Gold(name, tokens[best] if tokens else None)
-    return found
+        best = best_gold(scores)
+        name = names[rows.spaces[query] or ""][rows.gold[query][best]]
+        golds[rows.fact_ids[query] or rows.query_ids[query]] = name, tokens[best] if tokens else None
+    return golds
 
 
-def _best(scores: Sequence[float]) -> int:
-    """The place of the highest score that is a number, the first where none was recorded."""
-    return max(range(len(scores)), key=lambda place: (not np.isnan(scores[place]), scores[place]), default=0)
-
-
-def _counter(tokenizer: str) -> Counter:
-    """Number of tokens of each text behind a space, as names stand in statements."""
+def _counter(tokenizer: str) -> TokenCounter:
+    """Return a function that counts the tokens of each text after a space, as names occur in statements."""
     from fathom.models.loading import load_tokenizer
     from fathom.scoring.tokens import token_counter
 
@@ -180,59 +162,45 @@ def _counter(tokenizer: str) -> Counter:
 
 
 def conclude(findings: Sequence[LengthBias]) -> list[str]:
-    """Whether each probe favours short names, or long ones, within relations."""
-    claims = [
-        Claim(f"{one.name}, correlation of rank and tokens within relations", (Contrast("correlation", one.within),))
-        for one in findings
-    ]
+    """Say whether each probe favours short or long names within relations."""
+    name = "{}, correlation of rank and tokens within relations"
+    claims = [Claim(name.format(bias.name), (Contrast("correlation", bias.within),)) for bias in findings]
     return sentences(decide(claims), is_share=False)
 
 
 def tables(findings: Sequence[LengthBias]) -> list[Table]:
-    """Correlations, and the ranks of each length."""
+    """Return the correlations, and the ranks and accuracies of each length."""
     left_out = sum(bias.left_out for bias in findings)
     notes = [
         "a positive r favours short names; of relations with unequally many candidates so does random guessing, which "
         "has none within relations (rank and tokens less their means over the relation's facts)"
     ]
-    notes += [f"{left_out} facts without a rank are left out"] if left_out else []
-    columns = ("run", "tokens", "facts", "lower quartile", "median", "upper quartile")
+    notes += [f"{left_out} facts without a rank are excluded"] if left_out else []
+    correlations = [
+        (f"{bias.name}, {name}", number)
+        for bias in findings
+        for name, number in zip(("rank", "log10 rank", "rank within relations"), bias[1:4], strict=True)
+    ]
+    quartiles = ("lower quartile", "median", "upper quartile")
+    accuracies = [
+        (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy, *strongest_columns(line.baseline))
+        for bias in findings
+        for line in bias.accuracy
+    ]
     return [
-        correlations_table(
-            "gold rank and gold token length",
-            [
-                (f"{bias.name}, {name}", value)
-                for bias in findings
-                for name, value in (
-                    ("rank", bias.ranks),
-                    ("log10 rank", bias.log_ranks),
-                    ("rank within relations", bias.within),
-                )
-            ],
-            notes,
-        ),
+        correlations_table("gold rank and gold token length", correlations, notes),
         Table(
-            columns,
+            ("run", "tokens", "facts", *quartiles),
             tuple((bias.name, *box) for bias in findings for box in bias.boxes),
             "rank of the gold answer by its number of tokens",
-            formats=dict.fromkeys(columns[3:], ".1f"),
+            formats=dict.fromkeys(quartiles, ".1f"),
             notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
         ),
         Table.of(
-            [
-                {
-                    "run": bias.name,
-                    "vocabulary": bias.vocabulary,
-                    "tokens": line.tokens,
-                    "facts": line.accuracy.n,
-                    "Acc@1": line.accuracy,
-                    **dict(zip(BASELINE_COLUMNS, strongest_columns(line.baseline), strict=True)),
-                }
-                for bias in findings
-                for line in bias.accuracy
-            ],
+            accuracies,
             "accuracy by the number of tokens of the gold answer",
             ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer", STRONGEST),
+            columns=("run", "vocabulary", "tokens", "facts", "Acc@1", *BASELINE_COLUMNS),
             main="Acc@1",
             inline=True,
             formats={"Acc@1 baseline": ".1%"},
@@ -241,24 +209,17 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
 
 
 def files(findings: Sequence[LengthBias]) -> dict[str, Table]:
-    """Tokens and rank of every fact."""
-    return {
-        f"length-bias-{number}": Table(("fact", "tokens", "rank"), tuple(bias.points), bias.name)
-        for number, bias in enumerate(findings)
-    }
+    """Return tokens and rank of every fact."""
+    columns = ("fact", "tokens", "rank")
+    return {f"length-bias-{n}": Table(columns, tuple(bias.points), bias.name) for n, bias in enumerate(findings)}
 
 
 def plots(findings: Sequence[LengthBias]) -> list[Plot]:
-    """A box of ranks for each number of tokens (figure 9)."""
+    """Draw a box of ranks for each number of tokens (figure 9)."""
+    axes = ("tokens of the gold answer", "rank of the gold answer")
     return [
-        Plot(
-            f"length-bias-{number}",
-            partial(_draw, bias),
-            "tokens of the gold answer",
-            "rank of the gold answer",
-            f"{bias.name}: r = {bias.ranks.value:.3f}",
-        )
-        for number, bias in enumerate(findings)
+        Plot(f"length-bias-{n}", partial(_draw, bias), *axes, f"{bias.name}: r = {bias.ranks.value:.3f}")
+        for n, bias in enumerate(findings)
     ]
 
 

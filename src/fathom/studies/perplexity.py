@@ -1,4 +1,4 @@
-"""Do models that foresee the prompts better answer them better? (Section 5.5 and figure 2 of Shaier et al. 2024.)"""
+"""Do models that predict prompts better answer them better? (Section 5.5 and figure 2 of Shaier et al. 2024.)"""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RunPoint(NamedTuple):
 
     :param accuracy: mean Acc@1 of its ranked facts.
     :param perplexity: mean over prompts.
-    :param corpus: over all their tokens.
-    :param prompts: that have one.
-    :param missing: that have none.
+    :param corpus: perplexity over all their tokens.
+    :param prompts: number of prompts with a perplexity.
+    :param missing: number of prompts without.
     """
 
     model: str
@@ -43,10 +43,10 @@ class RunPoint(NamedTuple):
 
 
 class Related(NamedTuple):
-    """Accuracy and mean perplexity.
+    """Correlation of accuracy and mean perplexity.
 
     :param over: what the points are: models of one kind (perplexities of causal and pseudo-perplexities of masked
-        models are not on one scale), or data sets by the means of such.
+        models have different scales), or data sets by the means of such models.
     """
 
     over: str
@@ -56,7 +56,7 @@ class Related(NamedTuple):
 
 
 class Perplexities(NamedTuple):
-    """:param means: of each data set and reading, over its models (``model`` says how many they are)."""
+    """:param means: over the models of each data set and reading."""
 
     points: list[RunPoint]
     means: list[RunPoint]
@@ -64,55 +64,53 @@ class Perplexities(NamedTuple):
 
 
 def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
-    """:raises BadInput: with all the runs that have no perplexities."""
+    """Relate accuracy to perplexity, over models and over data sets.
+
+    :raises BadInput: runs without perplexities.
+    """
     columns = by_column(outcomes_of(runs, scoring, cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
-    lacking = [outcome.path for outcome in outcomes if not _told(outcome)]
-    refuse(f"{path} has no perplexities: ask again with --perplexity" for path in lacking)
+    refuse(f"{one.path} has no perplexities: run again with --perplexity" for one in outcomes if not _known(one))
     points, means, related = [], [], []
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
+        suffix = f", {kind or 'kind not recorded'}" if len(kinds) > 1 else ""
         of_kind = ([_point(one) for one in models.values() if one.attention == kind] for models in columns.values())
         cells = list(filter(None, of_kind))
-        own_means = [_mean(own) for own in cells]
-        points += [point for own in cells for point in own]
-        means += own_means
-        over_models, over_data = (_named(what, kind, kinds) for what in ("models", "data sets"))
-        related += [Related(over_models, own[0].data, own[0].reading, _correlation(own)) for own in cells]
+        cell_means = [_mean(cell) for cell in cells]
+        points += [point for cell in cells for point in cell]
+        means += cell_means
+        related += [Related(f"models{suffix}", cell[0].data, cell[0].reading, _correlation(cell)) for cell in cells]
         related += [
-            Related(over_data, f"{len(own)} data sets", reading, _correlation(own))
-            for reading, own in grouped((point.reading, point) for point in own_means).items()
+            Related(f"data sets{suffix}", f"{len(cell)} data sets", reading, _correlation(cell))
+            for reading, cell in grouped((point.reading, point) for point in cell_means).items()
         ]
     return Perplexities(points, means, related)
 
 
-def _named(what: str, kind: str, kinds: Sequence[str]) -> str:
-    """With the kind of the models where there are several."""
-    return what if len(kinds) == 1 else f"{what}, {kind or 'kind not recorded'}"
-
-
-def _told(outcome: RunFacts) -> int:
-    """How many of its prompts have a perplexity."""
+def _known(outcome: RunFacts) -> int:
+    """Return the number of its prompts with a perplexity."""
     return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
 def _point(outcome: RunFacts) -> RunPoint:
-    means, corpus = (
+    perplexity, corpus = (
         measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
     )
-    assert means is not None  # the runs without are refused before
+    assert perplexity is not None  # runs without are refused before
     assert corpus is not None
-    told = _told(outcome)
-    about, accuracy = (outcome.model, outcome.data, outcome.reading), outcome.mean("accuracy", outcome.hits(1))
-    return RunPoint(*about, accuracy, means, corpus, told, len(outcome.places) - told)
+    known, accuracy = _known(outcome), outcome.mean("accuracy", outcome.hits(1))
+    numbers = accuracy, perplexity, corpus
+    return RunPoint(outcome.model, outcome.data, outcome.reading, *numbers, known, len(outcome.places) - known)
 
 
 def _mean(points: Sequence[RunPoint]) -> RunPoint:
-    """Of the models of one data set and reading."""
+    """Average the models of one data set and reading."""
 
-    def mean(name: str, own: Sequence[Estimate]) -> Estimate:
-        made = combined(name, [number.recipe for number in own], " and ")
-        return untold(OVER_MODELS, made, fmean(number.value for number in own), len(own), own[0].form)
+    def mean(name: str, numbers: Sequence[Estimate]) -> Estimate:
+        made = combined(name, [number.recipe for number in numbers], " and ")
+        value = fmean(number.value for number in numbers)
+        return untold(OVER_MODELS, made, value, len(numbers), numbers[0].form)
 
     return RunPoint(
         f"mean of {len(points)} models",
@@ -134,57 +132,29 @@ def _correlation(points: Sequence[RunPoint]) -> Estimate:
 
 
 def conclude(findings: Perplexities) -> list[str]:
-    """Whether models that predict prompts better answer them better."""
-    claims = [
-        Claim(
-            f"accuracy and perplexity over {one.over}, {one.data}, {one.reading}",
-            (Contrast("correlation", one.correlation),),
-        )
-        for one in findings.related
-    ]
+    """Say whether models that predict prompts better answer them better."""
+    about = "accuracy and perplexity over {}, {}, {}"
+    claims = [Claim(about.format(*one[:3]), (Contrast("correlation", one.correlation),)) for one in findings.related]
     return sentences(decide(claims), is_share=False)
 
 
 def tables(findings: Perplexities) -> list[Table]:
-    """Points, means over models, and the correlations of both."""
+    """Return the points, their means over models, and the correlations of both."""
+    columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "without")
+    related = [(*one, one.correlation.n) for one in findings.related]
     return [
-        _points_table(findings.points, "accuracy and perplexity"),
-        _points_table(findings.means, "means over models"),
+        Table.of(findings.points, "accuracy and perplexity", columns=columns),
+        Table.of(findings.means, "means over models", columns=columns),
         Table.of(
-            [
-                {
-                    "points are": one.over,
-                    "data": one.data,
-                    "reading": one.reading,
-                    "Pearson r": one.correlation,
-                    "n": one.correlation.n,
-                }
-                for one in findings.related
-            ],
+            related,
             "correlation of Acc@1 and mean perplexity",
+            columns=("points are", "data", "reading", "Pearson r", "n"),
         ),
     ]
 
 
-def _points_table(points: Sequence[RunPoint], title: str) -> Table:
-    rows = [
-        {
-            "model": one.model,
-            "data": one.data,
-            "reading": one.reading,
-            "Acc@1": one.accuracy,
-            "perplexity": one.perplexity,
-            "corpus perplexity": one.corpus,
-            "prompts": one.prompts,
-            "without": one.missing,
-        }
-        for one in points
-    ]
-    return Table.of(rows, title)
-
-
 def plots(findings: Perplexities) -> list[Plot]:
-    """Every run as a point, and data sets' means as large ones (figure 2)."""
+    """Draw every run as a point, and the means of data sets as large points (figure 2)."""
 
     def draw(axes: Any) -> None:
         for number, reading in enumerate(dict.fromkeys(point.reading for point in findings.points)):

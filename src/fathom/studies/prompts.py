@@ -19,22 +19,22 @@ TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
 def analyse(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
-    """The embedding probe with each published tail template, a run each below *out*."""
-    found: list[HitsLine] = []
+    """Run the embedding probe with each published tail template, each run in its own folder below *out*."""
+    lines: list[HitsLine] = []
     for template in TAIL_TEMPLATES:
         name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
         folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
-        found += map(hits_line, every_scoring(folder, name, options.cluster))
-    return found
+        lines += map(hits_line, every_scoring(folder, name, options.cluster))
+    return lines
 
 
 def conclude(findings: Sequence[HitsLine]) -> list[str]:
-    """How far the prompts lie apart."""
+    """State the range of Hits@1 over prompts."""
     best, worst = (choose(findings, key=lambda line: line.hits[0].value) for choose in (max, min))
     ends = f"{percent(worst.hits[0].value)} ({worst.name}) to {percent(best.hits[0].value)} ({best.name})"
     return [f"Hits@1 is {ends}, depending on the tail prompt."]
 
 
 def tables(findings: Sequence[HitsLine]) -> list[Table]:
-    """One."""
+    """Return one table."""
     return [hits_table("embedding probe by tail prompt", findings)]
