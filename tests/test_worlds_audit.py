@@ -31,7 +31,7 @@ from fathom.building.worlds import (
 )
 from fathom.building.worlds import reidentification as module
 from fathom.building.worlds.audit import Auditor, Reader
-from fathom.building.worlds.audited import PUT, put_in
+from fathom.building.worlds.folders import PUT, inserted_spans
 from fathom.building.worlds.forms import forms_of
 from fathom.building.worlds.masking import MASK
 from fathom.building.worlds.mentions import find_mentions
@@ -39,6 +39,7 @@ from fathom.building.worlds.reidentification import ByVectors, TfIdf
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import write_graph
+from tests.messages import mentioned
 from tests.test_worlds import make_graph, pets, texts_of, with_aliases
 
 pytest.importorskip("sklearn")
@@ -65,7 +66,7 @@ def told(world, source, attack="TF-IDF", readers=()):
 
 def left(world, source, shortest=2):
     columns = (world.spans.column(name).to_numpy() for name in PUT)
-    spans = put_in(world.graph, world.mapping, *columns)
+    spans = inserted_spans(world.graph, world.mapping, *columns)
     return Auditor(source, shortest).left(world.graph.entities.column("description"), spans)
 
 
@@ -397,7 +398,7 @@ def test_worlds_of_an_earlier_version_say_what_they_lack_and_get_it(tmp_path, fa
     assert left_table(before) == []
     assert "not audited: base, virtual-e" in audit_table(before).notes[1]
     assert "fathom build audit FOLDER adds what is missing" in audit_table(before).notes[1]
-    assert "made by an earlier version, without such a table: base" in left_table([before[0], made[1]])[0].notes[1]
+    assert mentioned(left_table([before[0], made[1]])[0].notes[1], "earlier version", "base; fathom build audit")
     code, out, _ = fathom("build", "audit", tmp_path / "old")
     assert code == 0
     assert "mentions of entities that are left" in out
@@ -479,8 +480,7 @@ def test_a_folder_that_is_no_world_is_refused(tmp_path, fathom):
     (tmp_path / "nothing").mkdir()
     code, out, err = fathom("build", "audit", tmp_path / "nothing", tmp_path / "none")
     assert code == 2
-    assert f"{tmp_path / 'nothing'} is no world and holds none" in err
-    assert f"{tmp_path / 'none'} is no world and holds none" in err
+    assert mentioned(err, tmp_path / "nothing", tmp_path / "none", "mapping.parquet")
     assert not out
 
 

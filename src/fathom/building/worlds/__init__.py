@@ -1,4 +1,4 @@
-"""Controlled copies of a knowledge graph in which memory is useless: the graph stays, the texts change.
+"""Controlled copies of a knowledge graph in which memory is useless: same graph, other texts.
 
 After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph Completion?* (NAACL
 2024), section 3. Each construction is a pure function of a graph, the parts to change, a seed and options::
@@ -12,8 +12,7 @@ After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links
 from __future__ import annotations
 
 from fathom.building.worlds.audit import Reader, audit_table, left_table
-from fathom.building.worlds.audited import audit_worlds, audits_in, refuse_others
-from fathom.building.worlds.build import build_worlds, worlds_table
+from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
 from fathom.building.worlds.constructions import (
     Options,
     anonymised,
@@ -23,7 +22,7 @@ from fathom.building.worlds.constructions import (
     masked,
     virtual,
 )
-from fathom.building.worlds.restoring import restore
+from fathom.building.worlds.folders import audits_in, refuse_others, restore
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
 __all__ = [

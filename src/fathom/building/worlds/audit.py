@@ -1,15 +1,14 @@
-"""How much memory a world still admits: what it leaves of the names, and how many entities its texts give away.
+"""Audits of worlds: mentions of entities that remain, and how many entities can be re-identified from their texts.
 
-An audit stands in the manifest of a world: under ``left`` the mentions that stayed, by kind, and under ``audit`` how
-many entities are re-identified from their names, from their types where the graph has any (worlds keep them), and, by
-each attack, from their descriptions.
+The manifest of a world has its audit: ``left`` counts the remaining mentions by kind. ``audit`` has the shares of
+entities that are re-identified from their names, their types (which worlds keep), and, by attack, their descriptions.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom._version import VERSION
-from fathom.building.worlds.forms import Forms, forms_of
-from fathom.building.worlds.leftovers import LEFT, Leftovers, Spans
+from fathom.building.worlds.forms import KINDS, Forms, forms_of
 from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVectors, Floats, TfIdf, Vectors
-from fathom.building.worlds.texts import blocks
+from fathom.building.worlds.texts import Spans, blocks, in_characters
+from fathom.building.worlds.tries import Matches, Tries
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, take_rows
 from fathom.metrics.ranking import hits_at_k
@@ -30,16 +29,62 @@ from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 
 ENTITY = Sample("entity")
-UNDESCRIBED = "no entity has a description: there is nothing to tell it from"
+UNDESCRIBED = "no entity has a description: there is nothing to attack"
 UNNAMED = "no entity has a name"
 UNTYPED = "no entity has a type"
+HOW = "fathom build audit FOLDER adds what is missing"
+LEFT = (*KINDS, "short", "other case")
+"""Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
+ones; and those found only if the case of A to Z is ignored in all names."""
+
+
+class RemainingMentions:
+    """A counter of remaining mentions in any world of one graph.
+
+    :param forms: of its entities, of any length.
+    :param shortest: minimum characters of the names that worlds search for.
+    """
+
+    def __init__(self, forms: Forms, shortest: int) -> None:
+        exact, long_enough = forms.exact("auto"), forms.have(shortest)
+        self._tries = Tries(forms.texts, exact)
+        sought = forms.texts.filter(pa.array(long_enough & exact))
+        self._any_case = Tries(sought, np.zeros(len(sought), dtype=bool))
+        self._kind = self._tries.smallest(forms.kind)
+        self._short = np.zeros(self._tries.count, dtype=bool)
+        self._short[self._tries.numbers] = ~long_enough
+
+    def count(self, texts: pa.ChunkedArray, new: Spans) -> dict[str, int]:
+        """Count mentions of each of :data:`LEFT` in descriptions of a world.
+
+        :param new: inserted text, in which mentions do not count.
+        """
+        matches = self._tries.find(texts)
+        spans = _in_characters(texts, matches)
+        number = matches.number[~spans.meet(new)]
+        short = self._short[number]
+        counts = np.bincount(self._kind[number[~short]], minlength=len(KINDS)).tolist()
+        others = _in_characters(texts, self._any_case.find(texts))
+        more = ~others.meet(new) & ~others.meet(spans)
+        return dict(zip(LEFT, (*counts, int(short.sum()), int(more.sum())), strict=True))
+
+
+def _in_characters(texts: pa.ChunkedArray, matches: Matches) -> Spans:
+    places = [(np.zeros(0, np.int32), np.zeros(0, np.int32))]
+    for part in blocks(texts):
+        first, last = np.searchsorted(matches.row, [part.first, part.first + len(part.starts) - 1])
+        row = part.starts[matches.row[first:last] - part.first]
+        start, end = in_characters(part.data, row, row + matches.start[first:last], row + matches.end[first:last])
+        places.append((start, end))
+    starts, ends = (np.concatenate(column).astype(np.int64) for column in zip(*places, strict=True))
+    return Spans(matches.row.astype(np.int64), starts, ends)
 
 
 class Reader(NamedTuple):
-    """A language model that reads descriptions.
+    """A language model that encodes descriptions.
 
     :param name: of the model, with its revision or digest.
-    :param encode: gives a vector of each text, shape (texts, d); NaN for a text that it cannot read.
+    :param encode: maps texts to vectors, shape (texts, d); NaN for a text that it cannot read.
     """
 
     name: str
@@ -47,13 +92,13 @@ class Reader(NamedTuple):
 
 
 class Auditor:
-    """Audits worlds of one graph; what several of them have in common is looked at once.
+    """Audits worlds of one graph; work that several of them share is done once.
 
-    :param source: the graph as it is.
-    :param shortest: characters of the names that worlds look for.
-    :param readers: language models that attack, beside TF-IDF.
+    :param source: the original graph.
+    :param shortest: minimum characters of the names that worlds search for.
+    :param readers: language models that attack, in addition to TF-IDF.
     :param data: name of the graph, for recipes.
-    :param forms: gives what entities may be called, where it is known already.
+    :param forms: returns the forms of entities, if they are known already.
     """
 
     def __init__(
@@ -65,100 +110,93 @@ class Auditor:
         forms: Callable[[], Forms] | None = None,
     ) -> None:
         self.source, self.readers = source, readers
-        self._made_of = f"data:{data}@{source.content_hash}"
+        self._recipe = f"data:{data}@{source.content_hash}"
         self.described = np.flatnonzero(~is_blank(source.entities.column("description")))
         self._shortest, self._forms = shortest, forms or partial(forms_of, source.entities)
-        self._leftovers: Leftovers | None = None
         self._left: dict[bytes, dict[str, int]] = {}
         self._attacks: dict[str, Attack] = {}
-        self._known: dict[tuple[str, bytes], list[Floats]] = {}
+        self._hits: dict[tuple[str, bytes], list[Floats]] = {}
 
     def prepare(self) -> None:
-        """Make TF-IDF ready, so that :meth:`told` tells of attacks. :raises MissingExtra: scikit-learn is missing."""
+        """Prepare TF-IDF, so that :meth:`report` includes attacks. :raises MissingExtra: scikit-learn is missing."""
         self._attack(TfIdf.name)
 
     @property
     def prepared(self) -> bool:
-        """Whether :meth:`told` tells of attacks, too."""
+        """Whether :meth:`report` includes attacks."""
         return TfIdf.name in self._attacks
 
-    def told(self, world: KnowledgeGraph, name: str, spans: Spans, before: Json | None = None) -> Json:
-        """What the manifest of a world says: ``left``, and where the auditor is prepared, ``audit``.
+    def report(self, world: KnowledgeGraph, name: str, spans: Spans, before: Json | None = None) -> Json:
+        """Return ``left`` and, if prepared, ``audit`` for the manifest of a world.
 
-        :param name: of the world.
-        :param spans: what was put into its descriptions, in the order of the texts.
+        :param spans: inserted text in its descriptions, in the order of the texts.
         :param before: an audit of the same world, whose attacks are kept.
         """
         left = {"left": self.left(world.entities.column("description"), spans)}
         return left | {"audit": self.audit(world, name, before)} if self.prepared else left
 
     def left(self, descriptions: pa.ChunkedArray, spans: Spans) -> dict[str, int]:
-        """Mentions of each of :data:`fathom.building.worlds.leftovers.LEFT` in a world.
-
-        :param spans: what was put into the descriptions.
-        """
+        """Count mentions of each of :data:`LEFT` in a world. :param spans: inserted text."""
         if not len(self.described):
             return dict.fromkeys(LEFT, 0)
-        if self._leftovers is None:
-            self._leftovers = Leftovers(self._forms(), self._shortest)
         key = _digest(descriptions) + hashlib.blake2b(np.stack(spans).tobytes()).digest()
         if key not in self._left:
-            self._left[key] = self._leftovers.count(descriptions, spans)
+            self._left[key] = self._remaining.count(descriptions, spans)
         return dict(self._left[key])
 
-    def audit(self, world: KnowledgeGraph, name: str, before: Mapping[str, Json] | None = None) -> Json:
-        """How many entities of a world are re-identified, as its manifest has it.
+    @cached_property
+    def _remaining(self) -> RemainingMentions:
+        return RemainingMentions(self._forms(), self._shortest)
 
-        :param name: of the world.
-        :param before: an audit of the same world; what it has is kept, and the readers are added.
+    def audit(self, world: KnowledgeGraph, name: str, before: Mapping[str, Json] | None = None) -> Json:
+        """Measure how many entities of a world are re-identified, for its manifest.
+
+        :param before: an audit of the same world, to which the readers are added.
         """
-        made_of = f"{self._made_of}|world:{name}"
-        found: Json = {"names": self._by_name(world, made_of)}
-        kept = dict((before or {}).get("descriptions", {}))
+        recipe = f"{self._recipe}|world:{name}"
+        descriptions = dict((before or {}).get("descriptions", {}))
         column = world.entities.column("description")
         for attacker in (TfIdf.name, *(reader.name for reader in self.readers)):
-            kept[attacker] = self._by_description(attacker, column, made_of)
-        return found | self._by_type(made_of) | {"descriptions": kept}
+            descriptions[attacker] = self._by_description(attacker, column, recipe)
+        return {"names": self._by_name(world, recipe)} | self._by_type(recipe) | {"descriptions": descriptions}
 
-    def _by_name(self, world: KnowledgeGraph, made_of: str) -> Json:
-        """An entity that is called as before is re-identified, but for others of the same name."""
+    def _by_name(self, world: KnowledgeGraph, recipe: str) -> Json:
+        """An entity with an unchanged name is re-identified; entities of one name share the hit."""
         old, new = (graph.entities.column("name") for graph in (self.source, world))
         named = ~is_blank(old)
         counted = pc.value_counts(old)
         bearers = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
         alike = pc.equal(old, new).to_numpy()[named]
         texts = take_rows(old, np.flatnonzero(named)).to_pylist()
-        told = np.array([kept / bearers[name] for kept, name in zip(alike.tolist(), texts, strict=True)])
-        return _told(told, UNNAMED, f"hits@1|{made_of}|attack:name|ties:expected|fathom:{VERSION}")
+        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(alike.tolist(), texts, strict=True)])
+        return _share(hits, UNNAMED, f"hits@1|{recipe}|attack:name|ties:expected|fathom:{VERSION}")
 
-    def _by_type(self, made_of: str) -> Json:
-        """Worlds keep types: an entity is a guess among those of its type. Nothing of a graph without types."""
+    def _by_type(self, recipe: str) -> Json:
+        """Worlds keep types: guess among the entities of a type. Return {} for a graph without types."""
         if "type" not in self.source.entities.column_names:
             return {}
         types = self.source.entities.column("type")
         kinds = types.filter(pc.not_equal(types, "")).combine_chunks().dictionary_encode().indices.to_numpy()
         alike = np.bincount(kinds)[kinds]
-        recipe, n = f"{made_of}|attack:type|ties:expected|fathom:{VERSION}", len(kinds)
-        told: Json = {f"hits@{k}": _told(hits_at_k(np.ones(n), alike, k), UNTYPED, f"hits@{k}|{recipe}") for k in AMONG}
-        return {"types": told | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
+        recipe, n = f"{recipe}|attack:type|ties:expected|fathom:{VERSION}", len(kinds)
+        hits = {f"hits@{k}": _share(hits_at_k(np.ones(n), alike, k), UNTYPED, f"hits@{k}|{recipe}") for k in AMONG}
+        return {"types": hits | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
 
-    def _by_description(self, attacker: str, column: pa.ChunkedArray, made_of: str) -> Json:
-        """Hits@k of one attack, each with the chance rate: what a guess would hit."""
+    def _by_description(self, attacker: str, column: pa.ChunkedArray, recipe: str) -> Json:
+        """Compute Hits@k of one attack, each with the chance level."""
         n = len(self.described)
-        recipe = f"{made_of}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
+        recipe = f"{recipe}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
-            return {f"hits@{k}": untold(UNDESCRIBED, f"hits@{k}|{recipe}").plain() for k in AMONG}
-        asked = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
-        texts = take_rows(column, self.described[asked])
+            return {f"hits@{k}": _share(np.zeros(0), UNDESCRIBED, f"hits@{k}|{recipe}") for k in AMONG}
+        chosen = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
+        texts = take_rows(column, self.described[chosen])
         key = (attacker, _digest(texts))
-        if key not in self._known:
-            places = self._attack(attacker).places(texts.to_pylist(), asked)
-            self._known[key] = [places.hits(k) for k in AMONG]
-        hits = self._known[key]
-        told: Json = {
-            f"hits@{k}": mean(hit, ENTITY, f"hits@{k}|{recipe}").plain() for k, hit in zip(AMONG, hits, strict=True)
-        }
-        return told | {f"chance@{k}": min(k, n) / n for k in AMONG}
+        if key not in self._hits:
+            places = self._attack(attacker).places(texts.to_pylist(), chosen)
+            self._hits[key] = [places.hits(k) for k in AMONG]
+        by_k = zip(AMONG, self._hits[key], strict=True)
+        shares = {f"hits@{k}": _share(hits, UNDESCRIBED, f"hits@{k}|{recipe}") for k, hits in by_k}
+        return shares | {f"chance@{k}": min(k, n) / n for k in AMONG}
 
     def _attack(self, attacker: str) -> Attack:
         if attacker not in self._attacks:
@@ -170,9 +208,9 @@ class Auditor:
         return self._attacks[attacker]
 
 
-def _told(hits: Floats, why_not: str, recipe: str) -> Json:
-    """The mean of *hits*, shape (entities,). :param why_not: there is none."""
-    return (mean(hits, ENTITY, recipe) if len(hits) else untold(why_not, recipe)).plain()
+def _share(hits: Floats, reason: str, recipe: str) -> Json:
+    """Return the mean of *hits*, shape (entities,), or why there is none."""
+    return (mean(hits, ENTITY, recipe) if len(hits) else untold(reason, recipe)).plain()
 
 
 def _digest(texts: pa.ChunkedArray) -> bytes:
@@ -183,59 +221,42 @@ def _digest(texts: pa.ChunkedArray) -> bytes:
     return letters.digest() + lengths.digest()
 
 
-# ------------------------------------------------------------------------------------------------------------- tables
-
-
 def left_table(manifests: Sequence[Json]) -> list[Table]:
-    """What names are left in descriptions, a line for each world; no table where no world has one.
-
-    :param manifests: as ``manifest.json`` has them.
-    """
-    if not any("left" in made for made in manifests):
+    """Tabulate remaining mentions by world; no table if no manifest has them."""
+    if not any("left" in manifest for manifest in manifests):
         return []
-    rows = [(made["world"], *(made.get("left", {}).get(kind) for kind in LEFT)) for made in manifests]
-    notes = ["short: of fewer characters than are looked for; other case: found if no name's case counted"]
-    lacking = [made["world"] for made in manifests if "left" not in made]
-    if lacking:
-        notes.append(f"made by an earlier version, without such a table: {', '.join(lacking)}; {HOW}")
-    return [
-        Table(("world", *LEFT), tuple(rows), title="worlds: mentions of entities that are left", notes=tuple(notes))
-    ]
-
-
-HOW = "fathom build audit FOLDER adds what is missing"
+    rows = [(manifest["world"], *(manifest.get("left", {}).get(kind) for kind in LEFT)) for manifest in manifests]
+    notes = ["short: of fewer characters than are searched for; other case: found if case is ignored in all names"]
+    if lacking := [manifest["world"] for manifest in manifests if "left" not in manifest]:
+        notes.append(f"built by an earlier version, without this table: {', '.join(lacking)}; {HOW}")
+    title = "worlds: mentions of entities that are left"
+    return [Table(("world", *LEFT), tuple(rows), title=title, notes=tuple(notes))]
 
 
 def audit_table(manifests: Sequence[Json]) -> Table:
-    """How many entities are re-identified, a line for each world and attack.
-
-    :param manifests: as ``manifest.json`` has them.
-    """
+    """Tabulate re-identified entities by world and attack."""
     rows: list[list[Cell | Estimate]] = []
-    for made in manifests:
-        about = made.get("audit")
-        if about is None:
-            rows.append([made["world"], "not audited", None, None, None, None])
+    for manifest in manifests:
+        world, audit = manifest["world"], manifest.get("audit")
+        if audit is None:
+            rows.append([world, "not audited", None, None, None, None])
             continue
-        rows.append([made["world"], "name", _number(about["names"]), None, None, _number(about["names"]).n])
-        attacks = {f"description, {attacker}": told for attacker, told in about["descriptions"].items()}
-        for attack, told in (({"type": about["types"]} if "types" in about else {}) | attacks).items():
-            first, among = (_number(told[f"hits@{k}"]) for k in AMONG)
-            rows.append([made["world"], attack, first, among, told.get("chance@1"), first.n])
+        rows.append([world, "name", _estimate(audit["names"]), None, None, _estimate(audit["names"]).n])
+        attacks = {f"description, {attacker}": shares for attacker, shares in audit["descriptions"].items()}
+        for attack, shares in (({"type": audit["types"]} if "types" in audit else {}) | attacks).items():
+            first, among = (_estimate(shares[f"hits@{k}"]) for k in AMONG)
+            rows.append([world, attack, first, among, shares.get("chance@1"), first.n])
     typed = any(row[1] == "type" for row in rows)
     by = "name, by its type (a guess among those of the type)," if typed else "name"
-    notes = [
-        f"hits@k: the own entity is among the first k, by its {by} or by the description that is nearest by cosine"
-    ]
-    lacking = [str(row[0]) for row in rows if row[1] == "not audited"]
-    if lacking:
+    notes = [f"hits@k: the entity itself is among the first k by its {by} or by the description nearest by cosine"]
+    if lacking := [str(row[0]) for row in rows if row[1] == "not audited"]:
         notes.append(f"not audited: {', '.join(lacking)}; {HOW}")
     title = "worlds: entities re-identified from their texts"
-    columns = ("world", "told by", "hits@1", "hits@10", "chance", "entities")
+    columns = ("world", "attack", "hits@1", "hits@10", "chance", "entities")
     return Table.of(rows, title, notes, columns=columns, main="hits@1", formats={"chance": ".2g"})
 
 
-def _number(told: Json) -> Estimate:
-    """Read what :meth:`fathom.results.estimates.Estimate.plain` gave, a share."""
-    value = float("nan") if told["value"] is None else told["value"]
-    return Estimate(**(told | {"value": value}), form=".1%")
+def _estimate(plain: Json) -> Estimate:
+    """Read a share from :meth:`fathom.results.estimates.Estimate.plain`."""
+    value = float("nan") if plain["value"] is None else plain["value"]
+    return Estimate(**(plain | {"value": value}), form=".1%")

@@ -1,28 +1,34 @@
-"""Worlds as folders: ordinary knowledge graphs, each with what was changed into what."""
+"""The build and the audit of worlds in folders."""
 
 from __future__ import annotations
 
 import platform
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy
 
 from fathom._version import VERSION
 from fathom.building.worlds.audit import Auditor, Reader
-from fathom.building.worlds.audited import PUT, audit_in, put_in
-from fathom.building.worlds.constructions import Materials, Options, make, why_not
-from fathom.building.worlds.world import MAPPING, THIRTEEN, Variant, World, parse_variants
+from fathom.building.worlds.constructions import Materials, Options, find_obstacles, make_world
+from fathom.building.worlds.folders import (
+    PUT,
+    audit_world,
+    find_worlds,
+    inserted_spans,
+    read_manifest,
+    restore_source,
+    write_world,
+)
+from fathom.building.worlds.world import THIRTEEN, Variant, parse_variants
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
-from fathom.errors import BadInput, MadeBefore
-from fathom.formats.kg import unwritable, write_graph
+from fathom.errors import BadInput, MadeBefore, all_of, refuse
+from fathom.formats.kg import unwritable
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, json_file
 from fathom.results.tables import Table
@@ -38,14 +44,12 @@ _COUNTS = {
     "replaced": "mentions_replaced",
     "ambiguous": "mentions_ambiguous",
 }
-"""What :func:`worlds_table` counts, by the name that the manifest has for it."""
+"""Columns of :func:`worlds_table` and the counts of the manifest."""
 _CASES = {
     "exact": "matters",
     "ignore": "of A to Z is ignored",
     "mixed": "matters in names that have a capital letter, elsewhere that of A to Z is ignored",
 }
-_ROWS = 1 << 18
-"""Lines of a table that are put together at a time."""
 
 
 def build_worlds(
@@ -60,42 +64,75 @@ def build_worlds(
     readers: Sequence[Reader] = (),
     progress: Progress = unseen,
 ) -> list[Json]:
-    """Write each variant as a folder of its name in *out*; it appears when it is complete. What the same call has made
-    before, and not finished, goes on.
+    """Write each variant as a folder of its name in *out*, which appears when it is complete.
+
+    An earlier call with the same arguments is resumed.
 
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
-    :param audit: say in each manifest how many entities can be re-identified; worlds that are there are audited, too.
-    :param readers: language models that try it, beside TF-IDF; with them, *audit* is on.
+    :param audit: measure how many entities can be re-identified, also in existing worlds.
+    :param readers: language models that attack, in addition to TF-IDF; they imply *audit*.
     :returns: the manifests.
-    :raises BadInput: with everything that prevents any of them, before anything is written.
-    :raises MissingExtra: scikit-learn is not installed, and an audit or a masked world is wanted.
-    :raises RunFailed: the disk is full; the folders that are there are complete.
+    :raises BadInput: with all faults that prevent any world, before anything is written.
+    :raises MissingExtra: scikit-learn is not installed, and an audit or a masked world is requested.
+    :raises RunFailed: the disk is full; existing folders are complete.
     """
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
-    refuse(materials, out, chosen, name)
+    check_variants(materials, out, chosen, name)
     auditor = Auditor(graph, materials.options.shortest_mention, readers, name, lambda: materials.forms)
     if audit or readers:
         auditor.prepare()
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
-        manifests.append(_world_in(out / str(variant), variant, materials, name, auditor))
+        manifests.append(_build_world(out / str(variant), variant, materials, name, auditor))
     progress(len(chosen), len(chosen))
     return manifests
 
 
-def _world_in(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
-    """:returns: its manifest, of the world made now or before."""
+def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progress: Progress = unseen) -> list[Json]:
+    """Audit existing worlds and write the results into their manifests. Each world contains its source graph.
+
+    :param folders: worlds, or folders of worlds.
+    :param readers: language models that attack, in addition to TF-IDF.
+    :returns: the manifests.
+    :raises BadInput: a folder is no world and contains none, or a world is damaged.
+    :raises MissingExtra: scikit-learn is not installed.
+    """
+    worlds = [
+        world for part in all_of(*(lambda folder=folder: find_worlds(folder) for folder in folders)) for world in part
+    ]
+    manifests = all_of(*(lambda world=world: read_manifest(world) for world in worlds))
+    auditors: dict[tuple[str, int], Auditor] = {}
+    audited = []
+    for done, (world, manifest) in enumerate(zip(worlds, manifests, strict=True)):
+        progress(done, len(worlds))
+        key = (manifest["source"]["content_hash"], manifest["options"]["shortest_mention"])
+        if key not in auditors:
+            source = restore_source(world, key[0])
+            auditors = {key: Auditor(source, key[1], readers, manifest["source"]["name"])}
+            auditors[key].prepare()
+        audited.append(audit_world(world, auditors[key]))
+    progress(len(worlds), len(worlds))
+    return audited
+
+
+def _build_world(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
+    """Build a world unless it exists. :returns: its manifest."""
     identity = _identity(variant, materials, name)
     if is_whole(place, _made(identity)):
-        return audit_in(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
+        return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
     with whole_folder(place) as folder:
-        world = make(variant, materials)
+        world = make_world(variant, materials)
         write_world(world, folder)
-        spans = put_in(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in PUT))
-        manifest = _manifest(world, identity) | auditor.told(world.graph, str(variant), spans)
+        spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in PUT))
+        manifest = identity | {
+            "content_hash": world.graph.content_hash,
+            "counts": world.counts,
+            "notes": list(world.notes),
+        }
+        manifest |= auditor.report(world.graph, str(variant), spans)
         write_json(folder / "manifest.json", manifest)
         sign(folder, _made(identity))
     return manifest
@@ -105,8 +142,8 @@ def _made(identity: Json) -> Json:
     return made_by("build worlds", {}, identity=identity)
 
 
-def refuse(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
-    """:raises BadInput: with all that stands in the way."""
+def check_variants(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
+    """:raises BadInput: with all faults that prevent any of the worlds."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: choose another --out")
     faults = []
@@ -114,61 +151,16 @@ def refuse(materials: Materials, out: Path, variants: Sequence[Variant], name: s
         with suppress(MadeBefore):
             faults += in_the_way(out / str(variant), _made(_identity(variant, materials, name)))
     faults += unwritable(materials.graph)
-    impossible = {variant: found for variant in variants if (found := why_not(variant, materials))}
-    faults += dict.fromkeys(fault for found in impossible.values() for fault in found)
+    impossible = {variant: reasons for variant in variants if (reasons := find_obstacles(variant, materials))}
+    faults += dict.fromkeys(fault for reasons in impossible.values() for fault in reasons)
     possible = [str(variant) for variant in variants if variant not in impossible]
     if impossible and possible:
-        faults.append(
-            f"without {', '.join(map(str, impossible))} the rest can be made: --variants {','.join(possible)}"
-        )
-    if faults:
-        raise BadInput(faults)
-
-
-def write_world(world: World, folder: Path) -> None:
-    """The graph's files, ``mapping.parquet`` and ``spans.parquet``."""
-    write_graph(world.graph, folder)
-    ids = few_chunks(world.graph.entities.column("id"))
-    ids = pa.chunked_array([*ids.chunks, pa.nulls(1, pa.string())])  # what is masked mentions none
-    _write_table(folder / "mapping.parquet", world.mapping, MAPPING, {})
-    _write_table(folder / "spans.parquet", world.spans, _SPANS, dict.fromkeys(_IDS, ids))
-
-
-def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
-    """The bytes must not depend on how the columns are cut in memory.
-
-    :param ids: of columns that hold rows.
-    """
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for start in range(0, len(table), _ROWS):
-            part = table.slice(start, _ROWS)
-            columns = [
-                take_rows(ids[name], column.to_numpy()) if name in ids else column
-                for name, column in zip(part.column_names, part.columns, strict=True)
-            ]
-            writer.write_table(pa.table(columns, schema=schema).combine_chunks())
-
-
-_IDS = ("described", "mention")
-_SPANS = pa.schema(
-    [(name, pa.string()) for name in _IDS]
-    + [(name, pa.int32()) for name in ("start", "end", "new_start", "new_end")]
-    + [("old", pa.string())]
-)
-
-
-def _manifest(world: World, identity: Json) -> Json:
-    """Nothing in it depends on the day or the place, so that the same command gives the same bytes."""
-    return {
-        **identity,
-        "content_hash": world.graph.content_hash,
-        "counts": world.counts,
-        "notes": list(world.notes),
-    }
+        faults.append(f"without {', '.join(map(str, impossible))} it works: --variants {','.join(possible)}")
+    refuse(faults)
 
 
 def _identity(variant: Variant, materials: Materials, name: str) -> Json:
-    """All that decides what the world is."""
+    """Return all that determines a world, independently of time and machine."""
     source = materials.graph
     return {
         "format": FORMAT,
@@ -196,16 +188,13 @@ def _identity(variant: Variant, materials: Materials, name: str) -> Json:
 
 
 def worlds_table(manifests: Sequence[Json]) -> Table:
-    """What was changed, a line for each world.
-
-    :param manifests: as ``manifest.json`` has them.
-    """
+    """Tabulate what was changed, by world."""
     rows = tuple((made["world"], *(made["counts"].get(name) for name in _COUNTS.values())) for made in manifests)
-    told: dict[str, list[str]] = defaultdict(list)
+    worlds_by_note: dict[str, list[str]] = defaultdict(list)
     for made in manifests:
         for note in made["notes"]:
-            told[note].append(made["world"])
-    notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in told.items()]
+            worlds_by_note[note].append(made["world"])
+    notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in worlds_by_note.items()]
     cases = {made["counts"]["case"] for made in manifests if "case" in made["counts"]}
     notes += [f"mentions: case {_CASES[case]}" for case in sorted(cases)]
     if any(made["counts"].get("mentions_ambiguous") for made in manifests):

@@ -1,9 +1,8 @@
-"""The four constructions of Sakai et al. 2024, section 3: same graph, other texts.
+"""The four constructions of Sakai et al. 2024, section 3, and masked worlds: same graph, other texts.
 
-Each is a pure function of a graph, the parts of it to change, a seed and options. Ids, triples and splits stay, so
-every ``fact_id`` does. Worlds of one graph, seed and options share what they are made from (:class:`Materials`):
-``virtual-er`` has the names of ``virtual-e`` and of ``virtual-r``, and ``fully-anonymised-ed`` the names of
-``anonymised-e``.
+Each is a pure function of a graph, the parts to change, a seed and options. Ids, triples and splits stay, and so does
+each ``fact_id``. Worlds of one graph, seed and options share their :class:`Materials`: ``virtual-er`` has the names of
+``virtual-e`` and ``virtual-r``, and ``fully-anonymised-ed`` those of ``anonymised-e``.
 """
 
 from __future__ import annotations
@@ -38,35 +37,38 @@ from fathom.building.worlds.world import (
     Variant,
     World,
     describe,
-    follow,
-    listed,
+    list_ids,
     parse_variants,
     rename_entities,
     rename_relations,
+    replace_names,
 )
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput, all_of, refuse
 
 LONGEST = 1_000_000
-"""Characters: no name has so many."""
+"""Maximum of ``shortest_mention``."""
 COLUMNS = {
     "name": ("entities", "name"),
     "mention": ("entities", "name"),
     "description": ("entities", "description"),
     "relation": ("relations", "name"),
 }
-"""Where the texts stand that a step of a construction exchanges, or what they are exchanged for."""
+"""Table and column of the texts that each step replaces."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """:param case: how names are looked for in descriptions: "exact"; "ignore", the letters A to Z alike; "auto", by
-        which case counts in those names that have a capital letter.
-    :param shortest_mention: characters a name needs to be looked for.
-    :param sought: "all", other names and inflected forms, too; "names", names as they are written alone.
-    :param rate: of a masked world: the share of entities that may still be re-identified from their descriptions.
-    :param relax: where relations cannot all exchange names, move as many as possible and list the others."""
+    """Options of worlds.
+
+    :param case: how names match in descriptions: "exact"; "ignore", the letters A to Z; "auto", exact for names with a
+        capital letter.
+    :param shortest_mention: minimum characters of a name to search for.
+    :param sought: "all", with aliases and inflected forms; "names", main names as written.
+    :param rate: maximum share of entities that can be re-identified from descriptions of a masked world.
+    :param relax: if relations cannot all exchange names, move as many as possible and list the others.
+    """
 
     case: Case = "auto"
     shortest_mention: int = 2
@@ -86,75 +88,76 @@ class Options:
 
 
 def base(graph: KnowledgeGraph) -> World:
-    """The graph as it is."""
+    """Return the original graph as a world."""
     return World(BASE, graph)
 
 
 def virtual(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: Options | None = None) -> World:
-    """Names change hands (section 3.1); no entity keeps its string.
+    """Exchange names (section 3.1); no entity keeps its string.
 
     :param parts: "e": names of entities are permuted by a random derangement, and mentions in descriptions follow.
         "r": names of relations are permuted by :func:`fathom.building.worlds.derangement.match_relations`.
-        "d" alone: mentions follow the permutation, and the names of the entities stay; beside "e" it changes nothing.
-    :raises BadInput: there are no such parts, or there is no such permutation; the message says why.
+        "d" alone: mentions follow the permutation, and the names of the entities stay; with "e" it changes nothing.
+    :raises BadInput: unknown parts, or there is no such permutation; the message says why.
     """
-    return make(f"virtual-{parts}", Materials(graph, seed, options))
+    return make_world(f"virtual-{parts}", Materials(graph, seed, options))
 
 
 def anonymised(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: Options | None = None) -> World:
-    """Names become random strings (section 3.2), each unique and none of the old ones.
+    """Replace names by random strings (section 3.2), distinct and none of the old ones.
 
     :param parts: "e": entities, and mentions in descriptions follow; "r": relations; "d" alone: only the mentions.
-    :raises BadInput: there are no such parts, or too few different strings.
+    :raises BadInput: unknown parts, or too few different strings.
     """
-    return make(f"anonymised-{parts}", Materials(graph, seed, options))
+    return make_world(f"anonymised-{parts}", Materials(graph, seed, options))
 
 
 def inconsistent(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: Options | None = None) -> World:
-    """Descriptions contradict the graph (section 3.3).
+    """Make descriptions contradict the graph (section 3.3).
 
     :param parts: "d": descriptions are permuted by a derangement. "e" and "d": names and descriptions move together,
-        and mentions in descriptions stay as they are. "e" without "d": names move as in the virtual world, descriptions
+        and mentions in descriptions stay. "e" without "d": names move as in the virtual world, descriptions
         stay. "r": names of relations as in the virtual world.
-    :raises BadInput: there are no such parts, or there is no such permutation; the message says why.
+    :raises BadInput: unknown parts, or there is no such permutation; the message says why.
     """
-    return make(f"inconsistent-{parts}", Materials(graph, seed, options))
+    return make_world(f"inconsistent-{parts}", Materials(graph, seed, options))
 
 
 def fully_anonymised(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: Options | None = None) -> World:
-    """Texts become random strings (section 3.4), descriptions too.
+    """Replace texts by random strings (section 3.4), also descriptions.
 
-    :param parts: "e" and "r": names, as in the anonymised world. "d": descriptions become random strings of their own
+    :param parts: "e" and "r": names, as in the anonymised world. "d": descriptions become random strings of their
         unigram model. Without "d", descriptions are those of the anonymised world.
-    :raises BadInput: there are no such parts, or too few different strings.
+    :raises BadInput: unknown parts, or too few different strings.
     """
-    return make(f"fully-anonymised-{parts}", Materials(graph, seed, options))
+    return make_world(f"fully-anonymised-{parts}", Materials(graph, seed, options))
 
 
 def masked(graph: KnowledgeGraph, parts: str = "ed", seed: int = 0, options: Options | None = None) -> World:
-    """The anonymised world with its descriptions' rarest words masked, until TF-IDF re-identifies no larger share of
-    the entities than ``options.rate``; see :mod:`fathom.building.worlds.masking`.
+    """Anonymise a graph and mask the rarest words of descriptions, until TF-IDF re-identifies at most ``options.rate``
+    of the entities; see :mod:`fathom.building.worlds.masking`.
 
     :param parts: "e" and "r": names, as in the anonymised world. "d": mentions follow, and words are masked. Without
         "d", descriptions are those of the anonymised world.
-    :raises BadInput: there are no such parts, no descriptions, or too few different strings.
+    :raises BadInput: unknown parts, no descriptions, or too few different strings.
     :raises MissingExtra: scikit-learn is not installed.
     """
-    return make(f"masked-{parts}", Materials(graph, seed, options))
+    return make_world(f"masked-{parts}", Materials(graph, seed, options))
 
 
-def make(variant: Variant | str, materials: Materials) -> World:
-    """The world of that name; worlds of the same materials share the work.
+def make_world(variant: Variant | str, materials: Materials) -> World:
+    """Make a world by name; worlds of the same materials share the work.
 
     :raises BadInput: there is no such world, or none of this graph.
     """
-    (found,) = parse_variants([str(variant)])
-    refuse(why_not(found, materials))
-    plan = {step: materials.texts(step, of(materials)) for step, of in _plan(found).items() if step in COLUMNS}
-    world = World(found, materials.graph)
+    (chosen,) = parse_variants([str(variant)])
+    refuse(find_obstacles(chosen, materials))
+    steps = _plan(chosen).items()
+    plan = {step: materials.texts(step, material(materials)) for step, material in steps if step in COLUMNS}
+    world = World(chosen, materials.graph)
     if "mention" in plan and len(materials.described):
-        masks = materials.masks if _is_masked(found) else None
-        world = follow(world, materials.mentions, materials.options.shortest_mention, plan["mention"], masks)
+        masks = materials.masks if _is_masked(chosen) else None
+        world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"], masks)
     if "description" in plan:
         world = describe(world, plan["description"])
     if "name" in plan:
@@ -162,29 +165,29 @@ def make(variant: Variant | str, materials: Materials) -> World:
     return rename_relations(world, plan["relation"]) if "relation" in plan else world
 
 
-def why_not(variant: Variant, materials: Materials) -> list[str]:
-    """What prevents a world, without making it; the empty list where nothing does."""
+def find_obstacles(variant: Variant, materials: Materials) -> list[str]:
+    """Return faults that prevent a world, without making it."""
     try:
-        all_of(*(partial(of, materials) for of in dict.fromkeys(_plan(variant).values())))
+        all_of(*(partial(material, materials) for material in dict.fromkeys(_plan(variant).values())))
     except BadInput as error:
         return list(dict.fromkeys(error.faults))
     return []
 
 
 def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
-    """The steps that make a world, each with the material of its new texts; and what else there must be.
+    """Return the steps that make a world, each with the material of its new texts, and other requirements.
 
-    Either descriptions become others, or mentions in them follow the names. In an inconsistent world they do neither
-    where they stay.
+    Either descriptions are replaced, or mentions in them follow the names. In an inconsistent world without "d" they do
+    neither.
     """
     e, r, d = (part in variant.parts for part in "erd")
     exchanging = variant.construction in ("virtual", "inconsistent")
-    others = d and variant.construction in ("inconsistent", "fully-anonymised")
-    names = attrgetter(("exchanged_together" if others else "exchanged") if exchanging else "random_names")
+    replaced = d and variant.construction in ("inconsistent", "fully-anonymised")
+    names = attrgetter(("exchanged_together" if replaced else "exchanged") if exchanging else "random_names")
     plan: dict[str, Callable[[Materials], Any]] = {"name": names} if e else {}
-    if others and exchanging:
+    if replaced and exchanging:
         plan["description"] = names if e else attrgetter("exchanged_descriptions")
-    elif others:
+    elif replaced:
         plan["description"] = Materials.refuse_undescribed
     elif d or (e and variant.construction != "inconsistent"):
         plan["mention"] = names
@@ -202,7 +205,7 @@ def _is_masked(variant: Variant) -> bool:
 
 
 class Materials:
-    """Each is made when it is first asked for, and kept. What cannot be made raises BadInput, which says why."""
+    """Texts for worlds, each computed on first use. What is impossible raises BadInput with the reason."""
 
     def __init__(self, graph: KnowledgeGraph, seed: int = 0, options: Options | None = None) -> None:
         if seed < 0:
@@ -210,22 +213,22 @@ class Materials:
         self.graph, self.seed, self.options = graph, seed, options or Options()
 
     def generator(self, *purpose: str) -> np.random.Generator:
-        """The same numbers for the same seed and purpose, whatever else is drawn."""
+        """Return a generator that depends on the seed and the purpose only."""
         return np.random.default_rng([self.seed, *"/".join(purpose).encode()])
 
     @cached_property
     def named(self) -> NDArray[np.int64]:
-        """Rows of entities that have a name."""
+        """Rows of entities with a name."""
         return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
 
     @cached_property
     def described(self) -> NDArray[np.int64]:
-        """Rows of entities that have a description."""
+        """Rows of entities with a description."""
         return np.flatnonzero(~is_blank(self.graph.entities.column("description")))
 
     @cached_property
     def named_relations(self) -> NDArray[np.int64]:
-        """Rows of relations that have a name."""
+        """Rows of relations with a name."""
         return np.flatnonzero(~is_blank(self.graph.relations.column("name")))
 
     def refuse_undescribed(self) -> None:
@@ -235,23 +238,23 @@ class Materials:
 
     @cached_property
     def forms(self) -> Forms:
-        """What entities may be called."""
+        """Names, aliases and inflected forms of entities."""
         return forms_of(self.graph.entities)
 
     @cached_property
     def mentions(self) -> Mentions:
-        """Where names of entities stand in descriptions."""
+        """Mentions of entities in descriptions."""
         options, forms = self.options, self.forms if self.options.sought == "all" else None
         return find_mentions(self.graph, options.case, options.shortest_mention, forms)
 
     @cached_property
     def attack(self) -> TfIdf:
-        """It knows all descriptions as they are. :raises MissingExtra: scikit-learn is not installed."""
+        """An attack with all original descriptions. :raises MissingExtra: scikit-learn is not installed."""
         return TfIdf(take_rows(self.graph.entities.column("description"), self.described).to_pylist())
 
     @cached_property
     def masks(self) -> Masks:
-        """Words to mask beside random names."""
+        """Words to mask in addition to random names."""
         old = self.graph.entities.column("description")
         return mask(old, self.described, self.mentions, self.random_names, self.attack, self.options.rate)
 
@@ -272,7 +275,7 @@ class Materials:
 
     @cached_property
     def exchanged_relations(self) -> Derangement:
-        """Which relation's name each relation takes; itself where it keeps it."""
+        """Which relation's name each relation takes, possibly its own."""
         if not len(self.named_relations):
             raise BadInput("no relation has a name: there is nothing to change")
         if len(self._matching.blocked) and not self.options.relax:
@@ -289,17 +292,17 @@ class Materials:
         """Names of the relations, a random one for each that has a name."""
         return self._random("relation", self.graph.relations, self.named_relations)
 
-    def texts(self, what: str, made: Derangement | pa.ChunkedArray | None) -> NewTexts:
-        """The texts that stand in a world.
+    def texts(self, step: str, material: Derangement | pa.ChunkedArray | None) -> NewTexts:
+        """Return the new texts of a step.
 
-        :param what: one of :data:`COLUMNS`.
-        :param made: whose each becomes, or the texts themselves; None for random descriptions, which are not kept.
+        :param step: one of :data:`COLUMNS`.
+        :param material: a permutation or texts; None for random descriptions, which are not cached.
         """
-        table, column = COLUMNS[what]
+        table, column = COLUMNS[step]
         old = getattr(self.graph, table).column(column)
-        if isinstance(made, Derangement):
-            return NewTexts(take_rows(old, made.source), *made)
-        random = new_descriptions(old, self.generator("random", "descriptions")) if made is None else made
+        if isinstance(material, Derangement):
+            return NewTexts(take_rows(old, material.source), *material)
+        random = new_descriptions(old, self.generator("random", "descriptions")) if material is None else material
         return NewTexts(random, None, "random strings")
 
     def _random(self, bearer: str, table: pa.Table, rows: NDArray[np.int64]) -> pa.ChunkedArray:
@@ -315,46 +318,46 @@ class Materials:
         labels[self.named_relations] = _labels(self.graph.relations.column("name"), self.named_relations)
         return match_relations(self.graph, labels, self.generator("relations"))
 
-    def _why_blocked(self, found: Matching) -> str:
+    def _why_blocked(self, matching: Matching) -> str:
         ids, named = self.graph.relations.column("id"), self.named_relations
         if len(named) == 1:
             one = "the graph has one relation" if len(ids) == 1 else "only one relation has a name"
             return (
-                f"{one}, {listed(named, ids)}: there is none to exchange its name with; leave out virtual and "
+                f"{one}, {list_ids(named, ids)}: there is none to exchange its name with; omit virtual and "
                 "inconsistent worlds with r, or let it keep its name by --relax (in a study's plan, relax: true)"
             )
-        if len(found.donors):
-            may = f"could take only the names of {listed(found.donors, ids)}, which are too few"
+        if len(matching.donors):
+            may = f"could take only the names of {list_ids(matching.donors, ids)}, which are too few"
         else:
             may = "could take no other's name"
-        relaxed = f"moves {found.moved} and lists those that stay" if found.moved else "moves none of them"
+        relaxed = f"moves {matching.moved} and lists those that stay" if matching.moved else "moves none of them"
         return (
-            f"no derangement of the {len(named)} relations exists: {listed(found.blocked, ids)} {may}; two relations "
-            f"may exchange names only if these differ and no pair of entities is linked by both; --relax {relaxed} "
-            "(in a study's plan, relax: true)"
+            f"no derangement of the {len(named)} relations exists: {list_ids(matching.blocked, ids)} {may}; two "
+            "relations may exchange names only if these differ and no pair of entities is linked by both; "
+            f"--relax {relaxed} (in a study's plan, relax: true)"
         )
 
     def _derange(self, rows: NDArray[np.int64], *columns: str) -> Derangement:
-        """Entities of *rows*, which all have a text in the first of the columns, exchange those of all columns."""
+        """Permute the texts of all columns among entities of *rows*, which all have the first."""
         if not len(rows):
             raise BadInput(f"no entity has a {columns[0]}: there is nothing to change")
         if len(rows) == 1:
             raise BadInput(f"only one entity has a {columns[0]}: there is nothing to exchange it with")
         labels = [_labels(self.graph.entities.column(column), rows) for column in columns]
         try:
-            found = derange(labels, self.generator("exchange", " and ".join(columns)))
+            derangement = derange(labels, self.generator("exchange", " and ".join(columns)))
         except NoDerangement as error:
             raise BadInput(self._why_not(rows, columns, labels, error.label)) from None
         source = np.arange(len(self.graph.entities))
-        source[rows] = rows[found.source]
-        return Derangement(source, found.method)
+        source[rows] = rows[derangement.source]
+        return Derangement(source, derangement.method)
 
     def _why_not(
         self, rows: NDArray[np.int64], columns: tuple[str, ...], labels: list[NDArray[np.int64]], label: int | None
     ) -> str:
         if label is None:
             kept = " or its ".join(columns)
-            return f"no permutation was found in which no entity keeps its {kept}: too many are the same"
+            return f"found no permutation in which no entity keeps its {kept}: too many are equal"
         for column, labeling in zip(columns, labels, strict=True):
             bearers = rows[labeling == label]
             if 2 * len(bearers) > len(rows):
@@ -363,13 +366,13 @@ class Materials:
                     f"{text[:60]!r} is the {column} of {len(bearers):,} of {len(rows):,} entities, more than half: in "
                     f"every permutation some entity would keep its {column}"
                 )
-        raise AssertionError("a label that is too frequent was reported and not found")
+        raise AssertionError("a label was reported as too frequent but is not")
 
 
 def _labels(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each of *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones.
+    """Number *rows*, equal for equal texts; :data:`NO_LABEL` for blank ones.
 
-    By 64-bit hashes: were two different texts taken for equal, they would only not change places.
+    By 64-bit hashes: two texts with one hash would merely not exchange places.
     """
     numbers = np.unique(Hasher().rows(texts)[rows], return_inverse=True)[1].astype(np.int64)
     numbers[is_blank(texts)[rows]] = NO_LABEL

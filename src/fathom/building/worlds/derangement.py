@@ -1,14 +1,13 @@
-"""Permutations in which nothing stays where it is: of entities by chance, of relations by matching.
+"""Derangements (permutations without fixed points): random ones of entities, and matchings of relations.
 
-What is uniform: with labels that all differ, :func:`uniform_derangement` draws every derangement with the same
-probability (Martínez, Panholzer and Prodinger, *Generating random derangements*, ANALCO 2008). With labels that repeat,
-nothing may take an equal label, and :func:`derange` draws
+If all labels differ, :func:`uniform_derangement` draws each derangement with the same probability (Martínez, Panholzer
+and Prodinger, *Generating random derangements*, ANALCO 2008). If labels repeat, no place may take an equal label, and
+:func:`derange` draws
 
-- by *rejection* where that is cheap: whole permutations until one fits. Every permitted permutation has the same
-  probability, exactly;
-- by *swaps* elsewhere: from a permitted permutation, sweeps in which random disjoint pairs swap what they hold, by the
-  toss of a coin, if that is permitted. A swap is as likely as its opposite, so that the uniform distribution stays as
-  it is under a sweep, and the walk tends to it; it is not reached exactly.
+- by *rejection* where that is cheap: whole permutations until one is permitted. All have exactly the same probability;
+- by *swaps* elsewhere: from a permitted permutation, sweeps in which random disjoint pairs swap, by the toss of a coin,
+  if that is permitted. A swap is as likely as its opposite, so that a sweep preserves the uniform distribution. The
+  walk tends to it but does not reach it exactly.
 """
 
 from __future__ import annotations
@@ -27,27 +26,22 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from fathom.data.knowledge import KnowledgeGraph
 
 NO_LABEL = -1
-"""The label of what may go anywhere: a missing description, say."""
+"""Label without restrictions, such as of a missing description."""
 _MOST_TRIES = 20_000
 _MOST_DRAWN = 1 << 28
-"""Permutations times elements that rejection may be expected to draw: about five seconds."""
+"""Limit of permutations times elements for rejection: about five seconds."""
 _SWEEPS_TO_REPAIR = 1_000
 
 
 class Derangement(NamedTuple):
-    """:param source: where each place takes its text from, shape (n,).
-    :param method: how it was drawn.
-    """
+    """A permutation: ``source`` has the origin of each place's text, shape (n,), and ``method`` how it was drawn."""
 
     source: NDArray[np.int64]
     method: str
 
 
 class NoDerangement(Exception):
-    """None exists or none was found.
-
-    :param label: the label that more than half of the places bear, or None.
-    """
+    """None exists or none was found. :param label: that of more than half of the places, or None."""
 
     def __init__(self, label: int | None) -> None:
         self.label = label
@@ -55,16 +49,16 @@ class NoDerangement(Exception):
 
 
 def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """One of all derangements of *size* things, each with the same probability (Martínez et al. 2008).
+    """Draw one of all derangements of *size* items, each with the same probability (Martínez et al. 2008).
 
-    A derangement is drawn cycle by cycle from the last open place: it takes what a random other open place holds, and
-    that place closes its cycle, and is done, with probability (u − 1) D(u − 2) / D(u), u places being open and D(u)
-    being the number of derangements of u things. Linear: two random numbers for each place are expected.
+    It is drawn cycle by cycle from the last open place, which takes the item of a random other open place. That place
+    closes its cycle with probability (u − 1) D(u − 2) / D(u), for u open places and D(u) derangements of u items.
+    Linear time: two random numbers per place are expected.
 
-    :raises ValueError: there is none of one thing.
+    :raises ValueError: *size* is 1.
     """
     if size == 1:
-        raise ValueError("one thing has no derangement")
+        raise ValueError("one item has no derangement")
     held, done = list(range(size)), bytearray(size)
     block = min(2 * size + 8, 1 << 14)
     chance = (number for _ in count() for number in generator.random(block).tolist())
@@ -88,19 +82,17 @@ _COUNTS = list(accumulate(range(1, 25), lambda before, n: n * before + (-1) ** n
 
 
 def _closing(still_open: int) -> float:
-    """(u − 1) D(u − 2) / D(u), which from u = 25 on is 1 / u to the last digit of a double."""
+    """Return (u − 1) D(u − 2) / D(u), which from u = 25 is 1 / u in double precision."""
     if still_open >= len(_COUNTS):
         return 1 / still_open
     return (still_open - 1) * _COUNTS[still_open - 2] / _COUNTS[still_open]
 
 
 def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> Derangement:
-    """A random permutation in which no place takes a text with a label of its own.
+    """Draw a random permutation in which no place takes a text with its own label.
 
-    :param labels: one or more labelings of the same places, each of shape (n,): equal numbers are equal texts, and
-        :data:`NO_LABEL` equals nothing.
-    :raises NoDerangement: a label is borne by more than half of the places, so that there is none; or, with several
-        labelings, none was found.
+    :param labels: one or more labelings of the same places, each of shape (n,); :data:`NO_LABEL` equals nothing.
+    :raises NoDerangement: more than half of the places have one label, or, for several labelings, none was found.
     """
     size = len(labels[0])
     for labeling in labels:
@@ -109,8 +101,8 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
             raise NoDerangement(frequent)
     if all(len(np.unique(labeling)) == size and (labeling >= 0).all() for labeling in labels):
         return Derangement(uniform_derangement(size, generator), "uniform (Martínez et al. 2008)")
-    # The number of places that a uniform permutation leaves alike is about Poisson with this mean.
-    alike = sum(float((np.unique(of[of >= 0], return_counts=True)[1] ** 2.0).sum()) / size for of in labels)
+    # The number of places with equal labels under a uniform permutation is about Poisson with this mean.
+    alike = sum(float((np.unique(part[part >= 0], return_counts=True)[1] ** 2.0).sum()) / size for part in labels)
     affordable = min(_MOST_TRIES, _MOST_DRAWN // max(size, 1))
     if alike < math.log(max(affordable, 1)):
         for _ in range(affordable):
@@ -121,7 +113,7 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
 
 
 def most_frequent(labeling: NDArray[np.int64]) -> tuple[int | None, int]:
-    """The label that most places bear, and how many do."""
+    """Return the most frequent label, and how many places have it."""
     values, counts = np.unique(labeling[labeling >= 0], return_counts=True)
     if not len(values):
         return None, 0
@@ -133,10 +125,10 @@ def _clashes(
     labels: Sequence[NDArray[np.int64]], places: NDArray[np.int64], taken: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Whether each place would take an equal text."""
-    found = np.zeros(len(places), dtype=bool)
+    clashes = np.zeros(len(places), dtype=bool)
     for labeling in labels:
-        found |= (labeling[places] == labeling[taken]) & (labeling[places] >= 0)
-    return found
+        clashes |= (labeling[places] == labeling[taken]) & (labeling[places] >= 0)
+    return clashes
 
 
 def _by_swaps(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -154,9 +146,9 @@ def _by_swaps(labels: Sequence[NDArray[np.int64]], generator: np.random.Generato
 
 
 def _sweep(labels: Sequence[NDArray[np.int64]], source: NDArray[np.int64], generator: np.random.Generator) -> None:
-    """Random disjoint pairs swap what they hold, in place, where that brings no more equal labels than there are.
+    """Swap random disjoint pairs in place if that does not increase the number of equal labels.
 
-    A coin decides of each whether it does: if all had to swap, some permutations could be met only by turns or never.
+    A coin decides for each pair: if all had to swap, some permutations were reached only alternately or never.
     """
     pairs = generator.permutation(len(source))
     one, other = pairs[: len(source) // 2], pairs[len(source) // 2 : len(source) // 2 * 2]
@@ -168,7 +160,7 @@ def _sweep(labels: Sequence[NDArray[np.int64]], source: NDArray[np.int64], gener
 
 
 def _rotated(labeling: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Places in the order of their labels, each taking from as far on as the most frequent label is long."""
+    """Order places by label, and rotate them by the size of the most frequent label."""
     order = generator.permutation(len(labeling))
     order = order[np.argsort(labeling[order], kind="stable")]
     source = np.empty_like(order)
@@ -177,10 +169,12 @@ def _rotated(labeling: NDArray[np.int64], generator: np.random.Generator) -> NDA
 
 
 class Matching(NamedTuple):
-    """:param source: where each relation takes its name from; itself where it keeps it.
-    :param blocked: relations that have too few others to take a name from, when not all could move.
-    :param donors: all that those could take a name from.
-    :param moved: how many can move at most.
+    """An exchange of relation names.
+
+    :param source: the relation whose name each takes, possibly itself.
+    :param blocked: relations with too few donors, if not all can move.
+    :param donors: all relations whose names those may take.
+    :param moved: maximum number of relations that can move.
     """
 
     source: NDArray[np.int64]
@@ -190,13 +184,13 @@ class Matching(NamedTuple):
 
 
 def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator: np.random.Generator) -> Matching:
-    """Algorithm 1 of Sakai et al. 2024: a maximum matching of relations with other relations' names (Hopcroft-Karp).
+    """Match relations with other relations' names (Sakai et al. 2024, algorithm 1: Hopcroft-Karp).
 
     Relation i may take j's name if their names differ and no entity pair (head, tail) of any split is linked by both.
-    Relations are put in random order first, so that the seed chooses among the matchings. Where no matching moves all,
-    ``source`` is the permutation that moves the most (an assignment of least cost, staying put costing one).
+    The order of relations is random, so that the seed chooses among the matchings. If no matching moves all, ``source``
+    is the permutation that moves most (an assignment of least cost, where staying costs one).
 
-    :param labels: equal numbers are equal names, :data:`NO_LABEL` a relation that has none and keeps it.
+    :param labels: equal numbers are equal names; :data:`NO_LABEL` is a relation without a name.
     """
     size = len(graph.relations)
     allowed = (labels[:, None] != labels[None, :]) & (labels >= 0)[:, None] & (labels >= 0)[None, :]
@@ -205,12 +199,12 @@ def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator:
     source = np.arange(size)
     takers = np.flatnonzero(labels >= 0)
     rows, columns = generator.permutation(takers), generator.permutation(takers)
-    found = maximum_bipartite_matching(csr_array(allowed[np.ix_(rows, columns)]), perm_type="column")
-    if (found >= 0).all():
-        source[rows] = columns[found]
-        nobody = np.zeros(0, dtype=np.int64)
-        return Matching(source, nobody, nobody, len(takers))
-    blocked, donors = _blocking(allowed, rows, columns, found)
+    matched = maximum_bipartite_matching(csr_array(allowed[np.ix_(rows, columns)]), perm_type="column")
+    if (matched >= 0).all():
+        source[rows] = columns[matched]
+        none = np.zeros(0, dtype=np.int64)
+        return Matching(source, none, none, len(takers))
+    blocked, donors = _blocking(allowed, rows, columns, matched)
     cost = np.where(allowed, 0.0, math.inf)
     np.fill_diagonal(cost, 1.0)
     within = cost[np.ix_(rows, rows)]
@@ -219,7 +213,7 @@ def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator:
 
 
 def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of relations (the smaller row first) that link the same head to the same tail somewhere."""
+    """Find pairs of relations (the smaller row first) that link a head to the same tail."""
     pairs, pair = np.unique(graph.head.astype(np.int64) * len(graph.entities) + graph.tail, return_inverse=True)
     cells = (np.ones(len(pair), dtype=np.int64), (graph.relation, pair))
     links = csr_array(cells, shape=(len(graph.relations), len(pairs)))
@@ -228,16 +222,16 @@ def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _blocking(
-    allowed: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64], found: NDArray[np.int32]
+    allowed: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64], matched: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Hall's condition where it fails: relations that together have fewer names to take than they are.
+    """Find relations that violate Hall's condition: they have fewer donors than they are.
 
-    Reached from those without a match by alternating paths: any name they may take, then who has taken that name.
+    They are reached from unmatched ones by alternating paths: any permitted name, then the relation that took it.
     """
     taker = np.full(len(allowed), -1)
-    taker[columns[found[found >= 0]]] = rows[found >= 0]
+    taker[columns[matched[matched >= 0]]] = rows[matched >= 0]
     blocked = np.zeros(len(allowed), dtype=bool)
-    blocked[rows[found < 0]] = True
+    blocked[rows[matched < 0]] = True
     while True:
         donors = allowed[blocked].any(axis=0)
         reached = blocked.copy()

@@ -1,9 +1,8 @@
-"""Descriptions that no longer tell whose they are: their rarest words are masked until the attack fails.
+"""Masking of descriptions: their rarest words are masked until the attack fails.
 
-In rounds: each description whose entity is still re-identified loses a tenth of its words, at least one, the rarest
-first (those that stand in the fewest descriptions of the graph as it is), until no larger share of the entities is
-re-identified than wanted. Here that means more than being the nearest: ten guesses are allowed. Names that were
-exchanged stay.
+In each round, descriptions whose entity is still re-identified lose a tenth of their words, at least one. The rarest
+(those in the fewest original descriptions) go first. It ends if at most the given share of entities is re-identified;
+here ten guesses are allowed. Exchanged names stay.
 """
 
 from __future__ import annotations
@@ -22,20 +21,19 @@ from fathom.data.taking import take_rows
 from fathom.reading import Json
 
 MASK = "…"
-"""What stands in place of a word: no model takes it for a gap to fill."""
+"""Replaces a word: no model takes it for a gap to fill."""
 HUNDREDTH = 100
-"""An attack fails if the own description is not among the first ten, or not among the nearest hundredth of fewer."""
+"""An attack fails if an entity's description is not among the first ten, or the nearest hundredth if that is fewer."""
 SHARE = 10
-"""A round masks one in so many of a description's words."""
+"""A round masks one of so many words of a description."""
 _WORD = re.compile(WORD)
 
 
 class Masks(NamedTuple):
-    """Words that are masked, in the order of the texts. Arrays have the shape (masks,).
+    """Masked words, in the order of the texts; arrays have the shape (masks,).
 
-    :param described: row of the entity whose description it is.
-    :param start: first byte of the word in the description as it is.
-    :param end: behind its last byte.
+    :param described: row of the described entity.
+    :param start: first byte of the word in the original description; *end* follows its last byte.
     :param counts: for the manifest.
     """
 
@@ -45,7 +43,7 @@ class Masks(NamedTuple):
     counts: Json
 
     def among(self, mentions: Mentions, entities: int) -> Mentions:
-        """Masks and mentions together: a mask is the mention of one entity more than there are."""
+        """Merge masks and mentions: a mask is a mention of one entity more than there are."""
         row = np.concatenate([mentions.described, self.described])
         start, end = (np.concatenate([getattr(mentions, name), getattr(self, name)]) for name in ("start", "end"))
         entity = np.concatenate([mentions.entity, np.full(len(self.start), entities, dtype=np.int32)])
@@ -54,11 +52,10 @@ class Masks(NamedTuple):
 
 
 class _Description:
-    """One description in the world: what stands between names that were exchanged, and these.
+    """A description in the world: exchanged names and the text between them.
 
-    :param old: its text as it is, UTF-8.
+    :param old: its original text, UTF-8.
     :param names: start, end (bytes) and new name of each mention in it.
-    :param frequency: of each word of the attack.
     """
 
     def __init__(self, old: bytes, names: Sequence[tuple[int, int, str]], attack: TfIdf) -> None:
@@ -66,8 +63,8 @@ class _Description:
         starts = [*(start for start, _, _ in names), len(old)]
         self.between = [(start, old[start:stop].decode()) for start, stop in zip(ends, starts, strict=True)]
         self.names = [*(name for *_, name in names), ""]
-        found = {word.lower() for _, text in self.between for word in _WORD.findall(text)}
-        self.left = sorted(found & attack.words.keys(), key=lambda word: (-attack.frequency[attack.words[word]], word))
+        words = {word.lower() for _, text in self.between for word in _WORD.findall(text)}
+        self.left = sorted(words & attack.words.keys(), key=lambda word: (-attack.frequency[attack.words[word]], word))
         self.masked: set[str] = set()
 
     def mask_more(self) -> bool:
@@ -78,20 +75,20 @@ class _Description:
 
     @property
     def text(self) -> str:
-        """As it stands in the world."""
+        """Its text in the world."""
         parts = (self._shown(text) + name for (_, text), name in zip(self.between, self.names, strict=True))
         return "".join(parts)
 
     def _shown(self, text: str) -> str:
-        return _WORD.sub(lambda found: MASK if found[0].lower() in self.masked else found[0], text)
+        return _WORD.sub(lambda match: MASK if match[0].lower() in self.masked else match[0], text)
 
     def spans(self) -> list[tuple[int, int]]:
-        """Start and end, in bytes of the text as it is, of every word that is masked."""
+        """Return start and end, in bytes of the original text, of all masked words."""
         return [
-            (begin + len(text[: found.start()].encode()), begin + len(text[: found.end()].encode()))
+            (begin + len(text[: match.start()].encode()), begin + len(text[: match.end()].encode()))
             for begin, text in self.between
-            for found in _WORD.finditer(text)
-            if found[0].lower() in self.masked
+            for match in _WORD.finditer(text)
+            if match[0].lower() in self.masked
         ]
 
 
@@ -103,36 +100,36 @@ def mask(
     attack: TfIdf,
     rate: float,
 ) -> Masks:
-    """Mask words until the attack re-identifies no larger share of the entities than *rate*, or there is none to mask.
+    """Mask words until the attack re-identifies at most the share *rate* of the entities, or no word is left.
 
-    :param descriptions: as they are.
+    :param descriptions: original descriptions.
     :param described: rows that have one, ascending.
-    :param mentions: in the descriptions; these are replaced by *names*, the new name of each entity.
-    :param attack: that knows the descriptions of *described*.
+    :param mentions: to be replaced by *names*, the new name of each entity.
+    :param attack: trained on the descriptions of *described*.
     """
     world = take_rows(replace_mentions(descriptions, mentions, names)[0], described).to_pylist()
     old, new_names = take_rows(descriptions, described).to_pylist(), names.to_pylist()
     among = min(AMONG[-1], max(1, len(described) // HUNDREDTH))
-    told = attack.places(world, np.arange(len(described))).hits(among)
-    begun: dict[int, _Description] = {}
+    hits = attack.places(world, np.arange(len(described))).hits(among)
+    started: dict[int, _Description] = {}
 
     def description(number: int) -> _Description:
-        if number not in begun:
+        if number not in started:
             first, last = np.searchsorted(mentions.described, described[number] + np.array([0, 1]))
             part = (column[first:last].tolist() for column in (mentions.start, mentions.end, mentions.entity))
             placed = [(start, end, new_names[entity]) for start, end, entity in zip(*part, strict=True)]
-            begun[number] = _Description(old[number].encode(), placed, attack)
-        return begun[number]
+            started[number] = _Description(old[number].encode(), placed, attack)
+        return started[number]
 
     rounds = 0
-    while told.mean() > rate:
-        changed = [number for number in np.flatnonzero(told).tolist() if description(number).mask_more()]
+    while hits.mean() > rate:
+        changed = [number for number in np.flatnonzero(hits).tolist() if description(number).mask_more()]
         if not changed:
             break
         rounds += 1
-        told[changed] = attack.places([begun[number].text for number in changed], np.array(changed)).hits(among)
-    reached = {"rate_wanted": rate, "rate_among": among, "rate_reached": float(told.mean()), "rounds": rounds}
-    placed = {int(described[number]): begun[number].spans() for number in sorted(begun)}
+        hits[changed] = attack.places([started[number].text for number in changed], np.array(changed)).hits(among)
+    reached = {"rate_wanted": rate, "rate_among": among, "rate_reached": float(hits.mean()), "rounds": rounds}
+    placed = {int(described[number]): started[number].spans() for number in sorted(started)}
     return _placed(placed, reached | {"words": sum(len(_WORD.findall(text)) for text in old)})
 
 

@@ -1,4 +1,4 @@
-"""Columns of text as bytes: millions of descriptions in arrays, a block at a time."""
+"""Columns of text as arrays of bytes, a block at a time, for millions of descriptions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fathom.data.words import word_signs
 _ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: an odd number of well mixed bits
 _INVERSE = pow(_ODD, -1, 1 << 64)
 BLOCK = 1 << 20
-"""Bytes of text that are worked on together: arrays of eight times that stay near the processor."""
+"""Bytes of text processed together: arrays of eight times that fit the processor's cache."""
 _ASCII_WORD = np.zeros(256, dtype=bool)
 _ASCII_WORD[[*b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]] = True
 
 
 class TextBlock(NamedTuple):
-    """Some rows that stand together.
+    """Some consecutive rows.
 
-    :param first: row of the first.
-    :param data: their UTF-8 bytes, one after another.
-    :param starts: where in *data* each begins, and the end; shape (rows + 1,).
+    :param first: number of the first row.
+    :param data: their UTF-8 bytes.
+    :param starts: where each begins in *data*, and the end; shape (rows + 1,).
     """
 
     first: int
@@ -34,7 +34,7 @@ class TextBlock(NamedTuple):
 
 
 def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[TextBlock]:
-    """Whole rows of about *size* bytes each; a longer row stands alone."""
+    """Cut a column into blocks of whole rows of about *size* bytes; a longer row is a block."""
     first = 0
     for chunk in column.chunks:
         if not len(chunk):
@@ -52,13 +52,13 @@ def blocks(column: pa.ChunkedArray, size: int = BLOCK) -> Iterator[TextBlock]:
 
 
 def to_arrow(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> pa.Array:
-    """Texts from their bytes and where each begins, and the end."""
+    """Build texts from their bytes and where each begins, and the end."""
     offsets = pa.py_buffer(np.ascontiguousarray(starts, dtype=np.int32))
     return pa.StringArray.from_buffers(len(starts) - 1, offsets, pa.py_buffer(np.ascontiguousarray(data)))
 
 
 def characters_before(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    """How many characters begin before each byte, and before the end; None where every byte is a character."""
+    """Count the characters that begin before each byte and before the end; None if all bytes are characters."""
     if not len(data) or data.max() < 0x80:
         return None
     counts = np.zeros(len(data) + 1, dtype=np.int64)
@@ -66,10 +66,36 @@ def characters_before(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
     return counts
 
 
-def token_starts(texts: TextBlock) -> NDArray[np.int64]:
-    """Where a name may begin or end: between two bytes unless both belong to one word or one character.
+def in_characters(
+    data: NDArray[np.uint8], row: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> Iterator[NDArray[np.int32]]:
+    """Convert starts and ends of spans to characters from the start of their row."""
+    before = characters_before(data)
+    for place in (start, end):
+        yield (place - row if before is None else before[place] - before[row]).astype(np.int32)
 
-    So a token is a whole word, or one sign that is of no word. Rows begin and end tokens.
+
+class Spans(NamedTuple):
+    """Disjoint parts of texts, in order; arrays have the shape (spans,). ``start`` and ``end`` count characters."""
+
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def meet(self, others: Spans) -> NDArray[np.bool_]:
+        """Whether each shares a character with one of *others*."""
+        if not len(others.row):
+            return np.zeros(len(self.row), dtype=bool)
+        width = max(int(self.end.max(initial=0)), int(others.end.max())) + 1
+        last = np.searchsorted(others.row * width + others.start, self.row * width + self.end, side="left") - 1
+        ends = others.row * width + others.end
+        return np.asarray((last >= 0) & (ends[last] > self.row * width + self.start))
+
+
+def token_starts(texts: TextBlock) -> NDArray[np.int64]:
+    """Find where a name may begin or end: between bytes that are not of one word or character, and at ends of rows.
+
+    So a token is a whole word, or one character outside words.
 
     :returns: places in ``data``, ascending, its end included.
     """
@@ -90,7 +116,7 @@ def token_starts(texts: TextBlock) -> NDArray[np.int64]:
 
 
 def _code_points(data: NDArray[np.uint8], lead: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of the characters of several bytes that begin at *lead*."""
+    """Decode characters of several bytes that begin at *lead*."""
     point = data[lead].astype(np.int64) & (0x7F >> length)
     for step in range(1, 4):
         longer = length > step
@@ -99,16 +125,16 @@ def _code_points(data: NDArray[np.uint8], lead: NDArray[np.int64], length: NDArr
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, … of every run, one after another."""
+    """Concatenate start, start + 1, … of all runs."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
 class Hasher:
-    """64-bit hashes of any runs of bytes in a block of text, by differences of one running sum.
+    """64-bit hashes of runs of bytes in a block of text, computed from one running sum.
 
-    :param fold: "A" to "Z" count as "a" to "z".
+    :param fold: treat "A" to "Z" as "a" to "z".
     """
 
     def __init__(self, fold: bool = False) -> None:
@@ -132,16 +158,16 @@ class Hasher:
         return sums
 
     def hash(self, sums: NDArray[np.uint64], start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Of the bytes from *start* to *end*: the same for the same text, wherever it stands."""
+        """Hash the bytes from *start* to *end*, independently of their place."""
         value: NDArray[np.uint64] = (sums[end] - sums[start]) * self._inverses[start]
         value ^= value >> np.uint64(32)
         value *= np.uint64(_ODD)
         return value
 
     def rows(self, column: pa.ChunkedArray) -> NDArray[np.uint64]:
-        """A hash of each text."""
-        found = [self.hash(self.sums(part.data), part.starts[:-1], part.starts[1:]) for part in blocks(column)]
-        return np.concatenate([np.zeros(0, dtype=np.uint64), *found])
+        """Hash each text."""
+        hashes = [self.hash(self.sums(part.data), part.starts[:-1], part.starts[1:]) for part in blocks(column)]
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
 
 
 def _powers(base: int, count: int) -> NDArray[np.uint64]:

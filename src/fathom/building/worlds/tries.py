@@ -1,10 +1,9 @@
-"""Many names found in texts in one pass, leftmost-longest, on word boundaries.
+"""Search for many names in texts in one pass, leftmost-longest, on word boundaries.
 
-The automaton is the trie of all names over tokens (a word, or one sign that is of no word), kept as a table of its
-nodes: a node is the 64-bit hash of the text that leads to it. From every token of a block of text all walks go down the
-trie at the same time, a token a step, until they fall off; the last whole name passed is the longest one there. Of
-names that overlap the one that begins first stays, and what it covers is looked at no further. What the hashes say is
-compared letter by letter. Time grows with the text, not with the number of names.
+The automaton is the trie of all names over tokens (a word, or one character outside words), stored as a table of its
+nodes: a node is the 64-bit hash of the text that leads to it. Walks from all tokens of a block of text descend the trie
+at the same time, one token per step; the last whole name passed is the longest one. Of overlapping names the first
+counts. Hashes are confirmed letter by letter. Time grows with the text, not with the number of names.
 """
 
 from __future__ import annotations
@@ -25,14 +24,8 @@ from fathom.data.taking import take_rows
 _Result = TypeVar("_Result")
 
 
-class Found(NamedTuple):
-    """Names in texts, in the order of the text. Arrays have the shape (found,).
-
-    :param row: of the text.
-    :param number: of the name.
-    :param start: its first byte in the text.
-    :param end: behind its last byte.
-    """
+class Matches(NamedTuple):
+    """Names in texts, in order; arrays have the shape (matches,). ``start`` and ``end`` count bytes."""
 
     row: NDArray[np.int32]
     number: NDArray[np.int32]
@@ -41,14 +34,12 @@ class Found(NamedTuple):
 
 
 class Tries:
-    """Names of which some are sought letter by letter and others with A to Z alike; of two that are equally long in a
-    text, the one whose case counts is found.
+    """Names, some with their letter case and others regardless of it. Of two equally long ones the exact one is found.
+
+    ``numbers`` numbers the names, shape (names,): equal names share a number. ``count`` is how many numbers there are.
 
     :param names: shape (names,).
-    :param exact: whether the case of each counts.
-
-    ``numbers`` has the number of each name, shape (names,): names that are sought alike and equal share one, and
-    ``count`` is how many there are.
+    :param exact: whether the case of each counts, shape (names,).
     """
 
     def __init__(self, names: pa.ChunkedArray, exact: NDArray[np.bool_]) -> None:
@@ -63,31 +54,42 @@ class Tries:
                 self._parts.append((trie, self.count))
                 self.count += trie.count
 
-    def search(self, texts: TextBlock) -> Found:
-        """Every name in some texts."""
+    def smallest(self, values: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Return the smallest of the values, shape (names,), of equal names; shape (count,)."""
+        least = np.full(self.count, np.iinfo(np.int8).max, dtype=np.int8)
+        np.minimum.at(least, self.numbers, values)
+        return least
+
+    def find(self, texts: pa.ChunkedArray) -> Matches:
+        """Find all names in all texts."""
+        none = np.zeros(0, dtype=np.int32)
+        parts = [Matches(none, none, none, none), *in_order(self._search, blocks(texts))]
+        return Matches(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _search(self, texts: TextBlock) -> Matches:
         token = token_starts(texts)
         which, number, end = (np.full(len(token) - 1, -1, dtype=np.int64) for _ in range(3))
         for place, (trie, _) in enumerate(self._parts):
-            own, own_end = trie.longest(texts, token)
-            longer = (own >= 0) & (own_end > end)
-            which[longer], number[longer], end[longer] = place, own[longer], own_end[longer]
+            name, name_end = trie.longest(texts, token)
+            longer = (name >= 0) & (name_end > end)
+            which[longer], number[longer], end[longer] = place, name[longer], name_end[longer]
         begun = np.flatnonzero(number >= 0)
         begun = begun[_leftmost(token[begun], end[begun])]
         same = np.zeros(len(begun), dtype=bool)
         for place, (trie, before) in enumerate(self._parts):
-            mine = which[begun] == place
-            some = begun[mine]
-            same[mine] = trie.same_letters(texts.data, token[some], end[some], number[some])
+            chosen = which[begun] == place
+            some = begun[chosen]
+            same[chosen] = trie.same_letters(texts.data, token[some], end[some], number[some])
             number[some] += before
         begun = begun[same]
         row = np.searchsorted(texts.starts, token[begun], side="right") - 1
         in_row = texts.starts[row]
         columns = (texts.first + row, number[begun], token[begun] - in_row, end[begun] - in_row)
-        return Found(*(column.astype(np.int32) for column in columns))
+        return Matches(*(column.astype(np.int32) for column in columns))
 
 
 def in_order(work: Callable[[TextBlock], _Result], parts: Iterator[TextBlock]) -> Iterator[_Result]:
-    """What *work* makes of each part, on all processors; only a few parts are held at a time."""
+    """Apply *work* to all parts, on all processors, with only a few parts in memory."""
     workers = min(os.cpu_count() or 1, 8)
     with ThreadPoolExecutor(workers) as pool:
         while ahead := [pool.submit(work, part) for part in islice(parts, 4 * workers)]:
@@ -95,10 +97,10 @@ def in_order(work: Callable[[TextBlock], _Result], parts: Iterator[TextBlock]) -
                 yield result.result()
 
 
-def taken(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes of some rows one after another, and where each begins."""
-    found = pa.concat_arrays([*take_rows(column, rows).chunks, pa.array([], pa.string())])
-    whole = list(blocks(pa.chunked_array([found]), 1 << 31))
+def bytes_of(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Concatenate the bytes of some rows, and return where each begins."""
+    texts = pa.concat_arrays([*take_rows(column, rows).chunks, pa.array([], pa.string())])
+    whole = list(blocks(pa.chunked_array([texts]), 1 << 31))
     return (whole[0].data, whole[0].starts) if whole else (np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 
@@ -117,7 +119,7 @@ class _Trie:
         self.name_of[ends] = np.arange(len(ends), dtype=np.int32)
         self.numbers = np.zeros(len(names), dtype=np.int64)
         self.numbers[rows[whole]] = numbers
-        self._data, self._starts = taken(names, rows[whole][first].astype(np.int32))
+        self._data, self._starts = bytes_of(names, rows[whole][first].astype(np.int32))
         bits = max(int(np.ceil(np.log2(max(len(self.nodes), 2)))), 1)
         self._shift = np.uint64(64 - bits)
         bounds = np.arange(1 << bits, dtype=np.uint64) << self._shift
@@ -139,13 +141,13 @@ class _Trie:
         bucket = hashes >> self._shift
         place, stop = self._buckets[bucket], self._buckets[bucket + np.uint64(1)]
         found = np.full(len(hashes), -1, dtype=np.int32)
-        asked = np.flatnonzero(place < stop)
-        while len(asked):
-            at = place[asked]
-            hit = self.nodes[at] == hashes[asked]
-            found[asked[hit]] = at[hit]
-            place[asked] += 1
-            asked = asked[~hit & (at + 1 < stop[asked])]
+        pending = np.flatnonzero(place < stop)
+        while len(pending):
+            at = place[pending]
+            hit = self.nodes[at] == hashes[pending]
+            found[pending[hit]] = at[hit]
+            place[pending] += 1
+            pending = pending[~hit & (at + 1 < stop[pending])]
         return found
 
     def longest(self, texts: TextBlock, token: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

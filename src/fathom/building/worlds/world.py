@@ -1,7 +1,6 @@
-"""A world and its name, and the steps that change one: names, what descriptions call entities, descriptions, relations.
+"""A world, its name, and the steps that change names, mentions, descriptions and relations.
 
-Every step is a pure function from a world to the next; what it changed is added to the mapping, the counts and the
-notes.
+Each step is a pure function from a world to the next; its changes are added to the mapping, the counts and the notes.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ MAPPING = pa.schema(
         ("new_aliases", _NAMES),
     ]
 )
-"""What was changed, and nothing that stayed. ``kind``: entity, relation, description, or mention (what an entity is
-called in descriptions, where its own name stays). ``source``: the id whose text it was, null for a random string.
-``old_aliases`` and ``new_aliases``: an entity's other names, null for the other kinds."""
+"""Changes only. ``kind``: entity, relation, description, or mention (the name of an entity in descriptions, if its own
+name stays). ``source``: the id that had the text, null for a random string. ``old_aliases`` and ``new_aliases``: an
+entity's other names, null for other kinds."""
 _SHOWN = 20
 CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised", "masked")
 PARTS = "erd"
@@ -61,37 +60,40 @@ THIRTEEN = (
     *(Variant(construction, parts) for construction in CONSTRUCTIONS[:2] for parts in ("e", "r", "er")),
     *(Variant(construction, parts) for construction in CONSTRUCTIONS[2:4] for parts in ("d", "ed", "erd")),
 )
-"""Those of Sakai et al. 2024."""
+"""The worlds of Sakai et al. 2024."""
 
 
 def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
-    """Each of *names*, once, in their order. :raises BadInput: with every name that is none."""
-    found: dict[Variant, None] = {}
+    """Parse the names of worlds; each once, in their order. :raises BadInput: with all unknown names."""
+    variants: dict[Variant, None] = {}
     faults = []
     for name in names:
         construction, _, parts = name.strip().lower().rpartition("-")
         letters = set(parts)
         if name.strip().lower() == "base":
-            found[BASE] = None
+            variants[BASE] = None
         elif construction in CONSTRUCTIONS and letters and letters <= set(PARTS) and len(letters) == len(parts):
-            found[Variant(construction, "".join(part for part in PARTS if part in letters))] = None
+            variants[Variant(construction, "".join(part for part in PARTS if part in letters))] = None
         else:
             faults.append(
-                f"there is no world {name.strip()!r}: there is base, and {', '.join(CONSTRUCTIONS)}, each with a "
-                "hyphen and some of e, r, d (entities, relations, descriptions), such as virtual-er"
+                f"unknown world {name.strip()!r}: expected base or one of {', '.join(CONSTRUCTIONS)} with a hyphen and "
+                "some of e, r, d (entities, relations, descriptions), such as virtual-er"
             )
-    if faults or not found:
-        raise BadInput(faults or "no world is named: give --variants base,virtual-e, or leave it out for all thirteen")
-    return tuple(found)
+    if faults or not variants:
+        raise BadInput(
+            faults or "no world is named: give --variants base,virtual-e, or omit the option for all thirteen"
+        )
+    return tuple(variants)
 
 
 @dataclass(frozen=True)
 class World:
-    """:param mapping: what was changed into what, see :data:`MAPPING`.
-    :param spans: mentions that were replaced, see :func:`fathom.building.worlds.mentions.replace_mentions`; words that
-        were masked are mentions of an entity more than there are.
+    """A copy of a graph.
+
+    :param mapping: changes, see :data:`MAPPING`.
+    :param spans: replaced mentions, see :func:`fathom.building.worlds.mentions.replace_mentions`; masked words are
+        mentions of one entity more than there are.
     :param counts: for the manifest.
-    :param notes: what its user should know about it.
     """
 
     variant: Variant
@@ -103,10 +105,10 @@ class World:
 
 
 class NewTexts(NamedTuple):
-    """A column to put in place of another.
+    """A column that replaces another.
 
-    :param texts: one for each row, the old one where it stays.
-    :param source: the row each text was taken from, shape (rows,); None for random strings.
+    :param texts: one for each row, the old one if it stays.
+    :param source: the row of each text in the old column, shape (rows,); None for random strings.
     :param method: how the permutation or the strings were drawn.
     """
 
@@ -115,21 +117,23 @@ class NewTexts(NamedTuple):
     method: str
 
 
-def listed(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
-    """The ids of some rows, at most :data:`_SHOWN` of them."""
+def list_ids(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
+    """List the ids of some rows, at most :data:`_SHOWN`."""
     shown = map(repr, take_rows(ids, rows[:_SHOWN]).to_pylist())
     return ", ".join(shown) + (f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else "")
 
 
-def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks: Masks | None = None) -> World:
-    """Mentions in descriptions are replaced by new names.
+def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks: Masks | None = None) -> World:
+    """Replace mentions in descriptions by new names.
 
-    :param shortest: characters that a sought name has.
-    :param masks: words that are masked in the same pass.
+    :param shortest: minimum characters of names that were searched for.
+    :param masks: words to mask in the same pass.
     """
     entities = world.graph.entities
     old = entities.column("name")
-    texts, spans = replace_mentions(entities.column("description"), *_put(mentions, new.texts, masks))
+    names = new.texts if masks is None else pa.chunked_array([*new.texts.chunks, pa.array([MASK])], pa.string())
+    replaced = mentions if masks is None else masks.among(mentions, len(new.texts))
+    texts, spans = replace_mentions(entities.column("description"), replaced, names)
     counts = {
         "mentions_found": len(mentions.entity),
         "mentions_replaced": len(mentions.entity),
@@ -139,7 +143,7 @@ def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks
         "names_not_looked_for": mentions.too_short,
         "case": mentions.case,
     } | (masks.counts if masks else {})
-    note = f"names of fewer than {shortest} characters are not looked for in descriptions"
+    note = f"names of fewer than {shortest} characters are not searched for in descriptions"
     notes = [f"{note} (entities: {mentions.too_short:,})"] if mentions.too_short else []
     named = np.flatnonzero(~is_blank(old))
     renamed = "e" in world.variant.parts
@@ -147,44 +151,37 @@ def follow(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks
     return replace(_next(world, mapping, counts, notes, {"description": texts}), spans=spans)
 
 
-def _put(mentions: Mentions, names: pa.ChunkedArray, masks: Masks | None) -> tuple[Mentions, pa.ChunkedArray]:
-    """What is replaced by what."""
-    if masks is None:
-        return mentions, names
-    return masks.among(mentions, len(names)), pa.chunked_array([*names.chunks, pa.array([MASK])], pa.string())
-
-
 def rename_entities(world: World, new: NewTexts) -> World:
-    """Names are exchanged for others. Other names move with them; beside random strings, there are none."""
+    """Replace names. Aliases move with exchanged names, and are removed for random ones."""
     entities = world.graph.entities
     old, old_aliases = entities.column("name"), entities.column("aliases")
     having = pc.greater(pc.list_value_length(old_aliases), 0).to_numpy()
     notes = _without("entities", "name", old)
     if new.source is not None:
         aliases = take_rows(old_aliases, new.source)
-        left_out = np.zeros(len(old), dtype=bool)
+        removed = np.zeros(len(old), dtype=bool)
     else:
         aliases = take_rows(pa.chunked_array([pa.array([[]], _NAMES)]), np.zeros(len(old), dtype=np.int64))
-        left_out = having
+        removed = having
         if having.any():
-            notes.append(f"other names are left out, as they would give entities away (entities: {having.sum():,})")
+            notes.append(f"aliases are removed, as they would give entities away (entities: {having.sum():,})")
     renamed = _differ(old, new.texts)
-    rows = np.flatnonzero(renamed | left_out)
+    rows = np.flatnonzero(renamed | removed)
     mapping = _lines("entity", entities, rows, old, new, (old_aliases, aliases))
     counts = {"entities_renamed": int(renamed.sum()), "entities_by": new.method}
     return _next(world, mapping, counts, notes, {"name": new.texts, "aliases": aliases})
 
 
 def describe(world: World, new: NewTexts) -> World:
-    """Descriptions are exchanged for others."""
+    """Replace descriptions."""
     entities = world.graph.entities
     old = entities.column("description")
     changed, blank = _differ(old, new.texts), is_blank(old)
     kept = np.flatnonzero(~changed & ~blank)
     notes = _without("entities", "description", old, given=int((changed & blank).sum()))
-    if len(kept):  # only where names and descriptions move together are there some
+    if len(kept):  # happens only if names and descriptions move together
         notes.append(
-            f"entities without a name keep their descriptions: {len(kept):,}, {listed(kept, entities.column('id'))}"
+            f"entities without a name keep their descriptions: {len(kept):,}, {list_ids(kept, entities.column('id'))}"
         )
     counts = {
         "descriptions_changed": int(changed.sum()),
@@ -196,7 +193,7 @@ def describe(world: World, new: NewTexts) -> World:
 
 
 def rename_relations(world: World, new: NewTexts) -> World:
-    """Names of relations are exchanged for others."""
+    """Replace names of relations."""
     relations = world.graph.relations
     old, ids = relations.column("name"), relations.column("id")
     changed = _differ(old, new.texts)
@@ -204,7 +201,7 @@ def rename_relations(world: World, new: NewTexts) -> World:
     notes = _without("relations", "name", old)
     if len(kept):
         none = "" if changed.any() else "no relation changes its name, so that this part is as in the graph; "
-        notes.append(f"{none}relations that keep their names: {len(kept)}, {listed(kept, ids)}")
+        notes.append(f"{none}relations that keep their names: {len(kept)}, {list_ids(kept, ids)}")
     counts = {
         "relations_renamed": int(changed.sum()),
         "relations_kept": take_rows(ids, kept).to_pylist(),
@@ -219,10 +216,7 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _without(bearers: str, what: str, old: pa.ChunkedArray, given: int = 0) -> list[str]:
-    """A note on those that have no such text.
-
-    :param given: how many of them get one.
-    """
+    """Report bearers without such a text. :param given: how many of them get one."""
     without = int(is_blank(old).sum())
     end = f"given another's: {given:,}" if given else "they stay without"
     return [f"{bearers} without a {what}: {without:,}; {end}"] if without else []
@@ -236,10 +230,7 @@ def _lines(
     new: NewTexts,
     aliases: Sequence[pa.ChunkedArray] = (),
 ) -> pa.Table:
-    """Lines of the mapping for some rows.
-
-    :param aliases: old and new ones.
-    """
+    """Return lines of the mapping for some rows. :param aliases: old and new ones."""
     ids = table.column("id")
     source = pa.nulls(len(rows), pa.string()) if new.source is None else take_rows(ids, new.source[rows])
     ids, *texts = (
@@ -253,7 +244,7 @@ def _lines(
 def _next(
     world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], columns: Json, bearers: str = "entities"
 ) -> World:
-    """:param columns: of the bearers' table, where they are other than in the world so far."""
+    """Return the next world. :param columns: changed columns of the table *bearers*."""
     table = getattr(world.graph, bearers)
     for name, column in columns.items():
         table = column_set(table, name, column)
@@ -267,5 +258,5 @@ def _next(
 
 
 def column_set(table: pa.Table, name: str, column: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """The table with another column in the place of the one of that name."""
+    """Replace the column of that name."""
     return table.set_column(table.column_names.index(name), name, column)
