@@ -103,12 +103,12 @@ def measure(file: Path, size: int, whole: bool) -> None:
     """Each pass alone, then the whole build."""
     from fathom.building.bear import build_bear
     from fathom.building.bear.dump import Dump
-    from fathom.building.bear.entities import Read
+    from fathom.building.bear.entities import WantedStatements
     from fathom.building.bear.numbers import Numbers
 
-    narrow = Dump(file, Read(frozenset({"P17"})))
+    narrow = Dump(file, WantedStatements(frozenset({"P17"})))
     found = timed(size, "facts, a third of the entities parsed", lambda: sum(1 for _ in narrow.facts()))
-    broad = Dump(file, Read(frozenset({"P31"})))
+    broad = Dump(file, WantedStatements(frozenset({"P31"})))
     timed(size, "facts, every entity parsed", lambda: sum(1 for _ in broad.facts()))
     timed(size, "names of the answers", lambda: sum(1 for _ in narrow.named(Numbers(range(1, ANSWERS + 1)))))
     print(f"  {found:,} entities with a fact; peak {peak():.0f} MB")

@@ -23,15 +23,25 @@ from typer.testing import CliRunner
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
 from fathom.building.bear import BuiltBear, build_bear, read_plan
-from fathom.building.bear.balance import Space, best, choose, configurations
+from fathom.building.bear.balance import AnswerGraph, best, choose, configurations
 from fathom.building.bear.coherence import majority
-from fathom.building.bear.entities import UNKNOWN, Claim, Entity, Ranked, Read, State, counted, date_of, entity_of
+from fathom.building.bear.entities import (
+    UNKNOWN,
+    Entity,
+    RankedStatement,
+    Statement,
+    StatementState,
+    WantedStatements,
+    counted,
+    date_of,
+    entity_of,
+)
 from fathom.building.bear.facts import FactStore
 from fathom.building.bear.flags import ChatFlags, question, read_reply
 from fathom.building.bear.log import Log
 from fathom.building.bear.names import overlapping, revealing, words
 from fathom.building.bear.numbers import Numbers
-from fathom.building.bear.plan import BIG, SMALL, Limits, Plan, RelationPlan, Revealing
+from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan, Revealing
 from fathom.building.bear.pools import (
     INCOMPLETE,
     ITSELF,
@@ -44,8 +54,8 @@ from fathom.building.bear.pools import (
     SEVERAL,
     WRONG_TYPE,
     Answer,
+    FactPool,
     Instance,
-    Pool,
     pool_of,
 )
 from fathom.building.bear.sampling import sample
@@ -119,7 +129,7 @@ RANKED = st.lists(
     st.tuples(
         st.sampled_from(["preferred", "normal", "deprecated"]),
         st.booleans(),
-        st.sampled_from([State.COUNTS, State.NO_ITEM]),
+        st.sampled_from([StatementState.COUNTS, StatementState.NO_ITEM]),
     ),
     max_size=6,
 )
@@ -127,18 +137,21 @@ RANKED = st.lists(
 
 @given(RANKED, st.booleans())
 def test_the_best_rank_counts_and_nothing_deprecated_or_ended(given_, ended_too):
-    claims = [Ranked(Claim("P6", n + 1, state=state), rank, ended) for n, (rank, ended, state) in enumerate(given_)]
-    found = list(counted(claims, Read(frozenset({"P6"}), ended=frozenset({"P6"} if ended_too else ()))))
+    claims = [
+        RankedStatement(Statement("P6", n + 1, state=state), rank, ended)
+        for n, (rank, ended, state) in enumerate(given_)
+    ]
+    found = list(counted(claims, WantedStatements(frozenset({"P6"}), ended=frozenset({"P6"} if ended_too else ()))))
     ranks = {one.rank for one in claims}
     best_rank = "preferred" if "preferred" in ranks else "normal"
     for one, weighed in zip(claims, found, strict=True):
         counts = one.rank == best_rank and (ended_too or not one.ended) and not one.claim.state
-        assert (weighed.state == State.COUNTS) == counts
+        assert (weighed.state == StatementState.COUNTS) == counts
 
 
 def test_what_held_on_a_day_counts_whatever_is_preferred_now():
-    def mayor(number: int, rank: str, begun: str, over: str = "") -> Ranked:
-        return Ranked(Claim("P6", number, begun, over), rank, bool(over))
+    def mayor(number: int, rank: str, begun: str, over: str = "") -> RankedStatement:
+        return RankedStatement(Statement("P6", number, begun, over), rank, bool(over))
 
     mayors = [
         mayor(1, "normal", "1990", "1999-06-30"),
@@ -147,8 +160,8 @@ def test_what_held_on_a_day_counts_whatever_is_preferred_now():
     ]
 
     def at(day: str) -> list[int]:
-        wanted = Read(frozenset({"P6"}), as_of=day)
-        return [claim.object for claim in counted(mayors, wanted) if claim.state == State.COUNTS]
+        wanted = WantedStatements(frozenset({"P6"}), as_of=day)
+        return [claim.object for claim in counted(mayors, wanted) if claim.state == StatementState.COUNTS]
 
     assert at("") == [3]
     assert at("1995") == [1]
@@ -165,8 +178,8 @@ def test_an_entity_of_an_old_or_odd_dump_is_read():
     row |= {"aliases": [], "labels": {"mul": {"language": "mul", "value": "Oslo"}}}
     row["sitelinks"]["commonswiki"] = {"site": "commonswiki", "title": "Oslo"}
     row["sitelinks"]["enwikivoyage"] = {"site": "enwikivoyage", "title": "Oslo"}
-    entity = entity_of(row, Read(frozenset({"P17"})))
-    assert entity == (7, "Oslo", (), 3, (Claim("P17", 20),))
+    entity = entity_of(row, WantedStatements(frozenset({"P17"})))
+    assert entity == (7, "Oslo", (), 3, (Statement("P17", 20),))
 
 
 def test_real_items_have_the_facts_that_wikidata_calls_truthy(shared_data):
@@ -178,7 +191,7 @@ def test_real_items_have_the_facts_that_wikidata_calls_truthy(shared_data):
         with gzip.open(shared_data / "wikidata" / "rdf" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
             row = json.load(file)
         row = row["entities"][name] if "entities" in row else row
-        wanted = Read(frozenset(row["claims"]), ended=frozenset(row["claims"]))
+        wanted = WantedStatements(frozenset(row["claims"]), ended=frozenset(row["claims"]))
         found = {(c.property, c.object) for c in entity_of(row, wanted).claims if not c.state and c.object != UNKNOWN}
         direct, entity = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/entity/"
         with gzip.open(shared_data / "wikidata" / "rdf" / f"{name}.ttl.gz") as file:
@@ -256,7 +269,7 @@ def test_names_overlap_where_one_stands_in_the_other_as_words(names):
 
 
 @st.composite
-def spaces(draw: st.DrawFn) -> tuple[Space, Limits]:
+def spaces(draw: st.DrawFn) -> tuple[AnswerGraph, Limits]:
     size = draw(st.integers(0, 7))
     places = st.integers(0, max(size - 1, 0))
     counts = draw(st.lists(st.integers(1, 6), min_size=size, max_size=size))
@@ -272,7 +285,7 @@ def spaces(draw: st.DrawFn) -> tuple[Space, Limits]:
         least_answers=least, most_answers=least + draw(st.integers(0, 4)),
         least_per_answer=per, most_per_answer=per + draw(st.integers(0, 4)), one_to_one=5, least_popularity=0,
     )  # fmt: skip
-    return Space(counts, values, conflicts), limits
+    return AnswerGraph(counts, values, conflicts), limits
 
 
 def independent_sets(able: list[int], conflicts) -> list[tuple[int, ...]]:
@@ -320,13 +333,13 @@ def test_no_two_chosen_answers_overlap_and_as_many_are_chosen_as_can_be(given_, 
 
 
 def test_popular_answers_are_preferred():
-    assert choose([0, 1, 2, 3], Space([1] * 4, [5, 9, 7, 9], []), 3) == [1, 3, 2]
-    assert choose([0, 1, 2], Space([1] * 3, [5, 9, 7], [(1, 2), (1, 0)]), 1) == [1]
-    assert choose([0, 1, 2], Space([1] * 3, [5, 9, 7], [(1, 2), (1, 0)]), 2) == [2, 0]  # two are more than one
+    assert choose([0, 1, 2, 3], AnswerGraph([1] * 4, [5, 9, 7, 9], []), 3) == [1, 3, 2]
+    assert choose([0, 1, 2], AnswerGraph([1] * 3, [5, 9, 7], [(1, 2), (1, 0)]), 1) == [1]
+    assert choose([0, 1, 2], AnswerGraph([1] * 3, [5, 9, 7], [(1, 2), (1, 0)]), 2) == [2, 0]  # two are more than one
 
 
 @st.composite
-def pools(draw: st.DrawFn) -> Pool:
+def pools(draw: st.DrawFn) -> FactPool:
     """Answers 1 to 5, whose subjects may have other right answers, too."""
     answers, subject = [], 100
     for number in range(1, draw(st.integers(2, 6))):
@@ -338,7 +351,7 @@ def pools(draw: st.DrawFn) -> Pool:
         instances.sort(key=lambda one: -one.popularity)
         answers.append(Answer(number, f"a{number}", draw(st.integers(0, 9)), (), instances))
     cardinality = draw(st.sampled_from(["auto", "1:1", "1:N"]))
-    return Pool(RelationPlan(property="P1", templates=("[X] [Y]",), cardinality=cardinality), 0, answers)
+    return FactPool(RelationPlan(property="P1", templates=("[X] [Y]",), cardinality=cardinality), 0, answers)
 
 
 @settings(max_examples=200, deadline=None)
@@ -346,7 +359,7 @@ def pools(draw: st.DrawFn) -> Pool:
 def test_every_sample_is_balanced_popular_and_has_one_right_answer_each(pool, least, drawn):
     limits = Limits(instances=6, tolerance=0.4, least_answers=2, most_answers=4, least_per_answer=2,
                     most_per_answer=3, one_to_one=3, least_popularity=least)  # fmt: skip
-    plan = Plan(relations=(pool.relation,), small=limits)
+    plan = BearPlan(relations=(pool.relation,), small=limits)
     found = sample(pool, "small" if drawn else "big", limits, plan)
     sizes = {len(answer.instances) for answer in found.answers}
     assert len(sizes) <= 1  # uniform
@@ -401,9 +414,9 @@ def test_towns_give_two_answers_with_the_two_most_popular_towns_each(tmp_path):
         ({"said": [Said("P17", 2), Said("P17", None)]}, INCOMPLETE),
         ({"said": [Said("P17", 10)]}, ITSELF),
         ({"said": [Said("P17", 77)]}, NOT_THERE),
-        ({"said": [Said("P17", 2, "deprecated")]}, State.DEPRECATED),
-        ({"said": [Said("P17", 2, over="1999")]}, State.ENDED),
-        ({"said": [Said("P17", 2, "normal"), Said("P17", 77, "preferred")]}, State.OUTRANKED),
+        ({"said": [Said("P17", 2, "deprecated")]}, StatementState.DEPRECATED),
+        ({"said": [Said("P17", 2, over="1999")]}, StatementState.ENDED),
+        ({"said": [Said("P17", 2, "normal"), Said("P17", 77, "preferred")]}, StatementState.OUTRANKED),
     ],
 )
 def test_what_is_wrong_with_the_most_popular_town_leaves_it_out_and_is_counted(tmp_path, changed, why):
@@ -440,15 +453,16 @@ def test_every_fact_of_a_pool_meets_every_constraint_and_none_that_does_is_lost(
     types = {number: data.draw(st.sampled_from([PERSON, THING])) for number in label}
     dropped = frozenset(data.draw(st.sets(st.integers(10, 12), max_size=1)))
     relation = RelationPlan(property="P1", templates=("[X] [Y]",), subject_types=(f"Q{THING}",), several=several)
-    plan, log = Plan(relations=(relation,), templates_each=1), Log(5)
-    wanted = Read(frozenset({"P1", "P31", "P279"}))
+    plan, log = BearPlan(relations=(relation,), templates_each=1), Log(5)
+    wanted = WantedStatements(frozenset({"P1", "P31", "P279"}))
     with tempfile.TemporaryDirectory() as folder:
         store = FactStore(Path(folder) / "facts.sqlite")
         store.fill(
             (
                 Entity(number, label[number], (), number,
-                       (*counted([Ranked(Claim("P1", answer), rank, ended) for subject, answer, rank, ended in facts
-                                  if subject == number], wanted), Claim("P31", types[number])))
+                       (*counted([RankedStatement(Statement("P1", answer), rank, ended)
+                                  for subject, answer, rank, ended in facts if subject == number], wanted),
+                        Statement("P31", types[number])))
                 for number in label
             ),
             5,
@@ -946,8 +960,8 @@ def test_an_endpoint_gives_what_the_dump_gives(tmp_path):
     same = build(tmp_path / "json", items, plan)
     same_files(built.out, same.out, *SOURCES)
     assert built.counts == same.counts
-    assert built.counts["P17"][State.ENDED] == 1
-    assert built.counts["P17"][State.OUTRANKED] == 1
+    assert built.counts["P17"][StatementState.ENDED] == 1
+    assert built.counts["P17"][StatementState.OUTRANKED] == 1
 
 
 # ------------------------------------------------------------------------------------------- BEAR made again from BEAR
@@ -980,9 +994,9 @@ def test_bear_made_again_has_none_of_the_noise_and_each_kind_is_counted(rebuilt)
     for relation in SOME:
         counts = built.counts[relation]
         assert counts[SEVERAL] == 2 * bear.planted
-        assert counts[State.ENDED] == bear.planted
-        assert counts[State.DEPRECATED] == bear.planted
-        assert counts[State.OUTRANKED] == bear.planted
+        assert counts[StatementState.ENDED] == bear.planted
+        assert counts[StatementState.DEPRECATED] == bear.planted
+        assert counts[StatementState.OUTRANKED] == bear.planted
         assert counts[NOT_THERE] == bear.planted  # the preferred answers of those
         assert counts[INCOMPLETE] == counts[NOT_KNOWN] == bear.planted
         assert counts[NO_LABEL] == bear.planted

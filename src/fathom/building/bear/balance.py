@@ -31,7 +31,7 @@ class Configuration(NamedTuple):
         return self.per_answer * self.answers
 
 
-class Space(NamedTuple):
+class AnswerGraph(NamedTuple):
     """Answers to choose from.
 
     :param counts: instances of each.
@@ -44,7 +44,7 @@ class Space(NamedTuple):
     conflicts: Sequence[tuple[int, int]]
 
 
-def configurations(space: Space, limits: Limits) -> list[Configuration]:
+def configurations(space: AnswerGraph, limits: Limits) -> list[Configuration]:
     """One for each number of instances per answer."""
     options = []
     for per_answer in range(limits.least_per_answer, limits.most_per_answer + 1):
@@ -85,7 +85,7 @@ def nearest(found: Sequence[Configuration], limits: Limits) -> Configuration | N
     )
 
 
-def choose(able: Sequence[int], space: Space, most: int) -> list[int]:
+def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
     """At most *most* places of *able*, no two in conflict: the most preferred where there are enough, else as many as
     can be.
 

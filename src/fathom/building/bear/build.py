@@ -25,10 +25,10 @@ from fathom.building.bear.facts import FactStore
 from fathom.building.bear.flags import ChatFlags
 from fathom.building.bear.gathering import Source, gather, read_views, sources_of, wanted_of
 from fathom.building.bear.log import Log
-from fathom.building.bear.plan import Plan, read_plan
-from fathom.building.bear.pools import LEFT_OVER, Answer, Instance, Pool, pool_of
-from fathom.building.bear.sampling import Chosen, sample
-from fathom.building.bear.server import Server
+from fathom.building.bear.plan import BearPlan, read_plan
+from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, pool_of
+from fathom.building.bear.sampling import ChosenRelation, sample
+from fathom.building.bear.server import WikidataServer
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
 from fathom.building.bear.wording import SHEET, slot_notes, write_template_sheet
 from fathom.building.notes import Notes
@@ -59,7 +59,7 @@ class BuiltBear(NamedTuple):
     """
 
     out: Path
-    chosen: dict[str, list[Chosen]]
+    chosen: dict[str, list[ChosenRelation]]
     outliers: list[Outlier]
     counts: dict[str, dict[str, int]]
     notes: list[str]
@@ -82,7 +82,7 @@ def build_bear(
     """A balanced probe in a new folder *out*.
 
     :param inputs: Wikidata's JSON dump, or truthy N-Triples; several are read as one.
-    :param plan: see :class:`~fathom.building.bear.plan.Plan`.
+    :param plan: see :class:`~fathom.building.bear.plan.BearPlan`.
     :param review: the ``review.csv`` of an earlier build, filled in.
     :param views: page views by entity, instead of the number of Wikipedias.
     :param partial: whether a dump that breaks off is taken as far as it goes.
@@ -102,7 +102,7 @@ def build_bear(
     found, decided = all_of(
         lambda: sources_of(inputs, wanted, partial, progress), lambda: read_decisions(review, read_as.properties)
     )
-    sources = [*found, *(Server(endpoint, wanted, progress) for endpoint in endpoints)]
+    sources = [*found, *(WikidataServer(endpoint, wanted, progress) for endpoint in endpoints)]
     with _fact_store(out.absolute().parent, popular) as store:
         builder = _Builder(store, read_as, decided, Log(read_as.examples), flag)
         gather(sources, store, read_as)
@@ -137,9 +137,9 @@ def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path, mad
 class _Builder:
     """One build, from facts on disk to files."""
 
-    def __init__(self, store: FactStore, plan: Plan, decided: Decided, log: Log, flag: ChatFlags | None) -> None:
+    def __init__(self, store: FactStore, plan: BearPlan, decided: Decided, log: Log, flag: ChatFlags | None) -> None:
         self._store, self._plan, self._decided, self._log, self._flag = store, plan, decided, log, flag
-        self.chosen: dict[str, list[Chosen]] = {name: [] for name in plan.variants()}
+        self.chosen: dict[str, list[ChosenRelation]] = {name: [] for name in plan.variants()}
         self.outliers: list[Outlier] = []
         self.notes = Notes()
         self._facts: dict[str, int] = {}
@@ -166,7 +166,7 @@ class _Builder:
             said = "; ".join(f"{count:,} {why}" for why, count in counts.items() if count and why != INFEASIBLE)
             yield f"{relation}: of {self._facts[relation]:,} facts that count, left out: {said or 'none'}"
 
-    def _choose_of(self, pool: Pool) -> None:
+    def _choose_of(self, pool: FactPool) -> None:
         """Each smaller variant is a part of the larger one, where the larger one is feasible."""
         for place, (name, limits) in enumerate(self._plan.variants().items()):
             choice = sample(pool, name, limits, self._plan)
@@ -232,7 +232,7 @@ class _Builder:
         write_json(folder / "manifest.json", self._manifest(root, variants, sources))
         return tables
 
-    def _relation(self, chosen: Chosen) -> BearRelation:
+    def _relation(self, chosen: ChosenRelation) -> BearRelation:
         plan = next(one for one in self._plan.relations if one.property == chosen.relation)
         answers = [(f"Q{answer.number}", answer.name) for answer in chosen.answers]
         instances = [
@@ -244,7 +244,7 @@ class _Builder:
 
     def _tables(
         self,
-        variants: Mapping[str, Sequence[Chosen]],
+        variants: Mapping[str, Sequence[ChosenRelation]],
         data: Mapping[str, QuerySet],
         count_tokens: CountTokens | None,
     ) -> list[Table]:
@@ -256,7 +256,9 @@ class _Builder:
                 tables.append(balance(name, data[name], count_tokens))
         return tables
 
-    def _write_review(self, folder: Path, variants: Mapping[str, Sequence[Chosen]], tables: Sequence[Table]) -> None:
+    def _write_review(
+        self, folder: Path, variants: Mapping[str, Sequence[ChosenRelation]], tables: Sequence[Table]
+    ) -> None:
         """What a person reads or fills in."""
         largest = {one.relation: one for of in reversed(list(variants.values())) for one in of}
         used: dict[tuple[str, int], list[str]] = {}
@@ -276,14 +278,14 @@ class _Builder:
         write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})
         write_text(folder / "statistics.md", render(list(tables), "md") + "\n")
 
-    def _names(self, chosen: Iterable[Chosen]) -> Iterable[Json]:
+    def _names(self, chosen: Iterable[ChosenRelation]) -> Iterable[Json]:
         """All entities with their other names, each once."""
         names = {answer.number: answer.name for one in chosen for answer in one.answers}
         names |= {at.subject: at.name for one in chosen for answer in one.answers for at in answer.instances}
         for number, name in sorted(names.items()):
             yield {"id": f"Q{number}", "label": name, "aliases": self._store.aliases(number)}
 
-    def _manifest(self, root: str, variants: Mapping[str, Sequence[Chosen]], sources: Sequence[Source]) -> Json:
+    def _manifest(self, root: str, variants: Mapping[str, Sequence[ChosenRelation]], sources: Sequence[Source]) -> Json:
         """Nothing in it depends on the day or the place, so that the same data give the same bytes."""
         return {
             "command": "fathom build bear",
@@ -325,7 +327,7 @@ def _groups(one: Instance, answer: Answer) -> dict[str, str | int]:
     return {name: date for name, date in dates if date} | dict(popular)
 
 
-def _configured(found: Chosen) -> Json:
+def _configured(found: ChosenRelation) -> Json:
     return {
         "cardinality": found.cardinality,
         "chosen": found.configuration,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fathom.building.bear.facts import FactStore
 from fathom.building.bear.plan import Coherence, RelationPlan
-from fathom.building.bear.pools import Pool
+from fathom.building.bear.pools import FactPool
 from fathom.building.sheets import Row, read_sheet, write_sheet
 from fathom.reading import Faults
 
@@ -96,7 +96,9 @@ def _row(one: Outlier, variants: Sequence[str]) -> Row:
     return dict(zip(COLUMNS, (*about, one.decision, one.comment), strict=True))
 
 
-def outliers_of(store: FactStore, pool: Pool, rules: Coherence, decided: Decided, flag: Flag | None) -> list[Outlier]:
+def outliers_of(
+    store: FactStore, pool: FactPool, rules: Coherence, decided: Decided, flag: Flag | None
+) -> list[Outlier]:
     """Answers of a relation that are of another kind than most, and those that *flag* names, with what was decided."""
     relation = pool.relation.property
     kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.bear.entities import Entity, Read, entity_of
+from fathom.building.bear.entities import Entity, WantedStatements, entity_of
 from fathom.building.bear.numbers import Numbers
 from fathom.progress import Progress, unseen
 from fathom.reading import Faults, Unreadable, opened, shown
@@ -35,7 +35,9 @@ class _Line(NamedTuple):
 class Dump:
     """:param partial: whether a dump that breaks off is read as far as it goes."""
 
-    def __init__(self, path: Path, wanted: Read, partial: bool = False, progress: Progress = unseen) -> None:
+    def __init__(
+        self, path: Path, wanted: WantedStatements, partial: bool = False, progress: Progress = unseen
+    ) -> None:
         self.path, self.name, self._wanted, self._partial = path, path.name, wanted, partial
         self._progress, self._size = progress, path.stat().st_size
         self.notes: list[str] = []

@@ -24,7 +24,7 @@ _NO_WIKIPEDIA = {
 """Sites that end in "wiki" and are no Wikipedia."""
 
 
-class State(StrEnum):
+class StatementState(StrEnum):
     """Why a statement does not count."""
 
     COUNTS = ""
@@ -35,7 +35,7 @@ class State(StrEnum):
     NO_ITEM = "no item (a text, number, date, or no value)"
 
 
-class Claim(NamedTuple):
+class Statement(NamedTuple):
     """A statement of an entity.
 
     :param property: such as "P36".
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
     object: int
     valid_from: str = ""
     valid_until: str = ""
-    state: State = State.COUNTS
+    state: StatementState = StatementState.COUNTS
 
 
 class Entity(NamedTuple):
@@ -61,10 +61,10 @@ class Entity(NamedTuple):
     label: str
     aliases: tuple[str, ...]
     links: int
-    claims: tuple[Claim, ...]
+    claims: tuple[Statement, ...]
 
 
-class Read(NamedTuple):
+class WantedStatements(NamedTuple):
     """What is read of an entity.
 
     :param properties: whose statements are wanted.
@@ -79,7 +79,7 @@ class Read(NamedTuple):
     as_of: str = ""
 
 
-def entity_of(row: Json, wanted: Read) -> Entity:
+def entity_of(row: Json, wanted: WantedStatements) -> Entity:
     """An entity as a dump has it.
 
     :raises KeyError, TypeError, AttributeError, ValueError: it has another layout.
@@ -106,56 +106,56 @@ def _label(row: Json, language: str) -> str:
     return " ".join(label["value"].split()) if label else ""
 
 
-def _claims(claims: Json, wanted: Read) -> Iterator[Claim]:
+def _claims(claims: Json, wanted: WantedStatements) -> Iterator[Statement]:
     for property_, statements in claims.items():
         if property_ in wanted.properties:
             yield from counted([_claim(property_, one) for one in statements], wanted)
 
 
-class Ranked(NamedTuple):
+class RankedStatement(NamedTuple):
     """A claim before its rank is weighed."""
 
-    claim: Claim
+    claim: Statement
     rank: str
     ended: bool
 
 
-def counted(found: Iterable[Ranked], wanted: Read) -> Iterator[Claim]:
+def counted(found: Iterable[RankedStatement], wanted: WantedStatements) -> Iterator[Statement]:
     """Claims of one property, each with why it does not count, if it does not."""
-    rows = [(_dated(one, wanted) if one.rank != "deprecated" else State.DEPRECATED, one) for one in found]
+    rows = [(_dated(one, wanted) if one.rank != "deprecated" else StatementState.DEPRECATED, one) for one in found]
     # With a date, ranks are weighed among what held then: what is preferred today may not have.
-    in_question = [one for state, one in rows if state != State.DEPRECATED and not (wanted.as_of and state)]
+    in_question = [one for state, one in rows if state != StatementState.DEPRECATED and not (wanted.as_of and state)]
     best = "preferred" if any(one.rank == "preferred" for one in in_question) else "normal"
     for state, one in rows:
-        outranked = state != State.DEPRECATED and one.rank != best
-        yield one.claim._replace(state=one.claim.state or (State.OUTRANKED if outranked else state))
+        outranked = state != StatementState.DEPRECATED and one.rank != best
+        yield one.claim._replace(state=one.claim.state or (StatementState.OUTRANKED if outranked else state))
 
 
-def _dated(one: Ranked, wanted: Read) -> State:
-    ended = State.COUNTS if one.claim.property in wanted.ended else State.ENDED
+def _dated(one: RankedStatement, wanted: WantedStatements) -> StatementState:
+    ended = StatementState.COUNTS if one.claim.property in wanted.ended else StatementState.ENDED
     if not wanted.as_of:
-        return ended if one.ended else State.COUNTS
+        return ended if one.ended else StatementState.COUNTS
     begun, over = one.claim.valid_from, one.claim.valid_until
     if begun and _earliest(begun) > _latest(wanted.as_of):
-        return State.NOT_YET
+        return StatementState.NOT_YET
     if over and _latest(over) < _earliest(wanted.as_of):
         return ended
-    return State.COUNTS
+    return StatementState.COUNTS
 
 
-def _claim(property_: str, statement: Json) -> Ranked:
+def _claim(property_: str, statement: Json) -> RankedStatement:
     main = statement["mainsnak"]
-    state, object_ = State.COUNTS, UNKNOWN
+    state, object_ = StatementState.COUNTS, UNKNOWN
     if main["snaktype"] == "value":
         object_ = _item(main)
-        state = State.COUNTS if object_ else State.NO_ITEM
+        state = StatementState.COUNTS if object_ else StatementState.NO_ITEM
     elif main["snaktype"] == "novalue":
-        state = State.NO_ITEM
+        state = StatementState.NO_ITEM
     qualifiers = _mapping(statement, "qualifiers")
     at = _date(qualifiers, _POINT)
     dates = _date(qualifiers, _START) or at, _date(qualifiers, _END)
     ended = any(snak["snaktype"] != "novalue" for snak in qualifiers.get(_END, ()))
-    return Ranked(Claim(property_, object_, *dates, state), statement.get("rank", "normal"), ended)
+    return RankedStatement(Statement(property_, object_, *dates, state), statement.get("rank", "normal"), ended)
 
 
 def _item(snak: Json) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, UNKNOWN, Claim, Entity, State
+from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, UNKNOWN, Entity, Statement, StatementState
 from fathom.building.bear.numbers import Numbers
 
 _BATCH = 10_000
@@ -47,7 +47,7 @@ SELECT id FROM below
 """
 
 
-class Row(NamedTuple):
+class FactRow(NamedTuple):
     """A fact with what is known of its two ends; a label is None where the entity is not in the data.
 
     :param types: numbers of the classes it is an instance of, separated by blanks.
@@ -83,8 +83,8 @@ class FactStore:
         self._views = views
         self.stored = Numbers()
         self.needed = Numbers()
-        self.states: Counter[tuple[str, State]] = Counter()
-        self.examples: dict[tuple[str, State], list[str]] = {}
+        self.states: Counter[tuple[str, StatementState]] = Counter()
+        self.examples: dict[tuple[str, StatementState], list[str]] = {}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -107,7 +107,7 @@ class FactStore:
                 batch = []
         self._write(batch, relations)
 
-    def _count(self, entity: Entity, claim: Claim, most: int) -> None:
+    def _count(self, entity: Entity, claim: Statement, most: int) -> None:
         kind = (claim.property, claim.state)
         self.states[kind] += 1
         if claim.state:
@@ -151,9 +151,9 @@ class FactStore:
         self._base.execute("CREATE INDEX class_above ON subclass (above, below)")
         self._base.execute("CREATE INDEX class_below ON subclass (below, above)")
 
-    def rows(self, property_: str) -> Iterator[Row]:
+    def rows(self, property_: str) -> Iterator[FactRow]:
         """Facts of a relation, by object; of each the most popular subjects first."""
-        return map(Row._make, self._base.execute(_ROWS, {"property": property_}))
+        return map(FactRow._make, self._base.execute(_ROWS, {"property": property_}))
 
     def count(self, property_: str) -> tuple[int, int]:
         """Facts of a relation, and how many of them have an unknown answer."""

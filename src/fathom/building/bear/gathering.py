@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from fathom.building.bear.dump import Dump
-from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, Entity, Read
+from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, Entity, WantedStatements
 from fathom.building.bear.facts import FactStore
 from fathom.building.bear.numbers import Numbers
-from fathom.building.bear.plan import Plan
+from fathom.building.bear.plan import BearPlan
 from fathom.building.bear.triples import Triples
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of
@@ -34,14 +34,14 @@ class Source(Protocol):
         ...
 
 
-def wanted_of(plan: Plan) -> Read:
+def wanted_of(plan: BearPlan) -> WantedStatements:
     """What is read of each entity."""
     ended = {one.property for one in plan.relations if (plan.ended if one.ended is None else one.ended)}
     wanted = frozenset({*plan.properties, INSTANCE_OF, SUBCLASS_OF})
-    return Read(wanted, plan.language, frozenset(ended), plan.as_of)
+    return WantedStatements(wanted, plan.language, frozenset(ended), plan.as_of)
 
 
-def sources_of(inputs: Sequence[Path], wanted: Read, partial: bool, progress: Progress) -> list[Source]:
+def sources_of(inputs: Sequence[Path], wanted: WantedStatements, partial: bool, progress: Progress) -> list[Source]:
     """One for each file. :raises BadInput: each that is missing or of another kind."""
     faults: list[str] = []
     sources: list[Source] = []
@@ -70,7 +70,7 @@ def _begins_as_json(path: Path) -> bool:
         return stream.peek(64)[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"[", b"{")
 
 
-def gather(sources: Sequence[Source], store: FactStore, plan: Plan) -> None:
+def gather(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
     """All facts of the plan's relations, and what is known of their ends.
 
     :raises BadInput: what is wrong with the sources, and relations of which none has a statement.
@@ -84,7 +84,7 @@ def gather(sources: Sequence[Source], store: FactStore, plan: Plan) -> None:
     store.finish()
 
 
-def _check_found(sources: Sequence[Source], store: FactStore, plan: Plan) -> None:
+def _check_found(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
     """:raises BadInput: relations of which there is no statement at all, or none that counts."""
     faults = []
     where = ", ".join(source.name for source in sources)

@@ -129,7 +129,7 @@ class Coherence(_Part):
     diverse: float = opt(0.5, "Share of subjects with several answers that makes a note.", ge=0, le=1)
 
 
-class Plan(_Part):
+class BearPlan(_Part):
     """All that decides what is in the probe, but for the data."""
 
     language: str = opt("en", "Of names.", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -168,11 +168,11 @@ class Plan(_Part):
         return {name: limits for name, limits in (("big", self.big), ("small", self.small)) if limits is not None}
 
 
-def read_plan(file: Path) -> Plan:
+def read_plan(file: Path) -> BearPlan:
     """:raises BadInput: the file cannot be read, or all that is wrong in it, each with its place."""
     content = read_yaml(file)
     try:
-        plan = Plan(**content)
+        plan = BearPlan(**content)
     except ValidationError as error:
         raise BadInput([f"{file}: {_fault(content, one, _kind(one['loc']))}" for one in error.errors()]) from error
     if faults := [f"{file}: {fault}" for fault in _more_faults(plan)]:
@@ -190,7 +190,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 
 def _kind(place: Sequence[int | str]) -> type[BaseModel]:
-    return _PARTS.get(str(place[0]), Plan) if len(place) > 1 else Plan
+    return _PARTS.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
 
 
 def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
@@ -222,7 +222,7 @@ def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:
             yield str(part)
 
 
-def _more_faults(plan: Plan) -> Iterator[str]:
+def _more_faults(plan: BearPlan) -> Iterator[str]:
     for property_, count in Counter(plan.properties).items():
         if count > 1:
             yield f"relations.{property_}: stands {count} times: keep one"

@@ -14,10 +14,10 @@ from statistics import median
 from typing import NamedTuple
 
 from fathom.building.bear.entities import UNKNOWN
-from fathom.building.bear.facts import FactStore, Row
+from fathom.building.bear.facts import FactRow, FactStore
 from fathom.building.bear.log import Log
 from fathom.building.bear.names import revealing, words
-from fathom.building.bear.plan import Plan, RelationPlan
+from fathom.building.bear.plan import BearPlan, RelationPlan
 
 SPARE = 4
 """How many times the instances and answers are held that a variant can take: names may overlap, answers be reviewed."""
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
         return median(one.popularity for one in self.instances[:instances])
 
 
-class Pool(NamedTuple):
+class FactPool(NamedTuple):
     """:param facts: of the relation in the data, before any filter.
     :param answers: the most preferred first.
     """
@@ -74,7 +74,7 @@ class Pool(NamedTuple):
     answers: list[Answer]
 
 
-def pool_of(store: FactStore, relation: RelationPlan, plan: Plan, dropped: frozenset[int], log: Log) -> Pool:
+def pool_of(store: FactStore, relation: RelationPlan, plan: BearPlan, dropped: frozenset[int], log: Log) -> FactPool:
     """The facts of a relation that can be asked.
 
     :param dropped: numbers of subjects and answers that a reviewer has left out.
@@ -90,7 +90,7 @@ def pool_of(store: FactStore, relation: RelationPlan, plan: Plan, dropped: froze
             log.drop(relation.property, UNPOPULAR, count=len(gone.instances) if gone is not None else 0)
     facts, unknown = store.count(relation.property)
     log.drop(relation.property, NOT_KNOWN, count=unknown)
-    return Pool(relation, facts, _without_same_names(many.kept() + single.kept(), relation, log))
+    return FactPool(relation, facts, _without_same_names(many.kept() + single.kept(), relation, log))
 
 
 class _Best:
@@ -116,16 +116,18 @@ class _Best:
 class _Filters:
     """What a fact must meet on its own."""
 
-    def __init__(self, store: FactStore, relation: RelationPlan, plan: Plan, dropped: frozenset[int], log: Log) -> None:
+    def __init__(
+        self, store: FactStore, relation: RelationPlan, plan: BearPlan, dropped: frozenset[int], log: Log
+    ) -> None:
         self._store, self._relation, self._plan, self._dropped, self._log = store, relation, plan, dropped, log
         self._several = relation.several or plan.several
         self._subject_types = store.below(int(id_[1:]) for id_ in relation.subject_types)
         self._object_types = store.below(int(id_[1:]) for id_ in relation.object_types)
 
-    def answer(self, number: int, rows: Iterator[Row], most: int) -> Answer | None:
+    def answer(self, number: int, rows: Iterator[FactRow], most: int) -> Answer | None:
         """An answer with its most popular instances; None where none is left."""
         kept: list[Instance] = []
-        first: Row | None = None
+        first: FactRow | None = None
         for row in rows:
             if why := self._why_not(row):
                 example = f"{row.subject_label or f'Q{row.subject}'} → {row.object_label or f'Q{row.object}'}"
@@ -140,14 +142,14 @@ class _Filters:
         types = tuple(map(int, (first.object_types or "").split()))
         return Answer(number, first.object_label or "", first.object_popularity, types, kept)
 
-    def _instance(self, row: Row) -> Instance:
+    def _instance(self, row: FactRow) -> Instance:
         also = self._store.objects(self._relation.property, row.subject) - {row.object} if row.answers > 1 else ()
         return Instance(
             row.subject, row.subject_label or "", row.subject_popularity, row.valid_from, row.valid_until,
             frozenset(also) if self._several == "chosen" else frozenset(),
         )  # fmt: skip
 
-    def _why_not(self, row: Row) -> str:
+    def _why_not(self, row: FactRow) -> str:
         """The first constraint that is not met; "" where all are."""
         if row.subject_label is None or row.object_label is None:
             return NOT_THERE
@@ -157,14 +159,14 @@ class _Filters:
             return WRONG_TYPE
         return self._why_not_right(row) or self._why_not_named(row, row.subject_label, row.object_label)
 
-    def _why_not_right(self, row: Row) -> str:
+    def _why_not_right(self, row: FactRow) -> str:
         if row.least == UNKNOWN:
             return INCOMPLETE
         if row.answers > 1 and self._several == "filtered":
             return SEVERAL
         return NOT_CHOSEN if row.place > 1 and self._several == "chosen" else ""
 
-    def _why_not_named(self, row: Row, subject: str, answer: str) -> str:
+    def _why_not_named(self, row: FactRow, subject: str, answer: str) -> str:
         if row.subject == row.object:
             return ITSELF
         if {row.subject, row.object} & self._dropped:

@@ -6,16 +6,16 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from fathom.building.bear.balance import Configuration, Space, best, choose, configurations, nearest, reasons
+from fathom.building.bear.balance import AnswerGraph, Configuration, best, choose, configurations, nearest, reasons
 from fathom.building.bear.names import overlapping, words
-from fathom.building.bear.plan import Limits, Plan
-from fathom.building.bear.pools import Answer, Instance, Pool
+from fathom.building.bear.plan import BearPlan, Limits
+from fathom.building.bear.pools import Answer, FactPool, Instance
 
 ONE_TO_ONE, ONE_TO_MANY = "1:1", "1:N"
-Chooser = Callable[[list["Answer"]], "Chosen"]
+Chooser = Callable[[list["Answer"]], "ChosenRelation"]
 
 
-class Chosen(NamedTuple):
+class ChosenRelation(NamedTuple):
     """A relation in a variant.
 
     :param answers: each with as many instances as every other; none where the relation is infeasible.
@@ -40,14 +40,14 @@ class Chosen(NamedTuple):
         return f"{len(self.answers)} × {len(self.answers[0].instances)}" if self.answers else "–"
 
 
-def sample(pool: Pool, name: str, limits: Limits, plan: Plan) -> Chosen:
+def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenRelation:
     """The instances of a relation in a variant, those of popular entities first.
 
     :param name: of the variant: in the small one the instances of 1:1 relations are drawn, as in the paper.
     """
     relation = pool.relation.property
     able = _popular(pool.answers, limits.least_popularity)
-    tried: list[Chosen] = []
+    tried: list[ChosenRelation] = []
     if pool.relation.cardinality != ONE_TO_ONE:
         tried.append(_settled(able, lambda answers: _one_to_many(relation, answers, limits, plan)))
     if pool.relation.cardinality != ONE_TO_MANY and not (tried and tried[0].answers):
@@ -68,7 +68,7 @@ def _popular(answers: Iterable[Answer], least: int) -> list[Answer]:
     return [answer for answer in kept if answer.instances]
 
 
-def _settled(answers: list[Answer], choose_from: Chooser) -> Chosen:
+def _settled(answers: list[Answer], choose_from: Chooser) -> ChosenRelation:
     """A choice in which no subject has another right answer: subjects that have one are taken out, and it is made anew.
 
     Each round takes subjects out, so that it ends.
@@ -87,17 +87,17 @@ def _without(answer: Answer, subjects: set[int]) -> Answer:
     return answer._replace(instances=[one for one in answer.instances if one.subject not in subjects])
 
 
-def _one_to_many(relation: str, answers: list[Answer], limits: Limits, plan: Plan) -> Chosen:
+def _one_to_many(relation: str, answers: list[Answer], limits: Limits, plan: BearPlan) -> ChosenRelation:
     space = _space(answers, plan)
     options = configurations(space, limits)
     taken = best(options, limits)
     if taken is None:
-        return Chosen(relation, ONE_TO_MANY, (), _infeasible(nearest(options, limits)), reasons(options, None))
+        return ChosenRelation(relation, ONE_TO_MANY, (), _infeasible(nearest(options, limits)), reasons(options, None))
     able = [place for place, answer in enumerate(answers) if len(answer.instances) >= taken.per_answer]
     values = [answer.value(taken.per_answer) for answer in answers]
     places = choose(able, space._replace(values=values), taken.answers)
     kept = (answers[place]._replace(instances=answers[place].instances[: taken.per_answer]) for place in places)
-    return Chosen(relation, ONE_TO_MANY, tuple(kept), "", reasons(options, taken))
+    return ChosenRelation(relation, ONE_TO_MANY, tuple(kept), "", reasons(options, taken))
 
 
 def _infeasible(near: Configuration | None) -> str:
@@ -106,7 +106,9 @@ def _infeasible(near: Configuration | None) -> str:
     return f"the nearest that can be is {near.answers} answers × {near.per_answer} instances: {near.why_not}"
 
 
-def _one_to_one(relation: str, answers: list[Answer], limits: Limits, plan: Plan, draw: random.Random | None) -> Chosen:
+def _one_to_one(
+    relation: str, answers: list[Answer], limits: Limits, plan: BearPlan, draw: random.Random | None
+) -> ChosenRelation:
     """One instance of each answer, the most popular or, with *draw*, any."""
     values = [draw.random() if draw else answer.instances[0].popularity for answer in answers]
     space = _space(answers, plan)._replace(values=values)
@@ -114,18 +116,18 @@ def _one_to_one(relation: str, answers: list[Answer], limits: Limits, plan: Plan
     least = limits.one_to_one * (1 - limits.tolerance)
     if len(places) < least:
         why = f"{len(places)} answers that do not overlap, {least:.0f} to {limits.one_to_one} wanted"
-        return Chosen(relation, ONE_TO_ONE, (), why)
+        return ChosenRelation(relation, ONE_TO_ONE, (), why)
     kept = (answers[place]._replace(instances=[_one(answers[place].instances, draw)]) for place in places)
-    return Chosen(relation, ONE_TO_ONE, tuple(kept))
+    return ChosenRelation(relation, ONE_TO_ONE, tuple(kept))
 
 
 def _one(instances: list[Instance], draw: random.Random | None) -> Instance:
     return draw.choice(instances) if draw else instances[0]
 
 
-def _space(answers: list[Answer], plan: Plan) -> Space:
+def _space(answers: list[Answer], plan: BearPlan) -> AnswerGraph:
     said = [words(answer.name) for answer in answers]
     pairs = overlapping([answer.name for answer in answers])
     conflicts = [(one, other) for one, other in pairs if not plan.overlapping or said[one] == said[other]]
     counts = [len(answer.instances) for answer in answers]
-    return Space(counts, [answer.value() for answer in answers], conflicts)
+    return AnswerGraph(counts, [answer.value() for answer in answers], conflicts)

@@ -9,11 +9,11 @@ from itertools import groupby
 from fathom.building.bear.entities import (
     INSTANCE_OF,
     SUBCLASS_OF,
-    Claim,
     Entity,
-    Ranked,
-    Read,
-    State,
+    RankedStatement,
+    Statement,
+    StatementState,
+    WantedStatements,
     counted,
     date_of,
 )
@@ -49,10 +49,10 @@ _AT_ONCE = 200
 _RANKS = {"PreferredRank": "preferred", "NormalRank": "normal", "DeprecatedRank": "deprecated"}
 
 
-class Server:
+class WikidataServer:
     """:param progress: called with (relations done, relations)."""
 
-    def __init__(self, endpoint: Endpoint, wanted: Read, progress: Progress = unseen) -> None:
+    def __init__(self, endpoint: Endpoint, wanted: WantedStatements, progress: Progress = unseen) -> None:
         self.name, self._endpoint, self._wanted, self._progress = endpoint.name, endpoint, wanted, progress
         self.notes: list[str] = []
         self._types: set[int] = set()
@@ -80,19 +80,19 @@ class Server:
             done |= waiting
             waiting = {claim.object for claims in above.values() for claim in claims} - done
 
-    def _claims(self, property_: str) -> dict[int, tuple[Claim, ...]]:
+    def _claims(self, property_: str) -> dict[int, tuple[Statement, ...]]:
         """By subject, those that do not count included."""
-        statements: dict[int, dict[str, Ranked]] = defaultdict(dict)
+        statements: dict[int, dict[str, RankedStatement]] = defaultdict(dict)
         for row in self._endpoint.rows(PREFIXES + STATEMENTS.format(property=property_)):
             if number := _number(row["subject"]):
                 statements[number].setdefault(row["statement"], _ranked(property_, row))
         return {number: tuple(counted(claims.values(), self._wanted)) for number, claims in statements.items()}
 
-    def _above(self, classes: list[int]) -> dict[int, list[Claim]]:
-        superclasses: dict[int, list[Claim]] = defaultdict(list)
+    def _above(self, classes: list[int]) -> dict[int, list[Statement]]:
+        superclasses: dict[int, list[Statement]] = defaultdict(list)
         for row in self._asked(CLASSES, classes):
             if above := _number(row["above"]):
-                superclasses[_number(row["item"])].append(Claim(SUBCLASS_OF, above))
+                superclasses[_number(row["item"])].append(Statement(SUBCLASS_OF, above))
         return superclasses
 
     def _described(self, wanted: list[int]) -> Iterator[Entity]:
@@ -107,7 +107,7 @@ class Server:
                 elif "alias" in row:
                     aliases.append(row["alias"])
                 elif type_ := _number(row.get("type", "")):
-                    types.append(Claim(INSTANCE_OF, type_))
+                    types.append(Statement(INSTANCE_OF, type_))
                 links = int(row.get("links", links))
             self._types |= {claim.object for claim in types}
             label = labels.get(self._wanted.language) or labels.get("mul", "")
@@ -125,15 +125,15 @@ def _number(iri: str) -> int:
     return int(end) if end != iri and end.isdecimal() and len(end) < 10 else 0
 
 
-def _ranked(property_: str, row: Row) -> Ranked:
+def _ranked(property_: str, row: Row) -> RankedStatement:
     """A statement as its rank is weighed; dates come without their precision, which their month and day tell."""
     number = _number(row["object"])
     unknown = "/.well-known/genid/" in row["object"]
-    state = State.COUNTS if number or unknown else State.NO_ITEM
+    state = StatementState.COUNTS if number or unknown else StatementState.NO_ITEM
     begun, over = (_date(row.get(name, "")) for name in ("from", "until"))
-    claim = Claim(property_, number, begun or _date(row.get("at", "")), over, state)
+    claim = Statement(property_, number, begun or _date(row.get("at", "")), over, state)
     rank = _RANKS.get(row["rank"].rpartition("#")[2], "normal")
-    return Ranked(claim, rank, "until" in row)
+    return RankedStatement(claim, rank, "until" in row)
 
 
 def _date(time: str) -> str:

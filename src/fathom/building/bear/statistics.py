@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fathom.building.bear.log import Log
-from fathom.building.bear.sampling import ONE_TO_ONE, Chosen
+from fathom.building.bear.sampling import ONE_TO_ONE, ChosenRelation
 from fathom.data.queries import QuerySet
 from fathom.data.statistics import CountTokens, majority_share, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
@@ -23,7 +23,7 @@ averages leave the 1:1 relations out."""
 _TABLE_2 = ("instances", "relations", "1:1 relations", "N:1 relations", "instances per N:1 relation")
 
 
-def sizes(chosen: Mapping[str, Sequence[Chosen]]) -> Table:
+def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
     """Table 2 of the paper, with each variant next to the published values.
 
     :param chosen: relations of each variant, the infeasible ones left out.
@@ -42,7 +42,7 @@ def sizes(chosen: Mapping[str, Sequence[Chosen]]) -> Table:
     return Table(("variant", *_TABLE_2), tuple(rows), "sizes (table 2)", formats=formats, notes=(note,))
 
 
-def by_relation(variant: str, relations: Iterable[Chosen]) -> Table:
+def by_relation(variant: str, relations: Iterable[ChosenRelation]) -> Table:
     """Configuration of each relation, and why those that are left out are infeasible."""
     rows = tuple((one.relation, one.cardinality, one.configuration, one.total, one.why or None) for one in relations)
     columns = ("relation", "cardinality", "answers × instances", "instances", "infeasible")

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from fathom.building.bear.entities import UNKNOWN, Claim, Entity, Read, State
+from fathom.building.bear.entities import UNKNOWN, Entity, Statement, StatementState, WantedStatements
 from fathom.building.bear.numbers import Numbers
 from fathom.errors import BadInput
 from fathom.formats.rdf_syntax import quads
@@ -30,7 +30,7 @@ NO_QUALIFIERS = (
 class Triples:
     """:param progress: called with (bytes read, bytes to read) of each pass."""
 
-    def __init__(self, path: Path, wanted: Read, progress: Progress = unseen) -> None:
+    def __init__(self, path: Path, wanted: WantedStatements, progress: Progress = unseen) -> None:
         self.path, self.name, self._wanted, self._progress = path, path.name, wanted, progress
         self.notes = [f"{path}: {NO_QUALIFIERS}"]
 
@@ -73,7 +73,7 @@ def _item(iri: str) -> int:
     return int(end) if end.isdecimal() and len(end) < 10 else 0
 
 
-def _entity(number: int, group: Iterator[Any], wanted: Read) -> Entity:
+def _entity(number: int, group: Iterator[Any], wanted: WantedStatements) -> Entity:
     labels: dict[str, str] = {}
     aliases, claims = [], []
     pages = links = 0
@@ -94,10 +94,10 @@ def _entity(number: int, group: Iterator[Any], wanted: Read) -> Entity:
     return Entity(number, label, tuple(aliases), pages or links, tuple(claims))
 
 
-def _claim(property_: str, object_: Any) -> Claim:
+def _claim(property_: str, object_: Any) -> Statement:
     """Unknown values are blank nodes, or made-up IRIs in newer dumps."""
     value = str(object_.value)
     if "/.well-known/genid/" in value or type(object_).__name__ == "BlankNode":
-        return Claim(property_, UNKNOWN)
+        return Statement(property_, UNKNOWN)
     number = _item(value)
-    return Claim(property_, number, state=State.COUNTS if number else State.NO_ITEM)
+    return Statement(property_, number, state=StatementState.COUNTS if number else StatementState.NO_ITEM)

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fathom.building.bear.plan import Plan, RelationPlan
-from fathom.building.bear.sampling import Chosen
+from fathom.building.bear.plan import BearPlan, RelationPlan
+from fathom.building.bear.sampling import ChosenRelation
 from fathom.building.sheets import write_sheet
 from fathom.data.templates import Template
 
@@ -23,7 +23,7 @@ _SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
 _VOWEL = re.compile(r"[aeiouAEIOU]")
 
 
-def slot_notes(relation: RelationPlan, chosen: Chosen) -> Iterator[str]:
+def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
     """What is odd about the places of the names: articles that do not fit, ends without a full stop.
 
     Of English templates; what is no English word is passed over.
@@ -55,7 +55,9 @@ def _misfits(article: str, name: str) -> bool:
     return article != "the" and (article == "an") != bool(_VOWEL.match(name))
 
 
-def write_template_sheet(path: Path, plan: Plan, chosen: Mapping[str, Chosen], judge: Judge | None = None) -> None:
+def write_template_sheet(
+    path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], judge: Judge | None = None
+) -> None:
     """Each template with drawn subjects and their answers, for a person who says which sentences are correct.
 
     :param judge: a chat model's opinion, in a column of its own.
@@ -70,7 +72,7 @@ def write_template_sheet(path: Path, plan: Plan, chosen: Mapping[str, Chosen], j
         )
 
 
-def _rows(plan: Plan, chosen: Mapping[str, Chosen]) -> Iterator[dict[str, str]]:
+def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict[str, str]]:
     for relation in plan.relations:
         if relation.property not in chosen:
             continue
