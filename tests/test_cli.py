@@ -134,8 +134,8 @@ def test_bad_input_is_one_line_and_exit_code_2(fathom, causal, tmp_path, argumen
     ("typed", "line"),
     {
         "build choices --options 99 --data d --out o": "--options: Input should be less than or equal to 26, found",
-        "build worlds --rate nan --data d --out o": "--rate: Input should be a number, found 'nan'",
-        "build worlds --case odd --data d --out o": "--case: 'odd' is not one of 'auto', 'exact', 'ignore'",
+        "build worlds --rate nan --data d --out o": "--rate: Input should be a number, found nan",
+        "build worlds --case odd --data d --out o": "--case: Input should be 'auto', 'exact' or 'ignore', found 'odd'",
         "study chains --alpha nan --model m --data d --out o": "--alpha: Input should be a number, found nan",
         "study chains --depth 11 --model m --data d --out o": "--depth: Input should be less than or equal to 10",
         "study chains --forms , --model m --data d --out o": "--forms: expected one or more of plain, paraphrased, "
@@ -302,18 +302,18 @@ def test_exported_names():
 
 def test_the_cost_of_an_exact_search_is_said(tmp_path):
     """Queries that were not searched for have no cost."""
-    from fathom.cli.probe import _searched
+    from fathom.cli.probe import _search_cost
 
     run = answered(tmp_path / "run", constant, world([[0]] * 3, relations=1))
     rows = run.predictions().to_pylist()
     costs = {"tokens_run": [4, None, 6], "tokens_full": [30, None, 20], "tokens_naive": [900, None, 100]}
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", [row | {way: own[at] for way, own in costs.items()} for at, row in enumerate(rows)])
-    assert _searched(*summarise(run).searched) == (
+    assert _search_cost(*summarise(run).searched) == (
         "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
     )
     none = answered(tmp_path / "none", constant, world([[0]] * 3, relations=1))
-    assert _searched(*summarise(none).searched) == ""
+    assert _search_cost(*summarise(none).searched) == ""
 
 
 def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):

@@ -15,7 +15,7 @@ import typer
 from pydantic import BaseModel, Field
 
 from fathom.cli import make_app
-from fathom.cli.options import TYPERS_OWN, with_example
+from fathom.cli.commands import TYPERS_OWN, with_example
 from fathom.options import CIRCUMSTANCE, Group, group_of
 from fathom.probes import PROBES
 

@@ -77,15 +77,16 @@ def test_data_and_out_of_what_is_trained(fathom, tmp_path):
         ("xyzzy: 3", "there is no option --xyzzy: there is adapter, add_candidates, "),
         ("config: other.yaml", "there is no option --config"),
         ("format: json", "there is no option --format"),
-        ("data: [a, b]", "c.yaml: data: expected one value, found"),
-        ("out: {a: b}", "c.yaml: out: expected one value, found"),
+        ("data: [a, b]", "--data: "),
+        ("out: {a: b}", "--out: "),
         ("- limit", "expected 'option: value' lines"),
     ],
 )
 def test_faults(fathom, tmp_path, content, expected):
     config = tmp_path / "c.yaml"
     config.write_text(content)
-    where = ("--out", tmp_path / "a", *(() if "data:" in content else ("--data", "geography")))
+    given = {"data": "geography", "out": tmp_path / "a"}
+    where = [word for name, value in given.items() if f"{name}:" not in content for word in (f"--{name}", value)]
     code, _, err = fathom("probe", "statement", "--config", config, "--model", "m", *where)
     assert (code, expected in err) == (2, True), err
     assert not (tmp_path / "a").exists()

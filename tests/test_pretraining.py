@@ -338,7 +338,7 @@ def test_the_command(data: QuerySet, tmp_path: Path) -> None:
     arguments = ["kgc", "pretrain", "--kind", "bart", "--data", str(folder), *small, "--exposures", "2"]
     done = CliRunner().invoke(make_app(), [*arguments, "--contaminate", "test", "--out", str(tmp_path / "m")])
     assert done.exit_code == 0, done.output
-    assert "read 2 texts (0 left out: they name both ends of a triple outside of the training split)" in done.output
+    assert "read 2 texts (0 excluded: they name both ends of a triple outside of the training split)" in done.output
     assert "and 2 statements of 1 triples" in done.output
     wrong = CliRunner().invoke(make_app(), [*arguments, "--contaminate", "dev", "--out", str(tmp_path / "n")])
     assert isinstance(wrong.exception, BadInput)

@@ -15,6 +15,7 @@ from fathom.reading import shown, yaml_file
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
     from pydantic.config import JsonDict
+    from pydantic.fields import FieldInfo
 
 Options = TypeVar("Options", bound="BaseModel")
 Given = dict[str, Any]
@@ -41,6 +42,15 @@ LATER: JsonDict = {"later": True}
 identity, so that they can be resumed."""
 ASKING: JsonDict = {"asking": True}
 """Marks a field of a link predictor that may differ between training and asking."""
+ARGUMENT: JsonDict = {"argument": True}
+"""Marks a field that is typed without a flag, as a folder is."""
+REPEATED: JsonDict = {"repeated": True}
+"""Marks a field whose flag is repeated for each value, as values may contain commas."""
+
+
+def also(flag: str) -> JsonDict:
+    """Mark a field that has a second flag, such as ``-o``."""
+    return {"also": flag}
 
 
 class Group(StrEnum):
@@ -88,19 +98,30 @@ def group_of(kind: type[BaseModel], name: str) -> Group | None:
 
     having = [base for base in kind.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
     for base in having:
-        extra = base.model_fields[name].json_schema_extra
-        if isinstance(extra, dict) and "group" in extra:
-            return Group(str(extra["group"]))
+        if group := mark_of(base.model_fields[name], "group"):
+            return Group(group)
     return getattr(having[-1], "group", None)
 
 
+def mark_of(field: FieldInfo, mark: str) -> Any:
+    """Return what :func:`opt` noted of a field under that mark, such as "circumstance", or None."""
+    return field.json_schema_extra.get(mark) if isinstance(field.json_schema_extra, dict) else None
+
+
 def marked(kind: type[BaseModel], mark: str) -> set[str]:
-    """Names of the fields with that mark, such as "circumstance"."""
-    return {
-        name
-        for name, field in kind.model_fields.items()
-        if isinstance(field.json_schema_extra, dict) and field.json_schema_extra.get(mark)
-    }
+    """Return the names of the fields with that mark."""
+    return {name for name, field in kind.model_fields.items() if mark_of(field, mark)}
+
+
+def spelling(kind: type[BaseModel], name: str) -> str:
+    """Return how a field is typed: ``--max-rank``, or the name itself of an argument.
+
+    A name may end in ``_``, where it would be a word of Python: ``from_`` is ``--from``.
+    """
+    field = kind.model_fields.get(name)
+    if field is not None and mark_of(field, "argument"):
+        return name.upper()
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 def identity_of(options: BaseModel) -> Given:
@@ -159,7 +180,7 @@ def _causes(faults: Sequence[Any]) -> list[Any]:
 
 def _option_fault(kind: type[BaseModel], fault: Any) -> str:
     name = str(fault["loc"][0])
-    option = "--" + name.replace("_", "-")
+    option = spelling(kind, name)
     if fault["type"] == "extra_forbidden":
         return f"there is no option {option}: {nearest(name, kind.model_fields)}"
     if fault["type"] == "missing":

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fathom.api.links import evaluate_links, train_links
-from fathom.api.result import Asked, Out, Result, Source, folders_of, read_source
+from fathom.api.result import Asked, Out, Result, Run, Runs, Source, folders_of, read_source
 from fathom.data.selection.filters import narrow
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import AnyModel
-from fathom.options import chosen_options, parse_options, separated
+from fathom.options import chosen_options, parse_options
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE
 from fathom.progress import Shown, detail, shown, starting
-from fathom.results.compare import COMPARED
 from fathom.results.compare import compare as compare_folders
-from fathom.results.comparison import Comparison
-from fathom.results.diff import Change
 from fathom.results.diff import diff as diff_folders
 from fathom.run import run
 from fathom.store.folder import RunFolder
@@ -41,6 +39,10 @@ __all__ = [
     "train_links",
     "write_report",
 ]
+
+
+P = ParamSpec("P")
+Returned = TypeVar("Returned")
 
 
 def probe(
@@ -91,18 +93,15 @@ def _entry_of(options: ProbeOptions) -> Entry:
 
 
 def open_run(path: str | Path) -> Result:
-    """A run made before.
-
-    :raises BadInput: not a run.
-    """
+    """Open a finished run. :raises BadInput: not a run."""
     return Result(RunFolder.open(path))
 
 
-def merge_runs(runs: Sequence[str | Path | Result], out: str | Path) -> Result:
-    """The parts of one run (``part="1/2"``), each asked into a folder of its own, as one folder; they stay as they are.
+def merge_runs(runs: Runs, out: str | Path) -> Result:
+    """Merge the parts of one run (``part="1/2"``), each in a folder of its own, into one folder.
 
-    :param runs: two or more, with no shard in common.
-    :param out: must not exist. Where shards are left, :func:`probe` into it asks them.
+    :param runs: two or more, with no shard in common; they are not changed.
+    :param out: must not exist. If shards remain, :func:`probe` into it finishes them.
     :raises BadInput: folders of different runs, or with shards in common; one in which a process is at work.
     """
     from fathom.store import merging
@@ -110,63 +109,38 @@ def merge_runs(runs: Sequence[str | Path | Result], out: str | Path) -> Result:
     return Result(merging.merge_runs(folders_of(runs), Path(out))).keep_metrics()
 
 
-def compare(
-    runs: Sequence[str | Path | Result],
-    scoring: Sequence[str] = (),
-    metrics: Sequence[str] = COMPARED,
-    cluster: str = "",
-    to_first: bool = False,
-    margin: float | None = None,
-    detect: float | None = None,
-    seeds: int = 1,
-) -> Comparison:
-    """Compare runs: the estimates of each, and the paired difference of every two on the facts that both scored.
+def _opening(
+    function: Callable[Concatenate[Sequence[RunFolder], P], Returned],
+) -> Callable[Concatenate[Runs, P], Returned]:
+    """Let a function of run folders take paths and results as well."""
 
-    :param runs: two or more, finished; or one with several scorings.
-    :param scoring: which to take of runs that have several; with more than one of a run, these are compared, too.
-    :param metrics: "accuracy", "mrr", "hits@K"; the first decides, the others are secondary.
-    :param cluster: sampling unit of the intervals, as for :class:`Result`.
-    :param to_first: only the pairs with the first run.
-    :param margin: smaller differences do not matter, in units of the primary metric: 0.02 is 2 points.
-    :param detect: also say how many facts, units and seeds would detect this difference in 80 % of cases.
-    :param seeds: the runs are of two models, each trained with so many seeds: all runs of one, then all of the other.
-    :returns: ``tables``, ``to_text()``, ``to_markdown()``, ``to_latex()``, ``to_json()``; ``runs`` and ``pairs`` with
-        every number.
-    :raises BadInput: what is wrong with any of the runs, at once; no pair that can be compared.
-    """
-    names = separated(scoring), separated(metrics)
-    return compare_folders(folders_of(runs), *names, cluster, to_first, margin, detect, seeds)
+    def opened(runs: Runs, /, *args: P.args, **options: P.kwargs) -> Returned:
+        return function(folders_of(runs), *args, **options)
+
+    update_wrapper(opened, function)
+    return opened
 
 
-def diff(
-    before: str | Path | Result,
-    after: str | Path | Result,
-    scoring: Sequence[str] = (),
-    by: str = "",
-    k: int = 1,
-    listed: int = 0,
-    cluster: str = "",
-) -> Change:
-    """One model before and after training, editing or unlearning: what it learnt, forgot, kept and never knew.
+def _opening_two(
+    function: Callable[Concatenate[RunFolder, RunFolder, P], Returned],
+) -> Callable[Concatenate[Run, Run, P], Returned]:
+    def opened(before: Run, after: Run, /, *args: P.args, **options: P.kwargs) -> Returned:
+        first, second = folders_of([before, after])
+        return function(first, second, *args, **options)
 
-    :param scoring: which to take of runs that have several: one.
-    :param by: "relation", "direction" or any key of the queries' groups: each group for itself, too.
-    :param k: a fact is known where its right answer is among the first *k*.
-    :param listed: show so many facts learnt, and forgotten; ``to_json()`` has all.
-    :param cluster: as for :func:`compare`.
-    :returns: as :func:`compare` does; ``parts`` has every number and every fact.
-    :raises BadInput: what is wrong with either run, at once; no fact in common, other candidates.
-    """
-    first, second = folders_of([before, after])
-    return diff_folders(first, second, separated(scoring), by, k, listed, cluster)
+    update_wrapper(opened, function)
+    return opened
 
 
-def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
-    """Charts of runs side by side, as Altair objects that a notebook shows and ``save`` writes as PNG or SVG: accuracy,
-    ranks, confidence, calibration, relations, templates, lengths, whichever there is something to draw for.
+compare = _opening(compare_folders)
+diff = _opening_two(diff_folders)
 
-    :returns: name → chart.
-    :raises BadInput: what is wrong with any of the runs, at once.
+
+def plots(runs: Runs) -> dict[str, Any]:
+    """Draw charts of runs next to each other: accuracy, ranks, confidence, calibration, relations, templates, lengths.
+
+    :returns: name → Altair chart, without those that have no data. A notebook shows them, ``save`` writes PNG or SVG.
+    :raises BadInput: everything that is wrong with the runs.
     :raises MissingExtra: Altair is not installed.
     """
     from fathom.report.charts import plots
@@ -175,22 +149,15 @@ def plots(runs: Sequence[str | Path | Result]) -> dict[str, Any]:
 
 
 def write_report(
-    runs: Sequence[str | Path | Result],
+    runs: Runs,
     out: str | Path = "report.html",
     cluster: str = "",
     title: str = "",
     groups: str | Path | None = None,
 ) -> Report:
-    """Runs in one self-contained HTML file: numbers, charts that filter each other, and every answer.
+    """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
 
-    :param runs: finished ones, of any data and probes; what is wrong with some is told in the page.
-    :param out: the file.
-    :param cluster: what queries are drawn by, for the intervals, as for :class:`Result`.
-    :param title: what stands at its head.
-    :param groups: a JSON Lines file with further groups of the queries, such as a planted model's ``planted.jsonl``.
-    :returns: its ``path`` and ``notes`` on what it does not show.
-    :raises BadInput: none of the runs can be shown.
-    :raises MissingExtra: a library that the page needs is not installed.
+    See :func:`fathom.report.page.report`.
     """
     from fathom.report.page import report
 
@@ -198,7 +165,7 @@ def write_report(
 
 
 def _model(model: Asked, options: ProbeOptions) -> Any:
-    """What the options make of a name, or the model itself where they can be asked of it."""
+    """Open a model by its name, or check that the options suit one that is loaded."""
     if isinstance(model, str | Path):
         return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers
     if not isinstance(model, AnyModel):
@@ -208,7 +175,7 @@ def _model(model: Asked, options: ProbeOptions) -> Any:
 
 
 def _collect(faults: list[str], step: Any) -> Any:
-    """What *step* gives, or None with its faults added to the list: so that all of them are shown at once."""
+    """Return what *step* returns; or None, and add its faults to the list, to report all at once."""
     try:
         return step()
     except MissingExtra:

@@ -1,4 +1,4 @@
-"""Link predictors in Python: trained, and asked."""
+"""Training and evaluation of link predictors in Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fathom.run import run
 def train_links(
     model: str | LinkTraining, data: Source, out: str | Path, progress: Shown = None, **options: Any
 ) -> dict[str, Any]:
-    """Train a link predictor of a knowledge graph into the folder *out*, or resume a training that was stopped.
+    """Train a link predictor of a knowledge graph into the folder *out*, or resume its training.
 
     :param model: options of a kind, such as ``SimKgc(weights="bert-base-cased")``; or its name, with options as
         keywords: "simkgc", "knn-kge", "kg-bert", "kgt5", "genkgc", "prompted", "ultra", or a model of PyKEEN.
@@ -48,11 +48,11 @@ def evaluate_links(
     asking: dict[str, Any] | None = None,
     **options: Any,
 ) -> Result:
-    """Ask a trained link predictor for the heads and tails of a graph's triples, among all entities, filtered.
+    """Evaluate a trained link predictor: rank heads and tails of a graph's triples among all entities, filtered.
 
     :param model: a folder that :func:`train_links` made.
     :param data: its graph, or a world made of it.
-    :param asking: options of its kind to ask it with instead of those it was trained with.
+    :param asking: options of its kind that replace those of its training.
     :param options: see :class:`fathom.links.options.LinkOptions`.
     :raises BadInput: everything that is wrong with model, options and data, at once.
     """

@@ -1,4 +1,4 @@
-"""A finished run in Python, and what functions of the API are given."""
+"""A finished run in Python, and types of arguments of the API."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ Source: TypeAlias = str | Path | QuerySet
 """Data: their name or folder, or themselves."""
 Out: TypeAlias = str | Path | None
 """Folder of a run."""
+Run: TypeAlias = "str | Path | Result"
+"""A run: its folder, or itself."""
+Runs: TypeAlias = Sequence[Run]
 
 
 class Result:
     """A finished run.
 
-    :param folder: where it is kept.
-    :param cluster: what queries are drawn by, for the intervals: "query", "relation", "subject", "answer", or a key of
-        the data's groups; by default relations where there are ten or more of like size, else the facts within each.
+    :param cluster: sampling unit of the intervals: "query", "relation", "subject", "answer", or a key of the data's
+        groups; by default relations if there are ten or more of similar size, else the facts within each.
     """
 
     def __init__(self, folder: RunFolder, cluster: str = "") -> None:
@@ -45,19 +47,16 @@ class Result:
         return f"<Result in {str(self.folder.path)!r}: {self.folder.told()}; summary() has the numbers>"
 
     def table(self) -> pa.Table:
-        """All predictions (schema in docs/run-folder.md) with the columns of their queries beside them."""
+        """Return all predictions (schema in docs/run-folder.md) with the columns of their queries appended."""
         predictions, queries = self.folder.predictions(), self.folder.queries()
         row = {query: number for number, query in enumerate(queries.column("query_id").to_pylist())}
-        beside = queries.take([row[query] for query in predictions.column("query_id").to_pylist()])
-        for name in beside.column_names[1:]:
-            predictions = predictions.append_column(name, beside.column(name))
+        columns = queries.take([row[query] for query in predictions.column("query_id").to_pylist()])
+        for name in columns.column_names[1:]:
+            predictions = predictions.append_column(name, columns.column(name))
         return predictions
 
     def to_pandas(self) -> Any:
-        """:meth:`table` as a data frame.
-
-        :raises MissingExtra: pandas is not installed.
-        """
+        """Return :meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
         try:
             import pandas  # noqa: F401
         except ImportError as error:
@@ -70,26 +69,26 @@ class Result:
         return frame
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the tables of :meth:`summary`."""
+        """Show the tables of :meth:`summary` in a notebook."""
         return self.summary()._repr_html_()
 
     def plots(self) -> dict[str, Any]:
-        """Charts of this run, see :func:`fathom.plots`."""
+        """Draw charts of this run, see :func:`fathom.plots`."""
         from fathom.report.charts import plots
 
         return plots([self.folder])
 
     def summary(self, by: Sequence[str] = ()) -> Summary:
-        """Accuracy, ranks and confidence with intervals.
+        """Compute accuracy, ranks and confidence with intervals.
 
         :param by: e.g. "relation", "cardinality", "template", "popularity", "answer_triples:5".
         """
-        return self._told.summary(by)
+        return self._numbers.summary(by)
 
     def consistency(self, over: str = "template") -> Table:
-        """How alike the answers to one fact are in each two templates, or values of another key, such as "language".
+        """Compare the answers to one fact between each two templates, or values of another key, such as "language".
 
-        RankC and the same first answer: :mod:`fathom.results.consistency`.
+        See :mod:`fathom.results.consistency`: RankC, and how often the first answers agree.
 
         :raises BadInput: the queries have no such key.
         """
@@ -97,21 +96,21 @@ class Result:
 
     @property
     def keys(self) -> list[str]:
-        """What the run can be broken down by."""
-        return self._told.keys
+        """Keys for :meth:`summary`."""
+        return self._numbers.keys
 
     @cached_property
-    def _told(self) -> RunNumbers:
+    def _numbers(self) -> RunNumbers:
         return RunNumbers(self.folder, self.cluster)
 
     def is_complete(self) -> bool:
-        """Whether nothing is left to ask; a run of which this process was asked a part may have something left."""
+        """Return whether all shards are finished; of a run with ``part=…``, some may not be."""
         return self.folder.is_complete()
 
     def keep_metrics(self) -> Result:
-        """Write ``metrics.json`` into the folder of the run, once it is finished."""
+        """Write ``metrics.json`` into the folder of a finished run."""
         if self.is_complete():
-            write_json(self.folder.path / "metrics.json", self._told.json())
+            write_json(self.folder.path / "metrics.json", self._numbers.json())
         return self
 
 
@@ -119,9 +118,9 @@ def read_source(data: Source) -> QuerySet:
     return data if isinstance(data, QuerySet) else read(data)
 
 
-def folders_of(runs: Sequence[str | Path | Result]) -> list[RunFolder]:
+def folders_of(runs: Runs) -> list[RunFolder]:
     return all_of(*(partial(_folder, run) for run in runs))
 
 
-def _folder(run: str | Path | Result) -> RunFolder:
+def _folder(run: Run) -> RunFolder:
     return run.folder if isinstance(run, Result) else RunFolder.open(run)

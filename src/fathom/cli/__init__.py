@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from fathom._version import VERSION
-from fathom.cli.options import Commands, option, with_example
+from fathom.cli.commands import Commands, with_example
 from fathom.cli.usage import Refused, refusal
 from fathom.errors import BadInput, FathomError, MadeBefore
 from fathom.options import Group
@@ -24,34 +24,40 @@ from fathom.reading.replies import words_of
 
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
-    "probe": ("Ask", "Ask a model what it knows of a data set."),
-    "merge": ("Ask", "Put the parts of a run that were asked into folders of their own (--part) into one."),
+    "probe": ("Ask", "Measure what a model knows of a data set."),
+    "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
     "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),
     "diff": (
         "Look at runs",
-        "See what a model learnt and forgot: the same facts before and after training or editing.",
+        "Show what a model learnt and forgot: the same facts before and after training or editing.",
     ),
     "report": ("Look at runs", "Make one HTML file of runs: charts that filter each other, and every answer."),
     "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
-    "data": ("Data", "Look at a data set before asking a model."),
+    "data": ("Data", "Check, describe, sample and fetch data sets."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),
     "plant": ("Train", "Train a small model on half of the facts and record which: its knowledge is known."),
-    "kgc": ("Train", "Complete a knowledge graph: train link predictors and see what they know."),
+    "kgc": ("Train", "Complete a knowledge graph: train link predictors and measure what they know."),
 }
-"""Name → heading in ``fathom --help`` and what it does. The command is made by ``make`` of the module of its name."""
+"""Name → heading in ``fathom --help`` and summary."""
+MODULES = {
+    **dict.fromkeys(("metrics", "compare", "diff", "report", "merge"), "runs"),
+    **dict.fromkeys(("demo", "plant"), "train"),
+}
+"""Name → module that makes the command, if it is not of the same name."""
 TABLES = {
     "fathom.probes": "PROBES",
     "fathom.formats": "FORMATS",
     "fathom.metrics": "METRICS",
     "fathom.studies": "STUDIES",
     "fathom.links": "LINKS",
+    "fathom.cli.build": "BUILDERS",
 }
-"""Module → what installed packages may have added to."""
+"""Module → registry that installed packages may extend."""
 
 
 def make_app() -> typer.Typer:
-    """The command line with whatever is in the tables by the time that a command is called."""
+    """Make the command line. Registries are read when a command is called."""
     app = typer.Typer(
         name="fathom",
         cls=Commands,
@@ -67,15 +73,21 @@ def make_app() -> typer.Typer:
 
 
 MOST_LINES = 200
-"""Of one error: who made a hundred thousand mistakes of a kind has seen enough of them."""
+"""Lines of one error message."""
+
+
+def _make(name: str, does: str) -> typer.Typer:
+    module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
+    made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
+    return made
 
 
 def _late(name: str, does: str) -> type[TyperCommand]:
-    """Stands in the list of commands for one whose module is loaded when it is called."""
+    """Return a placeholder in the list of commands, which loads the command's module when it is called."""
 
     class Late(TyperCommand):
         def load(self) -> Any:
-            return typer.main.get_command(import_module(f"fathom.cli.{name}").make(does))
+            return typer.main.get_command(_make(name, does))
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             return self.load().make_context(info_name, args, parent, **extra)
@@ -84,10 +96,10 @@ def _late(name: str, does: str) -> type[TyperCommand]:
 
 
 def whole_app() -> typer.Typer:
-    """Every command loaded at once, for tools that walk a command line: documentation, completion, fuzzers."""
+    """Load all commands at once, for tools that walk a command line: documentation, completion, fuzzers."""
     app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
     for name, (panel, does) in COMMANDS.items():
-        made = import_module(f"fathom.cli.{name}").make(does)
+        made = _make(name, does)
         if made.registered_callback:
             app.add_typer(made, name=name, rich_help_panel=panel)
         else:
@@ -96,20 +108,20 @@ def whole_app() -> typer.Typer:
 
 
 def __getattr__(name: str) -> Any:
-    """``fathom.cli.app`` is :func:`whole_app`, made when it is asked for: the name such tools expect."""
+    """Make ``fathom.cli.app``, the name that such tools expect, on first use."""
     if name == "app":
         return whole_app()
     raise AttributeError(name)
 
 
-def _version(said: bool) -> None:
-    if said:
+def _version(value: bool) -> None:
+    if value:
         print(f"fathom {VERSION}")  # noqa: T201
         raise typer.Exit
 
 
 def _flag(help: str, name: str, **more: Any) -> Any:
-    return option(Group.OUTPUT, help, name, default=False, show_default=False, **more)
+    return typer.Option(False, name, help=help, rich_help_panel=Group.OUTPUT, show_default=False, **more)
 
 
 def _root(
@@ -118,21 +130,20 @@ def _root(
     verbose: bool = _flag("Log more, and lines instead of bars.", "--verbose"),
     debug: bool = _flag("Show the traceback of an error.", "--debug"),
 ) -> None:
-    """Flags but the first are read by :func:`main`, wherever they stand; here they are so that --help names them."""
+    """Declare the flags for --help. :func:`main` reads all but the first, at any position."""
 
 
 ANYWHERE = {"--debug", "--quiet", "--verbose"}
-"""Flags of all commands, which may stand behind a command's name, too."""
+"""Flags of all commands, also accepted after a command's name."""
 
 
 COLLECTED_AFTER = (100_000, 10, 10)
-"""Python looks for garbage after so many new objects, instead of 700: libraries and statements come in millions of them
-that are none, and looking took a tenth of the start."""
+"""Thresholds of garbage collection: Python's own, 700 objects, cost a tenth of the start."""
 
 
 @contextmanager
-def _told(flags: set[str]) -> Iterator[None]:
-    """How much is logged while inside. :raises BadInput: more and less."""
+def _logging(flags: set[str]) -> Iterator[None]:
+    """Set how much is logged while inside. :raises BadInput: both --quiet and --verbose."""
     if {"--quiet", "--verbose"} <= flags:
         raise BadInput("--quiet and --verbose: expected one of them")
     before = LOG.level
@@ -145,13 +156,13 @@ def _told(flags: set[str]) -> Iterator[None]:
 
 
 def main() -> None:
-    """Entry point: errors become one line each and an exit code (2: bad input, 1: a run that failed)."""
+    """Run a command; errors become one line each and an exit code (2: bad input, 1: a failed run)."""
     gc.set_threshold(*COLLECTED_AFTER)
     flags = ANYWHERE.intersection(sys.argv)
     debug = "--debug" in flags
     sys.argv = [word for word in sys.argv if word not in ANYWHERE]
     try:
-        with _told(flags):
+        with _logging(flags):
             _call()
     except FathomError as error:
         if debug:
@@ -163,11 +174,11 @@ def main() -> None:
         if len(lines) > MOST_LINES:
             _complain(f"{word}: {len(lines) - MOST_LINES:,} more of the kind")
         raise SystemExit(error.exit_code) from None
-    except OSError as error:  # a name that is too long, a place that may not be read, a disk that fails
+    except OSError as error:  # such as a name that is too long, a forbidden folder, a failing disk
         if debug:
             raise
-        what = f"'{words_of(str(error.filename))}': " if error.filename is not None else ""
-        _complain(f"error: {what}{error.strerror or error}")
+        place = f"'{words_of(str(error.filename))}': " if error.filename is not None else ""
+        _complain(f"error: {place}{error.strerror or error}")
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
@@ -180,7 +191,7 @@ def main() -> None:
 
 
 def _call() -> None:
-    """:raises BadInput: a command line that Typer refuses; with one line, or none where it has shown the help."""
+    """Run Typer. :raises BadInput: it refuses the command line; without a line if it has shown the help."""
     try:
         code = make_app()(prog_name="fathom", standalone_mode=False)
     except Refused as error:
@@ -189,9 +200,9 @@ def _call() -> None:
 
 
 def faults() -> list[str]:
-    """What could not be added to the tables that were looked at: one line per entry point."""
-    looked_at = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
-    return [fault for door in looked_at for fault in getattr(door, "faults", ())]
+    """Return a line for each entry point that could not be loaded into a registry in use."""
+    registries = [getattr(sys.modules[name], table, None) for name, table in TABLES.items() if name in sys.modules]
+    return [fault for registry in registries for fault in getattr(registry, "faults", ())]
 
 
 def _complain(line: str) -> None:

@@ -4,51 +4,48 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
+from pydantic import BaseModel, ConfigDict
 
+from fathom.options import Group, opt
 from fathom.reading.files import printable
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table, Tabled
 
 
-class TableFormat(StrEnum):
-    """For reading: text, md, latex. For programs: json, csv."""
+class PrintOptions(BaseModel):
+    """How a command prints its tables: text, md and latex for reading, json and csv for programs."""
 
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MD = "md"
-    LATEX = "latex"
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.OUTPUT
 
+    format: Literal["text", "json", "csv", "md", "latex"] = opt("text", "Format of the tables.")
 
-def show(tables: Sequence[Table], format: TableFormat = TableFormat.TEXT, answer: Sequence[str] = ()) -> None:
-    """Print *tables* to standard output, after the sentences of *answer*."""
-    from fathom.results.tables import render
+    def show(self, tables: Sequence[Table], answer: Sequence[str] = ()) -> None:
+        """Print *tables* to standard output, after the sentences of *answer*."""
+        from fathom.results.tables import render
 
-    typer.echo(render(tables, str(format), answer))
+        typer.echo(render(tables, self.format, answer))
 
 
-def tell(tables: Sequence[Table], format: TableFormat, out: Path | None, name: str, answer: Sequence[str] = ()) -> None:
-    """Print *tables* after the sentences of *answer*, and keep both in every form as *name* in the folder *out*."""
-    if out is not None:
-        keep(lambda form: tables, out, name, answer)
-    show(tables, format, answer)
+class TableOptions(PrintOptions):
+    """How a command prints its tables, and where it writes them."""
+
+    out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown.")
+
+    def present(self, result: Tabled, name: str) -> None:
+        """Print a result, whose tables may depend on the format, and write it as *name* in each format."""
+        if self.out is not None:
+            write_tables(result.tables_in, self.out, name, result.answer)
+        self.show(result.tables_in(self.format), result.answer)
 
 
-def tell_in_forms(found: Tabled, format: TableFormat, out: Path | None, name: str) -> None:
-    """:func:`tell` of what may have other tables for programs than for readers."""
-    if out is not None:
-        keep(found.tables_in, out, name, found.answer)
-    show(found.tables_in(format), format, found.answer)
-
-
-def keep(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answer: Sequence[str] = ()) -> None:
-    """Write tables in every form as *name* into the folder *out*. :param tables_in: given a format."""
+def write_tables(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answer: Sequence[str] = ()) -> None:
+    """Write tables in each format as *name* into the folder *out*. :param tables_in: given a format."""
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
@@ -57,13 +54,13 @@ def keep(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answ
 
 
 def notes(lines: Iterable[str]) -> None:
-    """Print what a reader of the numbers should know to standard error, where it does not disturb a program."""
+    """Print notes to standard error, where programs do not read them."""
     for line in lines:
         say(f"note: {line}", err=True)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines without signs that steer a terminal, which names in data may hold."""
-    # While a bar is drawn, what stands for either stream writes above it: Typer would see through that.
-    stream, own = (sys.stderr, sys.__stderr__) if err else (sys.stdout, sys.__stdout__)
-    typer.echo("\n".join(map(printable, text.split("\n"))), file=None if stream is own else stream, err=err)
+    """Print lines without control characters, which names in data may contain."""
+    # While a bar is drawn, either stream is replaced by one that writes above the bar. Typer would bypass it.
+    stream, original = (sys.stderr, sys.__stderr__) if err else (sys.stdout, sys.__stdout__)
+    typer.echo("\n".join(map(printable, text.split("\n"))), file=None if stream is original else stream, err=err)

@@ -3,66 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel, ConfigDict
 
-from fathom.cli.config import merge
-from fathom.cli.flags import Config, Data, RunFolder
+from fathom.cli.commands import add_command, flags_of, new_group
 from fathom.cli.formats import say
-from fathom.cli.options import add_command, new_group, option, with_flags
-from fathom.options import Group
+from fathom.options import Given, Group, opt
 from fathom.probes import PROBES, Entry
 from fathom.progress import starting
 
+RunFolder = Annotated[Path, opt(..., "Folder of the run. The same command resumes it.", Group.OUTPUT)]
+
+
+class ProbeFiles(BaseModel):
+    """Model, data and run of ``fathom probe``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = opt(..., "Name or folder of a transformers model, or its name at --server.", Group.MODEL)
+    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    out: RunFolder
+
 
 def make(does: str) -> typer.Typer:
-    """``fathom probe``, with a command for each entry of the table of probes."""
+    """Make ``fathom probe``, with a command for each entry of the registry of probes."""
     app = new_group(does, next(iter(PROBES.values())).example)
     for name, entry in PROBES.items():
         if entry.needs == "language model":  # link predictors: fathom kgc evaluate
-            add_command(app, name, _command(entry), entry.example, does=entry.does, hidden=name == entry.alias)
+            add_command(
+                app,
+                _command(entry),
+                ProbeFiles,
+                name=name,
+                example=entry.example,
+                does=entry.does,
+                hidden=name == entry.alias,
+                flags=flags_of(entry.options),
+            )
     return app
 
 
 def _command(entry: Entry) -> Callable[..., None]:
-    def command(
-        data: Data,
-        out: RunFolder,
-        model: str = option(Group.MODEL, _model_help(entry)),
-        config: Config = None,
-        **given: Any,
-    ) -> None:
+    def command(files: ProbeFiles, given: Given) -> None:
         with starting(f"{entry.name} probe: loading libraries"):
             from fathom.api import probe
-        result = probe(entry.name, model, data, out, **merge(config, given))
+        result = probe(entry.name, files.model, files.data, files.out, **given)
         if not result.is_complete():
             say(unfinished(result.folder))
             return
-        found = result.summary()
-        say(found.to_text())
-        more = f"fathom metrics {out} --by relation,cardinality,domain,template"
-        say(f"{_searched(*found.searched)}\nkept in {out}; more: {more}")
+        summary = result.summary()
+        say(summary.to_text())
+        more = f"fathom metrics {files.out} --by relation,cardinality,domain,template"
+        say(f"{_search_cost(*summary.searched)}\nwritten to {files.out}; more: {more}")
 
-    return with_flags(command, entry.options)
+    return command
 
 
 def unfinished(folder: Any) -> str:
-    """What is said of a run of which only parts are finished."""
+    """Report how much of a run is finished, and what finishes it."""
     done, plan = folder.finished(), folder.manifest["plan"]
     return (
-        f"kept in {folder.path}: {len(done & set(plan)):,} of {len(plan):,} shards; the other parts have the rest at "
-        "work, or it is left: the same command without --part finishes the run, and fathom merge puts folders together"
+        f"written to {folder.path}: {len(done & set(plan)):,} of {len(plan):,} shards; other parts may be at work on "
+        "the rest: the same command without --part finishes the run, and fathom merge merges folders"
     )
 
 
-def _model_help(entry: Entry) -> str:
-    served = ", or what --server calls it" if "server" in entry.options.model_fields else ""
-    return f"Name or folder of a transformers model{served}."
-
-
-def _searched(run: int, full: int, naive: int) -> str:
-    """What the exact search cost, where it was used: each token is a node of the answers' trie."""
+def _search_cost(run: int, full: int, naive: int) -> str:
+    """Report the cost of an exact search, if one was made: each token is a node of the answers' trie."""
     if not run:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""``fathom study NAME``: one command for each entry of the table of studies."""
+"""``fathom study NAME``: one command for each entry of the registry of studies."""
 
 from __future__ import annotations
 
@@ -6,107 +6,117 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from fathom.cli.config import merge
-from fathom.cli.flags import Config, Data, Model, Printed
-from fathom.cli.formats import TableFormat, say, tell
-from fathom.cli.options import add_command, new_group, option, with_flags
+from fathom.cli.commands import add_command, flags_of, new_group
+from fathom.cli.formats import PrintOptions, TableOptions, say, write_tables
+from fathom.data.selection.options import Words
 from fathom.errors import all_of, refuse
-from fathom.options import Group, parse_options, separated
+from fathom.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
 from fathom.progress import line, starting
 from fathom.studies import STUDIES, Study
 
 WHOLE = ("part",)
 """Options of runs that would leave a study's unfinished."""
-Models = Annotated[str, option(Group.MODEL, "Names or folders of models, separated by commas.", "--models", "--model")]
-Runs = Annotated[list[Path], typer.Argument(help="Folders of finished runs.")]
-PlanFolder = Annotated[
-    Path,
-    option(Group.OUTPUT, "Folder for the runs and the tables. The same command resumes it where it stopped.", "--out"),
-]
-PicturesFolder = Annotated[Path | None, option(Group.OUTPUT, "Folder for tables and pictures.", "--out")]
 
 
 def make(does: str) -> typer.Typer:
-    """``fathom study``, with what was added to the table so far."""
+    """Make ``fathom study``, with a command for each entry of the registry of studies."""
     app = new_group(does, "fathom study agreement runs/bear runs/deer")
     questions = list(dict.fromkeys(study.question for study in STUDIES.entries()))
     for study in sorted(STUDIES.entries(), key=lambda study: questions.index(study.question)):
-        command, example = _command(study), f"fathom study {study.example}"
-        add_command(app, study.name, command, example, does=study.does, panel=study.question)
+        add_command(
+            app,
+            _command(study),
+            name=study.name,
+            example=f"fathom study {study.example}",
+            does=study.does,
+            panel=study.question,
+            flags=flags_of(study.options, (*study.without, *WHOLE)),
+        )
     return app
 
 
-def _command(study: Study) -> Callable[..., None]:
-    """With the parameters of what the study takes, and its own options."""
+class StudyOfRuns(TableOptions):
+    """Finished runs, and where the results go."""
 
-    def of_runs(runs: Runs, out: PicturesFolder = None, format: Printed = TableFormat.TEXT, **given: Any) -> None:
+    runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
+    out: Path | None = opt(None, "Folder for tables and pictures.")
+
+
+class StudyFolder(PrintOptions):
+    """Data of a study that makes its runs, and where they go."""
+
+    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
+
+
+class StudyOfModel(StudyFolder):
+    """One model."""
+
+    model: str = opt(..., "Name or folder of a transformers model.", Group.MODEL)
+
+
+class StudyOfModels(StudyFolder):
+    """Several models."""
+
+    models: Words = opt(
+        ..., "Names or folders of models, separated by commas.", Group.MODEL, also("--model"), min_length=1
+    )
+
+
+def _command(study: Study) -> Callable[..., None]:
+    """Return the command for what the study takes."""
+
+    def of_runs(chosen: StudyOfRuns, given: Given) -> None:
         from fathom.store.folder import RunFolder
 
-        opened = (partial(RunFolder.open, path) for path in runs)
-        options, *folders = all_of(partial(_options, study, None, given), *opened)
-        _show(study, study.analyse(folders, **dict(options)), format, out)
+        opened = (partial(RunFolder.open, path) for path in chosen.runs)
+        options, *folders = all_of(partial(_options, study, given), *opened)
+        _show(study, study.analyse(folders, **dict(options)), chosen)
 
-    def of_a_model(
-        model: Model,
-        data: Data,
-        out: PlanFolder,
-        config: Config = None,
-        format: Printed = TableFormat.TEXT,
-        **given: Any,
-    ) -> None:
+    def of_model(chosen: StudyOfModel, given: Given) -> None:
         from fathom.formats import read
         from fathom.probes.models import open_model
 
-        options = _options(study, config, given)
+        options = _options(study, given)
         with starting(f"{study.name} study: opening data and model"):
-            opened = open_model(model, options), read(data)
-        _show(study, study.analyse(*opened, options, out, announced), format, out)
+            opened = open_model(chosen.model, options), read(chosen.data)
+        _show(study, study.analyse(*opened, options, chosen.out, line), chosen)
 
-    def of_models(
-        models: Models,
-        data: Data,
-        out: PlanFolder,
-        config: Config = None,
-        format: Printed = TableFormat.TEXT,
-        **given: Any,
-    ) -> None:
+    def of_models(chosen: StudyOfModels, given: Given) -> None:
         from fathom.probes.models import open_model
 
-        options = _options(study, config, given)
+        options = _options(study, given)
         with starting(f"{study.name} study: loading libraries"):
             import_module(study.module)
-        loaders = [(name, partial(open_model, name, options=options)) for name in separated(models)]
-        _show(study, study.analyse(loaders, data, options, out, announced), format, out)
+        loaders = [(name, partial(open_model, name, options=options)) for name in chosen.models]
+        _show(study, study.analyse(loaders, chosen.data, options, chosen.out, line), chosen)
 
-    takes: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_a_model, "models": of_models}
-    return with_flags(takes[study.takes], study.options, (*study.without, *WHOLE))
-
-
-def _options(study: Study, config: Path | None, given: dict[str, Any]) -> Any:
-    said = merge(config, given)
-    refuse(f"--{name}: a study needs its runs whole: leave it out" for name in WHOLE if said.get(name) is not None)
-    return parse_options(study.options, said)
+    commands: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_model, "models": of_models}
+    return commands[study.takes]
 
 
-def _show(study: Study, findings: Any, format: TableFormat, out: Path | None) -> None:
+def _options(study: Study, given: Given) -> Any:
+    refuse(f"--{name}: a study needs whole runs: remove it" for name in WHOLE if name in given)
+    return parse_options(study.options, given)
+
+
+def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyFolder) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
     from fathom.results.plots import save
     from fathom.results.tables import render
     from fathom.store.files import write_text
 
-    tell(study.tables(findings), format, out, study.name, study.conclude(findings))
-    if out is None:
+    tables, answer = study.tables(findings), study.conclude(findings)
+    if chosen.out is not None:
+        write_tables(lambda _: tables, chosen.out, study.name, answer)
+    chosen.show(tables, answer)
+    if chosen.out is None:
         return
     for name, table in study.files(findings).items():
-        write_text(out / f"{name}.csv", render([table], "csv") + "\n")
-    if any(save(plot, out) is None for plot in study.plots(findings)):
+        write_text(chosen.out / f"{name}.csv", render([table], "csv") + "\n")
+    if any(save(plot, chosen.out) is None for plot in study.plots(findings)):
         say("no picture: pip install 'fathom-lm[report]' draws one", err=True)
-
-
-def announced(name: str) -> Callable[[int, int], None]:
-    """Progress of one run of a study: a line that is written over on a terminal, log lines elsewhere."""
-    return line(name)

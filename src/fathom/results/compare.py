@@ -15,6 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of
 from fathom.metrics.table import METRICS, Metric, metric
+from fathom.options import separated
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.claims import (
@@ -78,6 +79,7 @@ def compare(
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
         pair that can be compared.
     """
+    scoring, metrics = separated(scoring), separated(metrics)
     if detect is not None and not detect > 0:
         raise BadInput("--detect: expected a difference above 0")
     wanted: list[Metric] = []

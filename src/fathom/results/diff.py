@@ -16,6 +16,7 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import POWER
+from fathom.options import separated
 from fathom.results import estimates
 from fathom.results.baselines import LEGENDS, Compared, RunBaselines, above_chance, verdict_of
 from fathom.results.claims import (
@@ -164,6 +165,7 @@ def diff(
     :param cluster: sampling unit of the intervals; see :mod:`fathom.results.samples`.
     :raises BadInput: unfinished runs, the same one twice, no fact in common, other candidates, an unknown key.
     """
+    scoring = separated(scoring)
     if len(scoring) > 1:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one")
     first, second = sides = read_runs([before, after], scoring, cluster, lambda outcome: outcome)

@@ -1,0 +1,204 @@
+"""Options of ``fathom build`` and of the commands of ``fathom data`` that write folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from fathom.options import ARGUMENT, REPEATED, Group, Seed, opt, separated
+
+NewFolder = Annotated[Path, opt(..., "Folder to write; must not exist yet.", Group.OUTPUT)]
+Random = Annotated[Seed, opt(0, "Seed of every random choice.", Group.RUN)]
+Graph = Annotated[str, opt(..., "A knowledge graph: its folder, or a file of triples.", Group.DATA)]
+GraphArgument = Annotated[str, opt(..., "A knowledge graph: its folder, or a file of triples.", ARGUMENT)]
+Device = Annotated[str | None, opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN)]
+
+
+class BuildOptions(BaseModel):
+    """Base of the options of builders."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SELECTION
+
+
+class ClozeFiles(BuildOptions):
+    """Files of ``fathom build cloze``; :class:`~fathom.building.cloze.options.ClozeBuildOptions` has the rest."""
+
+    out: NewFolder
+    input: tuple[Path, ...] = opt(
+        ...,
+        "PubMed or JATS XML, .txt, .md, .html, .jsonl, plain or .gz, or a folder of these; may be repeated.",
+        Group.DATA,
+        REPEATED,
+    )
+    entities: tuple[str, ...] = opt(
+        ..., "A list of entities, TYPE=FILE or a FILE named after its type; may be repeated.", Group.DATA, REPEATED
+    )
+    blocked: Path | None = opt(
+        None, "File of sub-strings, one per line: sentences with one are removed (default: the paper's list)."
+    )
+
+
+class ReviewOptions(BuildOptions):
+    """Options of ``fathom build review``."""
+
+    file: Path = opt(..., "The review.csv of fathom build cloze, with yes or no in both columns.", ARGUMENT)
+
+
+class EndpointOptions(BuildOptions):
+    """SPARQL endpoints to read from."""
+
+    endpoint: tuple[str, ...] = opt((), "Address of a SPARQL endpoint; may be repeated.", Group.DATA, REPEATED)
+    timeout: float = opt(120.0, "Seconds to wait for an endpoint's answer.", Group.SERVER, ge=1)
+    page: int = opt(10_000, "Solutions to request from an endpoint at a time.", Group.SERVER, ge=1)
+
+
+class OntologyBuildOptions(EndpointOptions):
+    """Options of ``fathom build ontology``."""
+
+    out: NewFolder
+    input: tuple[Path, ...] = opt(
+        (),
+        "RDF: .nt, .ttl, .rdf, .owl, .xml, .nq, .trig, .n3 or .jsonld, plain, .gz or .bz2, or a folder of these; may "
+        "be repeated.",
+        Group.DATA,
+        REPEATED,
+    )
+    patterns: Path | None = opt(
+        None,
+        "Sentence patterns: per line a property (label, IRI or P54), a tab, and '[X] plays for [Y] .'",
+        Group.PROMPTS,
+    )
+    language: str = opt(
+        "en", "Language of the labels; labels without a language are used if it has none.", Group.PROMPTS
+    )
+    label_property: tuple[str, ...] = opt(
+        (),
+        "Property that gives labels (skos:prefLabel, or an IRI), the best first; may be repeated. By default "
+        "rdfs:label, then skos:prefLabel.",
+        Group.PROMPTS,
+        REPEATED,
+    )
+    names_from_iris: bool = opt(
+        False,
+        "Name what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Always so if no class, or no "
+        "property, has a label.",
+        Group.PROMPTS,
+    )
+    instances: int = opt(20, "Sample at most this many instances of each class.", ge=0)
+    seed: Random = 0
+
+
+class BearBuildOptions(EndpointOptions):
+    """Options of ``fathom build bear``; :class:`~fathom.models.options.ServerOptions` reaches the chat model."""
+
+    out: NewFolder
+    plan: Path = opt(..., "YAML file of relations, their templates, and the constraints.")
+    input: tuple[Path, ...] = opt(
+        (),
+        "Wikidata's JSON dump, or truthy N-Triples (.nt), plain, .gz or .bz2; may be repeated.",
+        Group.DATA,
+        REPEATED,
+    )
+    views: Path | None = opt(
+        None, "Page views (Q42, a tab, a number) as popularity, instead of the number of Wikipedias."
+    )
+    review: Path | None = opt(None, "The review.csv of an earlier build, with keep or drop in its column decision.")
+    partial: bool = opt(False, "Read a truncated dump as far as it goes.", Group.DATA)
+    tokenizer: str | None = opt(
+        None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL
+    )
+    flag_model: str | None = opt(
+        None,
+        "Chat model at --server that names answers unlike the others; they are put on the list for review.",
+        Group.MODEL,
+    )
+
+
+class ChoicesBuildOptions(BuildOptions):
+    """Options of ``fathom build choices``."""
+
+    out: NewFolder
+    data: str = opt(..., "Folder of an ontology: OntoProbe's, or one made by fathom build ontology.", Group.DATA)
+    options: int = opt(20, "Options of each question: the right one and others.", Group.PROMPTS, ge=2, le=26)
+    subset: str | None = opt(
+        None,
+        "Part of the ontology's items to ask about, or all; by default all, of OntoProbe's published data test.",
+    )
+    seed: Random = 0
+
+
+class AuditOptions(BuildOptions):
+    """A language model that tries to re-identify entities by its vectors of their descriptions."""
+
+    audit_model: str | None = opt(
+        None, "Also attack with this language model's vectors of the descriptions: a name or folder.", Group.MODEL
+    )
+    device: Device = None
+
+
+class WorldFolders(AuditOptions):
+    """Options of ``fathom build audit``."""
+
+    folders: tuple[Path, ...] = opt(..., "Folders of worlds, or folders that hold worlds.", ARGUMENT, REPEATED)
+
+
+class WorldBuildOptions(AuditOptions):
+    """Options of ``fathom build worlds``."""
+
+    data: Graph
+    out: Path = opt(..., "Folder in which each world becomes a folder of its name.", Group.OUTPUT)
+    variants: Annotated[tuple[str, ...] | None, BeforeValidator(separated)] = opt(
+        None,
+        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent, fully-anonymised or masked with a "
+        "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
+    )
+    seed: Random = 0
+    case: Literal["auto", "exact", "ignore"] = opt(
+        "auto", "Whether case counts in mentions; auto: in names that have a capital letter."
+    )
+    sought: Literal["all", "names"] = opt(
+        "all", "What is replaced in descriptions: names as written, or also other names and inflected forms (all)."
+    )
+    shortest_mention: int = opt(2, "Characters a name needs for its mentions to be replaced.", ge=1, le=1_000_000)
+    rate: float = opt(
+        0.05,
+        "Masked worlds: the share of entities that may remain among the ten best guesses of the attack by TF-IDF.",
+        ge=0,
+        le=1,
+    )
+    relax: bool = opt(False, "Let relations keep their names if not all can be exchanged.")
+    audit: bool = opt(False, "Report how many entities of each world can be re-identified from their texts.", Group.RUN)
+
+
+class SampleOptions(BuildOptions):
+    """Options of ``fathom data sample``."""
+
+    path: GraphArgument
+    out: NewFolder
+    entities: int = opt(2000, "How many entities to keep, with all triples between them.", ge=2)
+    held_out_weight: float = opt(
+        1.0,
+        "How many training links a validation or test link counts for: above 1 keeps a greater share of them.",
+        ge=0,
+    )
+    seed: Random = 0
+
+
+class FetchOptions(BuildOptions):
+    """Options of ``fathom data fetch``."""
+
+    group: ClassVar = Group.DATA
+
+    name: str | None = opt(None, "Name of a published data set; without, they are listed.", ARGUMENT)
+    out: Path | None = opt(
+        None, "Folder to write; by default the cache's, where --data finds it by its name.", Group.OUTPUT
+    )
+    url: str | None = opt(None, "Fetch a file, zip or tar from this address instead, under NAME.")
+    sha256: str | None = opt(None, "Checksum of what --url gives, if known.")
+    from_: str | None = opt(None, "Of pubmed: the first day, month or year of its update files.")
+    to: str | None = opt(None, "Of pubmed: the last.")
+    table: Path | None = opt(None, "YAML file with further data sets, or others of the same names.")
+    accept: bool = opt(False, "Accept files that have changed since they were first fetched.")

@@ -1,0 +1,285 @@
+"""Commands generated from options models: flags in groups, a YAML file of options, help with an example."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import signal
+import threading
+import typing
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from fathom.errors import Stopped, all_of
+from fathom.options import Given, Group, choices_of, group_of, mark_of, parse_options, read_yaml, spelling
+
+if TYPE_CHECKING:  # not needed for fathom --help
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+WIDTH = 76
+"""Columns that an example may take: a terminal of 80 does not break its lines."""
+TYPERS_OWN = {"help", "help_all", "install_completion", "show_completion"}
+SHOWN, FEW = 8, 4
+"""How many options ``--help`` shows, unless it would hide fewer than ``FEW``."""
+COMMON = (
+    *("model", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
+    *("scoring", "format", "server", "epochs", "weights", "cluster"),
+)
+HELP_ALL = "fathom.help-all"
+REQUIRED = r" \[required]"
+
+
+class _Grouped:
+    """Options in the order of their groups, Typer's own with the last."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return arguments, then options by group; those of one group in the order of declaration."""
+        order = [None, *Group]
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if param.name in TYPERS_OWN or not hasattr(param, "rich_help_panel"):  # click's own --help
+                param.rich_help_panel = Group.OUTPUT
+        return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
+
+
+class Command(_Grouped, TyperCommand):
+    """A command that signals can stop; ``--help`` shows its most used options, ``--help-all`` all."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Hide rarely used options while the help is written."""
+        params = self.get_params(ctx)
+        short = any(param.name == "help_all" for param in params) and not ctx.meta.get(HELP_ALL)
+        rare = self._rare(params) if short else []
+        hidden = rare if len(rare) >= FEW else []
+        for param in hidden:
+            param.hidden = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            for param in hidden:
+                param.hidden = False
+
+    def _rare(self, params: Sequence[Any]) -> list[Any]:
+        """Return all options but eight: required ones and those of the example first, then the most common."""
+        options = [param for param in params if param.param_type_name == "option" and not param.hidden]
+        example = set(re.findall(r"--([a-z-]+)", self.help or ""))
+        ranks = {
+            param.name: 0 if needed else 1 + COMMON.index(param.name)
+            for param in options
+            if (needed := REQUIRED in (param.help or "") or param.name.replace("_", "-") in example)
+            or param.name in COMMON
+        }
+        shown = {*sorted(ranks, key=lambda name: ranks[name])[:SHOWN], *TYPERS_OWN}
+        return [param for param in options if param.name not in shown]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with stoppable():
+            return super().invoke(ctx)
+
+
+class Commands(_Grouped, TyperGroup):
+    """A group of commands."""
+
+
+def new_group(does: str, example: str) -> typer.Typer:
+    """Return a group of commands, see :func:`add_command`."""
+    shown = with_example(does, example)
+    app = typer.Typer(cls=Commands, rich_markup_mode="rich", help=shown, no_args_is_help=True, add_completion=False)
+    app.callback()(lambda: None)  # so that Typer takes it for a group even of one command
+    return app
+
+
+def single(does: str, function: Callable[..., None], example: str) -> typer.Typer:
+    """Return a command that is in no group, see :func:`add_command`."""
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    add_command(app, function, example=example, does=does)
+    return app
+
+
+def kinds_of(function: Callable[..., Any]) -> list[type[BaseModel]]:
+    """Return the options models among the annotations of a function's parameters."""
+    return [hint for hint in typing.get_type_hints(function).values() if hasattr(hint, "model_fields")]
+
+
+def add_command(
+    app: typer.Typer,
+    function: Callable[..., None],
+    *kinds: type[BaseModel],
+    example: str,
+    name: str = "",
+    does: str = "",
+    panel: str | None = None,
+    hidden: bool = False,
+    flags: Sequence[inspect.Parameter] | None = None,
+) -> None:
+    """Add a command to *app*.
+
+    :param function: called with one object of each options model, and with a dictionary of *flags* if these are given.
+    :param kinds: options models, whose fields are flags; by default those of its annotations.
+    :param example: a command line that can be copied; ``--help`` begins with it.
+    :param name: by default the function's.
+    :param does: help; by default the docstring of *function*.
+    :param panel: heading under which the app lists it.
+    :param hidden: whether it is not listed, such as another name of the same command.
+    :param flags: further ones, which *function* checks.
+    """
+    kinds = kinds or tuple(kinds_of(function))
+    parameters = [parameter for kind in kinds for parameter in flags_of(kind)] + list(flags or ())
+    if len(parameters) >= SHOWN + FEW:
+        parameters += [_config_flag(), _help_all_flag()]
+
+    def command(**typed: Any) -> None:
+        function(*_arguments(kinds, typed, flags is not None))
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    shown = with_example(does or function.__doc__ or "", example)
+    app.command(name or function.__name__.rstrip("_"), cls=Command, help=shown, rich_help_panel=panel, hidden=hidden)(
+        command
+    )
+
+
+def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> list[Any]:
+    """Return one options object per model, and a dictionary of the other options if they are *free*.
+
+    :raises BadInput: everything that is wrong with the options.
+    """
+    file = typed.pop("config", None)
+    typed.pop("help_all", None)
+    given = {name: value for name, value in typed.items() if value not in (None, [], ())}
+    given = (_read_config(file, kinds) if file is not None else {}) | given
+    parts = [{name: given.pop(name) for name in kind.model_fields if name in given} for kind in kinds]
+    if not free:
+        parts[-1] |= given  # unknown options of a file, which this model refuses
+    options: list[Any] = all_of(*(partial(parse_options, kind, part) for kind, part in zip(kinds, parts, strict=True)))
+    return [*options, given] if free else options
+
+
+def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
+    """Return the options of a YAML file by the names of their fields."""
+    fields = {
+        spelt.lstrip("-").replace("-", "_"): name
+        for kind in kinds
+        for name, field in kind.model_fields.items()
+        for spelt in (spelling(kind, name), mark_of(field, "also") or "")
+    }
+    content = {key.replace("-", "_"): value for key, value in read_yaml(file).items()}
+    return {fields.get(key, key): value for key, value in content.items()}
+
+
+def _config_flag() -> inspect.Parameter:
+    return free_flag("config", Group.RUN, "YAML file with any of these options; flags win.", Path)
+
+
+def _help_all_flag() -> inspect.Parameter:
+    def show_all(ctx: typer.Context, value: bool) -> None:
+        if value:
+            ctx.meta[HELP_ALL] = True
+            typer.echo(ctx.get_help())
+            raise typer.Exit
+
+    default = typer.Option(
+        False, "--help-all", is_eager=True, callback=show_all, help="Show every option.", rich_help_panel=Group.OUTPUT
+    )
+    return inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
+
+
+def with_example(does: str, example: str) -> str:
+    """Insert *example* after the first paragraph of a help text, in lines that a shell reads as one."""
+    first, _, more = inspect.cleandoc(does).partition("\n\n")
+    lines = [""]
+    for part in re.split(r" (?=--)", example):
+        if lines[-1] and len(lines[-1]) + len(part) + 3 > WIDTH:
+            lines[-1] += " \\"
+            lines.append("    " + part)
+        else:
+            lines[-1] += f" {part}" if lines[-1] else part
+    shown = "\n".join(lines).replace("[", r"\[")
+    return "\n\n".join(part for part in (first, f"[not dim]Example:\n{shown}[/]", more) if part)
+
+
+def flags_of(kind: type[BaseModel], without: Collection[str] = ()) -> list[inspect.Parameter]:
+    """Return one flag per field."""
+    return [flag(kind, name) for name in kind.model_fields if name not in without]
+
+
+def flag(kind: type[BaseModel], name: str, text: str = "") -> inspect.Parameter:
+    """Return the flag of a field, or its argument. Its value is None if nothing is typed: a file may have it.
+
+    :param text: its help; by default the field's description and default.
+    """
+    field = kind.model_fields[name]
+    if mark_of(field, "argument"):
+        default: Any = typer.Argument(... if field.is_required() else None, help=field.description, show_default=False)
+        annotation: Any = _type(field) if field.is_required() else _type(field) | None
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    spelt = spelling(kind, name)
+    spelt = f"{spelt}/--no-{spelt[2:]}" if _type(field) is bool else spelt
+    return free_flag(name, group_of(kind, name), text or _help(field), _type(field), spelt, mark_of(field, "also"))
+
+
+def free_flag(name: str, group: Group | None, text: str, kind: Any = str, *spelt: str | None) -> inspect.Parameter:
+    """Return a flag that belongs to no field."""
+    spellings = [flag for flag in spelt if flag] or [f"--{name}"]
+    default = typer.Option(None, *spellings, help=text, show_default=False, rich_help_panel=group)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind | None)
+
+
+def _type(field: FieldInfo) -> Any:
+    """Return what Typer reads. Lists are one text with commas, which the options model splits and checks."""
+    types = [field.annotation, *typing.get_args(field.annotation)]
+    if mark_of(field, "repeated"):
+        return list[str]
+    for plain in (bool, int, float, Path):
+        if plain in types and str not in types and not any(typing.get_origin(part) is tuple for part in types):
+            return plain
+    return str
+
+
+def _help(field: FieldInfo) -> str:
+    default = None if field.default_factory or field.is_required() else field.get_default()
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
+    if isinstance(default, bool):
+        default = str(default).lower()
+    shown = REQUIRED if field.is_required() else "" if default in (None, "") else f" \\[default: {default}]"
+    return described(field) + shown
+
+
+def described(field: FieldInfo) -> str:
+    """Return the description of a field, with its choices."""
+    choices = choices_of(field.annotation)
+    return (field.description or "") + (f" One of: {', '.join(choices)}." if choices else "")
+
+
+@contextmanager
+def stoppable(
+    message: str = "stopped; what a run has finished is kept, nothing is half-written: type the same command again",
+) -> Iterator[None]:
+    """End at Ctrl-C with one line, where Typer would print "Aborted!".
+
+    SIGTERM, which schedulers send, does the same: temporary files are removed.
+    """
+    ended_by = signal.SIGINT
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal ended_by
+        ended_by = signal.Signals(number)  # libraries that pass the exception on (Ray) drop what it is given
+        raise KeyboardInterrupt
+
+    in_main_thread = threading.current_thread() is threading.main_thread()  # signals are its own
+    before = signal.signal(signal.SIGTERM, interrupt) if in_main_thread else None
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Stopped(message, ended_by) from stop
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,216 @@
+"""Commands on finished runs: ``fathom metrics``, ``compare``, ``diff``, ``report`` and ``merge``."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from fathom.building.options import NewFolder
+from fathom.cli.commands import single
+from fathom.cli.formats import PrintOptions, TableOptions, notes, say
+from fathom.data.selection.options import Words
+from fathom.errors import BadInput, all_of
+from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
+
+if TYPE_CHECKING:
+    from fathom.results.tables import Table
+
+EXAMPLES = {
+    "metrics": "fathom metrics runs/gpt2 --by relation,template --errors 5",
+    "compare": "fathom compare runs/gpt2 runs/gpt2-medium runs/gpt2-large --metrics accuracy,hits@5",
+    "diff": "fathom diff runs/before runs/after --by relation --list 10",
+    "report": "fathom report runs/gpt2 runs/gpt2-medium runs/bert -o report.html",
+    "merge": "fathom merge runs/gpt2-1 runs/gpt2-2 --out runs/gpt2",
+}
+
+
+def make(name: str, does: str) -> typer.Typer:
+    """Make the command of that name."""
+    return single(does, globals()[name], EXAMPLES[name])
+
+
+class RunOptions(BaseModel):
+    """Base of the options of commands on runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SELECTION
+
+
+class SeveralRuns(RunOptions):
+    """Several runs, typed one after the other."""
+
+    runs: tuple[Path, ...] = opt(..., "Folders of finished runs.", ARGUMENT, REPEATED)
+
+
+class MetricsOptions(PrintOptions):
+    """Options of ``fathom metrics``."""
+
+    group: ClassVar = Group.SELECTION
+
+    run: Path = opt(..., "Folder of a run.", ARGUMENT)
+    by: Words = opt(
+        (),
+        "One table by each of relation, cardinality, domain, template, …; a+b crosses two; popularity:10 takes ten "
+        "bins.",
+    )
+    errors: int = opt(0, "Also list this many of the most confident wrong answers.", ge=0)
+    reliability: bool = opt(False, "Also show how often the model is right at each level of confidence.")
+    consistency: str | None = opt(
+        None,
+        "Also show how similar the answers to one fact are for each two of these: template, language, prompt, or "
+        "another key.",
+    )
+    groups: Path | None = opt(
+        None,
+        "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
+        Group.DATA,
+    )
+    all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
+    cluster: str = opt("", CLUSTER, Group.OUTPUT)
+    output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
+
+
+class CompareOptions(SeveralRuns):
+    """Options of ``fathom compare``."""
+
+    metrics: Words = opt(
+        ("accuracy", "hits@10", "mrr"),
+        "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
+    )
+    scoring: Words = opt((), f"{SCORING} Several of one run are compared with each other.")
+    to_first: bool = opt(False, "Compare each run with the first alone, not all pairs.")
+    margin: float | None = opt(
+        None,
+        "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
+        ge=0,
+    )
+    detect: float | None = opt(
+        None,
+        "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
+        ge=0,
+    )
+    seeds: int = opt(
+        1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
+    )
+    cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
+
+
+class DiffOptions(RunOptions):
+    """Options of ``fathom diff``."""
+
+    before: Path = opt(..., "Folder of the run before.", ARGUMENT)
+    after: Path = opt(..., "Folder of the run after.", ARGUMENT)
+    by: str = opt("", "Also report each group: relation, direction, or any key of the data's groups.")
+    k: int = opt(1, "A fact is known if its answer is among the first k.", ge=1)
+    list_: int = opt(0, "Show this many facts learnt, and forgotten; JSON and CSV have all.", ge=0)
+    scoring: Words = opt((), SCORING)
+    cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
+
+
+class ReportOptions(SeveralRuns):
+    """Options of ``fathom report``."""
+
+    group: ClassVar = Group.OUTPUT
+
+    out: Path = opt(Path("report.html"), "File to write.", also("-o"))
+    title: str = opt("", "Title of the page.")
+    groups: Path | None = opt(None, "JSON Lines with query_id and further groups to choose by, such as planted.jsonl.")
+    cluster: str = opt("", CLUSTER)
+
+
+class MergeOptions(RunOptions):
+    """Options of ``fathom merge``."""
+
+    runs: tuple[Path, ...] = opt(..., "Folders of one run, each made with another --part.", ARGUMENT, REPEATED)
+    out: NewFolder
+
+
+def metrics(options: MetricsOptions) -> None:
+    """Print the tables of a run, or write them to a file.
+
+    Unscored queries are counted, never averaged.
+    """
+    from fathom.results.answers import error_table, reliability_table
+    from fathom.results.consistency import consistency_table
+    from fathom.results.summary import summarise
+    from fathom.results.tables import render
+    from fathom.store.files import write_text
+    from fathom.store.folder import RunFolder
+
+    folder = RunFolder.open(options.run)
+    if options.groups is not None:
+        folder = folder.grouped_by(options.groups)
+    summary = summarise(folder, options.by, options.cluster, options.all_)
+    tables = summary.tables_in(options.format)
+    tables += [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
+    tables += [reliability_table(folder)] if options.reliability else []
+    tables += [error_table(folder, options.errors)] if options.errors else []
+    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, summary.answer)
+    if not folder.is_complete():
+        notes([f"{options.run} is unfinished: numbers cover the finished part only"])
+    if options.output is None:
+        say(text)
+    else:
+        write_text(options.output, text + "\n")
+
+
+def _single_table(tables: list[Table]) -> list[Table]:
+    """Return the breakdown, if there is one: the headline has other columns. :raises BadInput: there are several."""
+    if len(tables) > 2:
+        raise BadInput("a CSV file holds one table: request one breakdown (a+b crosses two), or --format json")
+    return tables[-1:]
+
+
+def compare(options: CompareOptions, printed: TableOptions) -> None:
+    """Compare runs: which knows more, by how much, and what else differs between them.
+
+    Facts are joined by fact_id, so models, templates, readings, answer pools, probes and worlds can be compared.
+    """
+    from fathom.results.compare import compare as compare_folders
+    from fathom.store.folder import RunFolder
+
+    folders = all_of(*(partial(RunFolder.open, run) for run in options.runs))
+    margin, detect = (None if points is None else points / 100 for points in (options.margin, options.detect))
+    chosen = options.model_dump(exclude={"runs", "margin", "detect"})
+    printed.present(compare_folders(folders, **chosen, margin=margin, detect=detect), "compare")
+
+
+def diff(options: DiffOptions, printed: TableOptions) -> None:
+    """Compare one model before and after training, editing or unlearning.
+
+    Facts learnt, forgotten, kept and never known, each a share with its interval, next to the baselines.
+    """
+    from fathom.results.diff import diff as diff_folders
+    from fathom.store.folder import RunFolder
+
+    before, after = all_of(*(partial(RunFolder.open, run) for run in (options.before, options.after)))
+    change = diff_folders(before, after, options.scoring, options.by, options.k, options.list_, options.cluster)
+    printed.present(change, "diff")
+
+
+def report(options: ReportOptions) -> None:
+    """Make one HTML file of runs that needs no network: numbers, charts that filter each other, and every answer."""
+    from fathom.report.page import report as write_report
+
+    page = write_report(**dict(options))
+    notes(page.notes)
+    size = f"{page.path.stat().st_size / 1e6:.1f} MB"
+    say(f"{page.path}: {page.runs} of {len(options.runs)} runs, {size}; open it in a browser")
+
+
+def merge(options: MergeOptions) -> None:
+    """Merge the parts of one run, each made in a folder of its own, into one folder.
+
+    The folders are not changed. If shards remain, the command that made the parts, without --part, finishes them.
+    """
+    from fathom.api import merge_runs
+
+    result = merge_runs(options.runs, options.out)
+    done, plan = result.folder.finished(), result.folder.manifest["plan"]
+    rest = len(plan) - len(done)
+    left = "" if result.is_complete() else f"; {rest:,} remain: fathom probe … --out {options.out} finishes them"
+    say(f"written to {options.out}: {len(done):,} of {len(plan):,} shards{left}")
