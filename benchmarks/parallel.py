@@ -169,8 +169,8 @@ def same_cells(first: Path, other: Path) -> None:
 def writes() -> None:
     """Milliseconds of each thing that is done once per shard and does not become faster with more workers."""
     from fathom.store.folder import RunFolder
+    from fathom.store.locks import together_in
     from fathom.store.predictions import as_table
-    from fathom.store.together import together_in
 
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
         folder = RunFolder(Path(name) / "run")

@@ -18,7 +18,7 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.results.facts import BY_TEMPLATE
-from fathom.run.beginning import tables
+from fathom.run.setup import tables
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fathom.run.worker import Work, Worker
-from fathom.studies.grid_ray import Cells, CellWorker
+from fathom.run.on_ray import ShardJob, ShardWorker
+from fathom.studies.grid_cells import Cells, CellWorker
 
 
 def _is_first(left: Path) -> bool:
@@ -21,17 +21,17 @@ def _is_first(left: Path) -> bool:
     return True
 
 
-class DiesInOpening(Worker):
+class DiesInOpening(ShardWorker):
     """As where the system ends what takes too much memory."""
 
-    def open(self, work: Work) -> Any:
+    def load(self, job: ShardJob) -> Any:
         os._exit(1)
 
 
-class TooSmall(Worker):
+class TooSmall(ShardWorker):
     """Has next to no memory."""
 
-    def open(self, work: Work) -> Any:
+    def load(self, job: ShardJob) -> Any:
         import resource
 
         import torch  # noqa: F401
@@ -42,49 +42,49 @@ class TooSmall(Worker):
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), resource.RLIM_INFINITY))
         try:
-            return super().open(work)
+            return super().load(job)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-class DiesOnce(Worker):
+class DiesOnce(ShardWorker):
     """One of them dies at its second shard."""
 
     count = 0
 
-    def ask(self, shard: str) -> Any:
+    def evaluate(self, shard: str, files: list[Any]) -> Any:
         self.count += 1
         if self.count == 2 and _is_first(self.left):
             os._exit(1)
-        return super().ask(shard)
+        return super().evaluate(shard, files)
 
-    def open(self, work: Work) -> Any:
-        self.left = Path(work.folder) / "died"
-        return super().open(work)
+    def load(self, job: ShardJob) -> Any:
+        self.left = Path("died").absolute()
+        return super().load(job)
 
 
-class DiesOfOneShard(Worker):
+class DiesOfOneShard(ShardWorker):
     """Whoever asks the third dies."""
 
-    def ask(self, shard: str) -> Any:
+    def evaluate(self, shard: str, files: list[Any]) -> Any:
         if shard == "00002":
             os._exit(1)
-        return super().ask(shard)
+        return super().evaluate(shard, files)
 
 
-class Older(Worker):
+class Older(ShardWorker):
     """Of a version before."""
 
-    def version(self) -> str:
-        return "0.0.9"
+    def open(self, version: str, *more: Any) -> Any:
+        return super().open("0.0.9", *more)
 
 
-class Elsewhere(Worker):
+class Elsewhere(ShardWorker):
     """One of two that find different models under one name; neither begins before the other."""
 
-    def open(self, work: Work) -> Any:
-        found = super().open(work)
-        found.begun.identity["model"]["content_hash"] = str(os.getpid())
+    def load(self, job: ShardJob) -> Any:
+        found = super().load(job)
+        found.setup.identity["model"]["content_hash"] = str(os.getpid())
         Path(f"opened-{os.getpid()}").touch()
         until = time.monotonic() + 60
         while len(list(Path().glob("opened-*"))) < 2 and time.monotonic() < until:
@@ -95,20 +95,20 @@ class Elsewhere(Worker):
 class DiesInACell(CellWorker):
     """One of them dies in a training of which something is kept."""
 
-    def open(self, cells: Cells) -> Any:
+    def load(self, job: Cells) -> Any:
         from fathom.links import embedding
 
         close = embedding._Training._close_epoch
 
         def closes(training: Any, epoch: int, loss: float) -> None:
             close(training, epoch, loss)
-            if (training.folder.path / "checkpoint.pt").exists() and _is_first(cells.out.parent / "died"):
+            if (training.folder.path / "checkpoint.pt").exists() and _is_first(job.out.parent / "died"):
                 seconds = [line["seconds"] for line in training.curve]
-                (cells.out.parent / "died").write_text(json.dumps({"at": str(training.folder.path), "curve": seconds}))
+                (job.out.parent / "died").write_text(json.dumps({"at": str(training.folder.path), "curve": seconds}))
                 os._exit(1)
 
         embedding._Training._close_epoch = closes  # type: ignore[method-assign]
-        return super().open(cells)
+        return super().load(job)
 
 
 class DiesOfOneCell(CellWorker):
@@ -123,5 +123,5 @@ class DiesOfOneCell(CellWorker):
 class WithoutTheStudy(CellWorker):
     """On a machine with other folders."""
 
-    def open(self, cells: Cells) -> Any:
-        return super().open(cells._replace(out=Path("/nowhere")))
+    def load(self, job: Cells) -> Any:
+        return super().load(job._replace(out=Path("/nowhere")))

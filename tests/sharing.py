@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from fathom.run.worker import Work, Worker
+from fathom.run.on_ray import ShardJob, ShardWorker
 from tests.forked import Forked
 
 STATEMENTS = 200
@@ -89,18 +89,18 @@ def kept(study: Path) -> dict[str, object]:
     return found
 
 
-class Slow(Worker):
+class Slow(ShardWorker):
     """A worker that takes as long, and cuts as finely."""
 
-    def open(self, work: Work) -> Any:
+    def load(self, job: ShardJob) -> Any:
         from fathom.probes import statement
 
         statement.SHARD_STATEMENTS = STATEMENTS
-        return super().open(work)
+        return super().load(job)
 
-    def ask(self, shard: str) -> Any:
+    def evaluate(self, shard: str, files: list[Any]) -> Any:
         time.sleep(PAUSE)
-        return super().ask(shard)
+        return super().evaluate(shard, files)
 
 
 def main() -> None:
@@ -112,7 +112,7 @@ def main() -> None:
     from fathom.store import folder
 
     statement.SHARD_STATEMENTS = STATEMENTS
-    on_ray.Worker = importlib.import_module("tests.sharing").Slow  # not of __main__, which Ray would send along
+    on_ray.ShardWorker = importlib.import_module("tests.sharing").Slow  # not of __main__, which Ray would send along
     ask, add = statement.StatementProbe.evaluate, folder.RunFolder.add_shard
 
     def slowly(self: Any, shard: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 import fathom as package
 from fathom.errors import RunFailed
 from fathom.probes.statement import StatementProbe
-from fathom.run.shards import Behind
+from fathom.run.shards import Background
 from fathom.scoring.ahead import Ahead
 from tests.test_screening import folder_of
 
@@ -90,7 +90,7 @@ def test_what_is_done_behind_is_done_in_order_and_before_one_goes_on():
         assert asked[number].wait(60)
         done.append(number)
 
-    with Behind() as behind:
+    with Background() as behind:
         for number in range(3):
             behind.begin(partial(step, number))
             assert done == list(range(number))
@@ -99,7 +99,7 @@ def test_what_is_done_behind_is_done_in_order_and_before_one_goes_on():
 
 
 def done_behind(*works: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
-    with Behind() as behind:
+    with Background() as behind:
         for work in works:
             behind.begin(work)
         then()

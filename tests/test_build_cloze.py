@@ -33,7 +33,7 @@ from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.descriptive import cohen_kappa, share_interval
-from fathom.store.files import whole_folder
+from fathom.store.outputs import whole_folder
 from tests.messages import mentioned
 
 OPTIONS = ClozeBuildOptions()

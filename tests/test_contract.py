@@ -329,7 +329,7 @@ def test_an_option_without_effect_is_told(model, data, tmp_path, caplog):
     caplog.set_level("INFO", "fathom")
     run("statement", model, data, options("statement", shots=3), tmp_path / "r")
     assert caplog.messages == [
-        "--shots 3 changes nothing here: every question has a template or a sentence of its own, so that no few-shot "
+        "--shots 3 has no effect: every question has a template or a sentence of its own, so that no few-shot "
         "lines are shown"
     ]
 
@@ -542,11 +542,11 @@ def test_what_was_counted_survives_a_kill(model, data, tmp_path, monkeypatch):
 
 def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
     """It asks nothing, and leaves the folder to the first."""
-    from fathom.store.files import AT_WORK, alone_in
+    from fathom.store.locks import AT_WORK, alone_in
 
     code = """if True:
         import pathlib, sys
-        from fathom.store.files import alone_in
+        from fathom.store.locks import alone_in
         with alone_in(pathlib.Path(sys.argv[1])):
             print("in", flush=True)
             input()

@@ -28,9 +28,8 @@ from fathom.links.options import LinkTraining, TextTraining
 from fathom.links.ranking import rank_links
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
-from fathom.store.files import AT_WORK, CLAIMS, alone_in
+from fathom.store.locks import AT_WORK, CLAIMS, Claims, alone_in, together_in
 from fathom.store.predictions import Scoring
-from fathom.store.together import Claims, together_in
 from fathom.studies import memory, memory_tables
 from fathom.studies.grid import run_grid, states
 from fathom.studies.grid_cells import is_noted

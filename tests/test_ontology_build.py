@@ -31,7 +31,7 @@ from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.prompts.ontology import domain_sentence, range_sentence
-from fathom.store.made import MADE
+from fathom.store.outputs import MADE
 from tests.test_cli import bert, save
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

@@ -467,7 +467,7 @@ ALLOWED = {
     "training/small.py": {"json.loads": OWN, "read_text": OWN},
     "building/cloze/ngrams.py": {"np.fromfile": OWN},
     "building/fetch_pubmed.py": {"open": "hashed, not parsed", "read_text": "its own downloads, searched by pattern"},
-    "run/worker.py": {"read_bytes": "artefacts that the run has made, handed on as they are"},
+    "run/on_ray.py": {"read_bytes": "artefacts that the run has made, handed on as they are"},
     "store/locks.py": {"open": "a lock, written"},
     "building/cloze/rows.py": {"json.loads": OWN, "open": OWN, "np.fromfile": OWN},
     "building/bear/dump.py": {"json.loads": "a hundred GB of it, by the quickest parser; what it raises is a fault"},

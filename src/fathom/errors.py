@@ -21,6 +21,9 @@ class FathomError(Exception):
 
     exit_code = 1
 
+    def __reduce__(self) -> tuple[Any, ...]:  # constructors of subclasses take other arguments than Exception
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
 
 class BadInput(FathomError):
     """The input is wrong. Holds every fault found, one line each, so that one attempt shows them all.

@@ -44,7 +44,7 @@ class Result:
         self.folder, self.cluster = folder, cluster
 
     def __repr__(self) -> str:
-        return f"<Result in {str(self.folder.path)!r}: {self.folder.told()}; summary() has the numbers>"
+        return f"<Result in {str(self.folder.path)!r}: {self.folder.describe()}; summary() has the numbers>"
 
     def table(self) -> pa.Table:
         """Return all predictions (schema in docs/run-folder.md) with the columns of their queries appended."""

@@ -31,8 +31,7 @@ from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, rig
 from fathom.prompts.entailment import NO_OTHER
 from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
-from fathom.store.files import whole_folder
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 Rows = list[Json]
 SAID, UNSAID = "22", "02"
@@ -55,8 +54,8 @@ def build_choices(
     folder = locate(data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
-    said = made_by("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
-    refuse(in_the_way(out, said))
+    said = signature_of("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
+    refuse(obstacles(out, said))
     whole = read(folder)
     part = subset or whole.usual or EVERYTHING
     chosen = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
@@ -64,9 +63,8 @@ def build_choices(
     asked = choices(chosen, options, seed, hierarchy.right_too)
     lots = _Lots(chosen, hierarchy, options, seed)
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
-    with whole_folder(out) as made:
+    with whole_folder(out, said) as made:
         write_choices(made, files)
-        sign(made, said)
     return {name: len(rows) for name, rows in files.items()} | _left_out(chosen) | _without_another(files)
 
 

@@ -22,7 +22,9 @@ from fathom.reading import Unreadable, is_there, json_file
 from fathom.reading.archives import is_archive, unpack
 from fathom.reading.download import OnBytes, download, sha256_of
 from fathom.results.tables import Table
-from fathom.store.files import alone_in, make_folder, whole_folder, write_json
+from fathom.store.files import make_folder, write_json
+from fathom.store.locks import alone_in
+from fathom.store.outputs import whole_folder
 
 RECORD = "fetched.json"
 """In a folder that was fetched: from where, when, under which licence, and what its files were."""

@@ -25,8 +25,8 @@ from fathom.errors import BadInput, refuse
 from fathom.formats.kg import unwritable, write_graph
 from fathom.reading import Json
 from fathom.results.tables import Table
-from fathom.store.files import whole_folder, write_json
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import write_json
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 TRAIN = "train"
 POWER = 2
@@ -57,8 +57,8 @@ def write_sample(
     :raises RunFailed: the disk is full.
     """
     options = {"entities": entities, "seed": seed, "held_out_weight": held_out_weight}
-    made = made_by("data sample", options, data=graph.content_hash)
-    refuse([*in_the_way(out, made), *unwritable(graph)])
+    made = signature_of("data sample", options, data=graph.content_hash)
+    refuse([*obstacles(out, made), *unwritable(graph)])
     sample = sample_graph(graph, entities, seed, held_out_weight)
     manifest = {
         "source": {"name": name, "content_hash": graph.content_hash, **_sizes(graph)},
@@ -69,10 +69,9 @@ def write_sample(
         "notes": list(sample.notes),
         "versions": {"fathom": VERSION, "python": platform.python_version(), "numpy": np.__version__},
     }
-    with whole_folder(out) as folder:
+    with whole_folder(out, made) as folder:
         write_graph(sample.graph, folder)
         write_json(folder / "manifest.json", manifest)
-        sign(folder, made)
     return manifest
 
 

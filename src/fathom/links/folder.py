@@ -27,8 +27,9 @@ from fathom.options import Given, parse_options
 from fathom.progress import Progress, unseen
 from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
 from fathom.store import manifest as store
-from fathom.store.files import AT_WORK, alone_in, clear_temporaries, write_json
+from fathom.store.files import clear_temporaries, write_json
 from fathom.store.folder import compared, differences
+from fathom.store.locks import AT_WORK, alone_in
 from fathom.store.manifest import LINK
 from fathom.store.surroundings import surroundings
 from fathom.training.loop import NotANumber

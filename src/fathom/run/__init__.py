@@ -1,7 +1,7 @@
-"""(probe, model, data) → a run folder: planned, asked shard by shard, resumed where it stopped.
+"""(probe, model, data) → a run folder.
 
-Who asks makes no difference to what is asked: one process (:mod:`.shards`), several that share a folder
-(:mod:`.parts`), or workers of a Ray cluster for one that writes (:mod:`.on_ray`).
+A run is the same wherever its shards are evaluated: in one process (:mod:`.shards`), in several that share a folder
+(:mod:`.parts`), or by the workers of a Ray cluster (:mod:`.on_ray`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from fathom.models.base import AnyModel
 from fathom.probes import PROBES, Entry
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
-from fathom.run.beginning import begin, selected
-from fathom.run.parts import Part, ask_part
-from fathom.run.shards import ask_all
-from fathom.store.files import alone_in
+from fathom.run.parts import Part, evaluate_part
+from fathom.run.setup import selected, set_up
+from fathom.run.shards import evaluate_shards
 from fathom.store.folder import RunFolder
-from fathom.store.together import together_in
+from fathom.store.locks import alone_in, together_in
 
 __all__ = ["run", "selected"]
 
-SERVED = "a server is asked by one process, in as many calls at a time as it takes"
+_SERVED = "a server is queried by one process: use --concurrency instead"
 
 
 def run(
@@ -36,49 +35,42 @@ def run(
     out: str | Path,
     progress: Progress | None = None,
 ) -> RunFolder:
-    """Ask every query that *options* select and leave the answers in *out*.
+    """Evaluate every query that *options* select and write the predictions to *out*.
 
-    Where *out* holds the same run unfinished, it goes on; where it is finished, nothing is asked again. With ``part``
-    only what is this part's, and the run may be unfinished afterwards.
+    An unfinished run of the same identity is resumed, a finished one returned. With ``part``, only this part is
+    evaluated, and the run may remain unfinished.
 
-    :param probe: its name, or the entry of one that only studies ask.
-    :raises BadInput: *out* belongs to another run, another process is at work in it, or the probe cannot be asked of
-        this model or data.
+    :param probe: its name, or the entry of one that only studies use.
+    :raises BadInput: *out* belongs to another run, another process works in it, or the probe does not support this
+        model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     report = progress or unseen
-    if getattr(options, "engine", HERE) != HERE:
-        source = data.source if isinstance(data, Narrowed) else data  # workers narrow it
-        return _on_ray(entry, model, source, options, out, report)
-    asked, begun = begin(entry, model, data, options)
+    engine = getattr(options, "engine", HERE)
+    is_served = isinstance(model, AnyModel) and model.is_served
+    if engine != HERE:
+        if options.part is not None:
+            raise BadInput(f"--part {options.part} and --engine {engine}: expected one of them")
+        if getattr(options, "server", None) is not None or is_served:
+            raise BadInput(f"--engine {engine}: {_SERVED}")
+        from fathom.run.on_ray import evaluate_on_ray
+
+        folder = RunFolder(out)
+        with alone_in(folder.path):
+            source = data.source if isinstance(data, Narrowed) else data  # workers narrow it
+            evaluate_on_ray(entry, model, source, options, folder, report)
+        return folder
+    evaluated, setup = set_up(entry, model, data, options)
     if options.part is None:
         folder = RunFolder(out)
         with alone_in(folder.path):
-            ask_all(asked, begun, folder, begun.start(folder), report)
+            evaluate_shards(evaluated, setup, folder, setup.start(folder), report)
         return folder
-    part = Part.told(options.part)
-    if _is_served(model):
-        raise BadInput(f"--part {part}: {SERVED}: leave --part out, and use --concurrency")
+    part = Part.parse(options.part)
+    if is_served:
+        raise BadInput(f"--part {part}: {_SERVED}")
     folder = RunFolder(out, str(part))
     with together_in(folder.path) as claims:
-        ask_part(part, asked, begun, folder, claims, report)
-    return folder
-
-
-def _is_served(model: Any) -> bool:
-    return isinstance(model, AnyModel) and model.is_served
-
-
-def _on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, out: str | Path, report: Progress) -> RunFolder:
-    """:raises BadInput: also a server, or a part."""
-    if options.part is not None:
-        raise BadInput(f"--part {options.part} and --engine {options.engine}: expected one of them")
-    if getattr(options, "server", None) is not None or _is_served(model):
-        raise BadInput(f"--engine {options.engine}: {SERVED}: leave --engine out, and use --concurrency")
-    from fathom.run.on_ray import ask_on_ray
-
-    folder = RunFolder(out)
-    with alone_in(folder.path):
-        ask_on_ray(entry, model, data, options, folder, report)
+        evaluate_part(part, evaluated, setup, folder, claims, report)
     return folder

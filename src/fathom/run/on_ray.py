@@ -1,129 +1,225 @@
-"""Shards asked by workers of a Ray cluster; this process, the driver, alone writes.
+"""Shards evaluated by workers of a Ray cluster, each with the model loaded; this process, the driver, alone writes.
 
-Each worker is an actor with the model loaded. One that dies is replaced, and what it had in hand is asked again. What
-is asked, and how it is cut, is what one process would ask (:mod:`.beginning`), so that the run is the same.
+The plan is that of a run in one process (:mod:`.setup`), so that the predictions are the same.
 """
 
 from __future__ import annotations
 
-from contextlib import closing
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, RunFailed
 from fathom.probes import Entry
 from fathom.probes.models import open_model
+from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import Progress
-from fathom.run.crew import Crew, Hand, Size, connected, size_of
-from fathom.run.worker import Files, Noted, Opened, Work, Worker, read_files, write_files
+from fathom.run.pool import Pool, RayWorker, connected, size_of
+from fathom.run.setup import RunSetup, describe_model, set_up
+from fathom.run.shards import LOST, Recorder
+from fathom.store.files import whole_file
 from fathom.store.folder import RunFolder, compared, differences
+from fathom.store.predictions import as_table
 from fathom.store.surroundings import surroundings
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def ask_on_ray(entry: Entry, model: Any, data: QuerySet, options: Any, folder: RunFolder, report: Progress) -> None:
-    """Ask every shard that is not done, *options* saying what, and where and by how many workers.
+Files = dict[str, bytes]
+"""Contents of the files of a folder by relative path. Workers and the driver need no common file system."""
+Circumstances = dict[str, Any]
 
-    :param model: its name or folder, or the model itself, which the workers load by its name; a link predictor, which
-        they open from its folder.
-    :raises BadInput: no such cluster, or too small a one; workers of another version, or that have another model under
-        its name; and whatever the probe refuses.
-    :raises RunFailed: workers die again and again; what is finished is kept.
+
+class ShardJob(NamedTuple):
+    """What every worker of a run is given.
+
+    :param model: its name or folder.
+    :param open_model: loads it.
+    :param artifacts: of earlier sessions.
+    """
+
+    entry: Entry
+    model: str
+    open_model: Callable[[], Any]
+    data: QuerySet
+    options: EvaluationOptions
+    artifacts: Files
+
+
+class Opened(NamedTuple):
+    """Description of a worker.
+
+    :param pieces: missing artefacts, see :meth:`fathom.probes.base.Probe.pieces`.
+    """
+
+    host: str
+    setup: RunSetup
+    pieces: tuple[str, ...]
+
+
+class ShardWorker(RayWorker):
+    """An actor that evaluates shards."""
+
+    def load(self, job: ShardJob) -> Opened:
+        """Load the model and cut the run into shards."""
+        try:
+            self.probe, setup = set_up(job.entry, job.open_model(), job.data, job.options)
+        except (MemoryError, RuntimeError) as error:
+            raise RunFailed(
+                f"{platform.node()} could not load '{job.model}': {' '.join(str(error).split())[:200]}; if its memory "
+                "is too small, use fewer --workers or --dtype bfloat16"
+            ) from error
+        self.record, self.prepared = Recorder(self.probe), False
+        self.temporary = tempfile.TemporaryDirectory(prefix="fathom-", dir=_session_folder())
+        self.artifacts = Path(self.temporary.name)
+        write_files(self.artifacts, job.artifacts)
+        return Opened(platform.node(), setup, tuple(self.probe.pieces(self.artifacts)))
+
+    def make_piece(self, name: str) -> tuple[Files, Circumstances]:
+        """Make one of the missing artefacts."""
+        self.probe.make_piece(self.artifacts, name)
+        return {name: (self.artifacts / name).read_bytes()}, self.record()
+
+    def prepare(self, name: str, files: list[Any]) -> tuple[Files, Circumstances]:
+        """Make what every shard needs.
+
+        :param files: a reference to the artefacts so far.
+        :returns: further ones.
+        """
+        import ray
+
+        before: Files = ray.get(files[0])
+        write_files(self.artifacts, before)
+        self.probe.prepare(self.artifacts, lambda done, total: None)
+        self.prepared = True
+        after = read_files(self.artifacts)
+        return {name: content for name, content in after.items() if before.get(name) != content}, self.record()
+
+    def evaluate(self, shard: str, files: list[Any]) -> tuple[pa.Table, Circumstances]:
+        """Evaluate a shard.
+
+        :param files: a reference to all artefacts.
+        """
+        if not self.prepared:
+            self.prepare(shard, files)
+        try:
+            table = as_table(self.probe.evaluate(shard))
+        except RuntimeError as error:
+            if str(error).startswith(LOST):
+                os._exit(1)  # this process has lost its device; a new one may get it back
+            raise
+        return table, self.record() | {"model": describe_model(self.probe.model)}
+
+    def close(self) -> None:
+        """Remove temporary files."""
+        if hasattr(self, "temporary"):
+            self.temporary.cleanup()
+
+
+def _session_folder() -> str | None:
+    """Return Ray's folder for temporary files of this session, which Ray removes; None if there is none."""
+    with suppress(Exception):
+        import ray
+
+        folder = Path(tempfile.gettempdir()) / "ray" / ray.get_runtime_context().get_session_name()
+        return str(folder) if os.access(folder, os.W_OK) else None
+    return None
+
+
+def read_files(folder: Path) -> Files:
+    """Read all finished files below a folder."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.endswith(".tmp"))
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def write_files(folder: Path, files: Files) -> None:
+    """Write the files that are missing. :raises RunFailed: the disk is full."""
+    for name, content in files.items():
+        if not (folder / name).exists():
+            with whole_file(folder / name) as temporary:
+                temporary.write_bytes(content)
+
+
+def evaluate_on_ray(
+    entry: Entry, model: Any, data: QuerySet, options: Any, folder: RunFolder, report: Progress
+) -> None:
+    """Evaluate all unfinished shards.
+
+    :param model: its name or folder; or a model or link predictor, which the workers load by its name.
+    :raises BadInput: the cluster is missing or too small; workers have another version, or another model of that name;
+        and as the probe raises.
+    :raises RunFailed: workers keep dying; finished shards are kept.
     :raises MissingExtra: Ray is not installed.
     """
     name = model if isinstance(model, str) else model.identity.name
-    with connected(options), closing(_crew(entry, model, name, data, options, folder)) as crew:
-        begun = crew.opened().begun
-        if not isinstance(model, str) and begun.identity["model"]["content_hash"] != model.identity.content_hash:
-            raise BadInput(f"--engine ray: workers load '{name}' and find other weights there: give a name or a folder")
-        done, total = begun.start(folder), len(begun.plan)
-        left = [shard for shard in begun.plan if shard not in done]
-        if left:
-            noted = {
-                "spread": {"engine": "ray", "workers": crew.size.workers},
-                **surroundings(folder.manifest["circumstances"]),
-            }
-            folder.add_circumstances(**begun.session, **noted)
-            _prepare(crew, folder, report)
-            report(total - len(left), total)
-            for number, (shard, (table, noted)) in enumerate(crew.each("ask", left), start=total - len(left) + 1):
-                folder.add_shard(shard, table)
-                folder.add_circumstances(**noted)
-                report(number, total)
-            folder.add_circumstances(workers_replaced=crew.replaced)
-        report(total, total)
-
-
-def _prepare(crew: _Asking, folder: RunFolder, report: Progress) -> None:
-    """Pieces by all, then what is left by one; every other is given the files."""
-    artifacts, pieces = folder.path / "artifacts", crew.opened().pieces
-
-    def keep(made: Files, noted: Noted) -> None:
-        write_files(artifacts, made)
-        folder.add_circumstances(**noted)
-        crew.files |= made
-
-    for number, (_, made) in enumerate(crew.each("make_piece", pieces)):
-        report(number, len(pieces))
-        keep(*made)
-    for _, made in crew.each("prepare", [crew.files]):
-        keep(*made)
-    crew.prepared = True
-
-
-def _crew(entry: Entry, model: Any, name: str, data: QuerySet, options: Any, folder: RunFolder) -> _Asking:
-    """:raises BadInput: the cluster is too small for it."""
-    size = size_of(options, options.device)
-    plain = options.model_copy(update={"engine": "here", "ray_address": None})
+    local = options.model_copy(update={"engine": "here", "ray_address": None})
     opens = None if isinstance(model, str) else model.open_again
-    opens = partial(opens, device=plain.device) if opens else partial(open_model, name, plain)
-    artifacts = read_files(folder.path / "artifacts")
-    work = Work(entry, name, opens, data, plain, str(Path.cwd()), size.cpus, artifacts)
-    return _Asking(work, size)
+    opens = partial(opens, device=local.device) if opens else partial(open_model, name, local)
+    with connected(options):
+        size = size_of(options, options.device)
+        job = ShardJob(entry, name, opens, data, local, read_files(folder.path / "artifacts"))
+        with closing(Pool(ShardWorker, job, size, f"loading '{name}'", _refuse_difference)) as pool:
+            setup = pool.first().setup
+            if not isinstance(model, str) and setup.identity["model"]["content_hash"] != model.identity.content_hash:
+                raise BadInput(f"--engine ray: workers find other weights at '{name}': give a name or a folder")
+            done = setup.start(folder)
+            spread = {"engine": "ray", "workers": size.workers}
+            if missing := [shard for shard in setup.plan if shard not in done]:
+                _evaluate(pool, missing, folder, report, setup, spread)
+            report(len(setup.plan), len(setup.plan))
 
 
-class _Asking(Crew):
-    """Workers that have the model loaded, and, once :attr:`prepared`, all the *files* that every shard needs."""
+def _refuse_difference(first: Opened, other: Opened) -> None:
+    """:raises BadInput: the workers would make different runs."""
+    lines = list(differences(compared(first.setup.identity), compared(other.setup.identity)))
+    if lines or first.setup.plan != other.setup.plan:
+        raise BadInput([f"workers on {first.host} (there) and {other.host} (here) do not agree", *lines])
 
-    doing = "asked"
 
-    def __init__(self, work: Work, size: Size) -> None:
-        super().__init__(Worker, work, size)
-        self.opening = f"loaded '{work.model}'"
-        self.files, self.prepared = dict(work.artifacts), False
-        self._files: Any = None
-        self._first: Opened | None = None
+def _evaluate(
+    pool: Pool, missing: list[str], folder: RunFolder, report: Progress, setup: RunSetup, spread: Circumstances
+) -> None:
+    before = folder.manifest["circumstances"]
+    folder.add_circumstances(**setup.session, spread=spread, **surroundings(before))
+    files = _prepare(pool, folder, report)
+    total = len(setup.plan)
+    number = total - len(missing)
+    report(number, total)
+    for shard, result in pool.map("evaluate", missing, files):
+        table, circumstances = _succeeded(result)
+        folder.add_shard(shard, table)
+        folder.add_circumstances(**circumstances)
+        report(number := number + 1, total)
+    folder.add_circumstances(workers_replaced=pool.replaced)
 
-    def opened(self) -> Opened:
-        """What the first worker that has the model loaded says."""
-        while self._first is None:
-            self._next()
-        return self._first
 
-    def _is_ready(self, hand: Hand) -> bool:
-        """Where all is prepared but for this one, it is told to."""
-        import ray
+def _prepare(pool: Pool, folder: RunFolder, report: Progress) -> list[Any]:
+    """Have all workers make pieces, then one of them the rest. :returns: a reference to all artefacts."""
+    import ray
 
-        if hand.stage == "opened" and self.prepared:
-            self._files = self._files or ray.put(self.files)
-            hand.begin("prepare", self._files)
-            return False
-        return super()._is_ready(hand)
+    artifacts, pieces = folder.path / "artifacts", pool.first().pieces
+    for number, (_, result) in enumerate(pool.map("make_piece", pieces)):
+        report(number, len(pieces))
+        _keep(artifacts, folder, result)
+    for _, result in pool.map("prepare", ["artifacts"], [ray.put(read_files(artifacts))]):
+        _keep(artifacts, folder, result)
+    return [ray.put(read_files(artifacts))]
 
-    def _advance(self, hand: Hand, call: str, found: Any) -> None:
-        """:raises BadInput: it is of another version, or would ask something else."""
-        if call == "prepare":
-            hand.stage = "prepared"
-            return
-        super()._advance(hand, call, found)
-        if call == "open":
-            self._first = self._first or found
-            self._refuse_another(found)
 
-    def _refuse_another(self, opened: Opened) -> None:
-        assert self._first is not None
-        first, other = self._first.begun, opened.begun
-        lines = list(differences(compared(first.identity), compared(other.identity)))
-        if lines or first.plan != other.plan:
-            raise BadInput([f"workers on {self._first.host} (there) and {opened.host} (here) do not agree", *lines])
+def _keep(artifacts: Path, folder: RunFolder, result: Any) -> None:
+    files, circumstances = _succeeded(result)
+    write_files(artifacts, files)
+    folder.add_circumstances(**circumstances)
+
+
+def _succeeded(result: Any) -> Any:
+    """:raises RunFailed: workers kept dying at this task."""
+    if isinstance(result, RunFailed):
+        raise result
+    return result

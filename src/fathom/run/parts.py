@@ -1,13 +1,13 @@
-"""One of several processes that share a run: which shards are its own, and which it takes over from others.
+"""One of several processes that share a run.
 
-Shard k belongs to part k mod n. A part asks its own; then those of parts that have been at work in the same folder and
-that nobody has in hand. In a folder of its own it meets no others and keeps to its share, for ``fathom merge``.
+Shard k belongs to part k mod n. A part evaluates its own shards, then unclaimed ones of other parts that have worked in
+the same folder. Alone in a folder it keeps to its own shards, for ``fathom merge``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -15,112 +15,115 @@ from typing import NamedTuple, TypeVar
 from fathom.errors import BadInput
 from fathom.probes.base import Probe
 from fathom.progress import Progress
-from fathom.run.beginning import Beginning, about
-from fathom.run.shards import Notes, ask_one, noting
+from fathom.run.setup import RunSetup, describe_model
+from fathom.run.shards import begin_session, evaluate_shard
 from fathom.store.folder import RunFolder
+from fathom.store.locks import Claims
 from fathom.store.manifest import read_parts
-from fathom.store.together import Claims
 
 AUTO = "auto"
-Piece = TypeVar("Piece")
+Task = TypeVar("Task")
 STARTING, PREPARING = "starting", "preparing"
-"""What one does at a time, by the name of the claim."""
+"""Names of claims."""
 
 
 class Part(NamedTuple):
-    """:param number: from 1 to *of*."""
+    """:param number: from 1 to *total*."""
 
     number: int
-    of: int
+    total: int
 
     def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
+        return f"{self.number}/{self.total}"
 
     @classmethod
-    def told(cls, text: str, surroundings: Mapping[str, str] = os.environ) -> Part:
-        """ "2/4"; "auto" by what a scheduler has set.
+    def parse(cls, text: str, environment: Mapping[str, str] = os.environ) -> Part:
+        """Parse "2/4", or look "auto" up in the variables of a scheduler.
 
-        :raises BadInput: "auto" where none has set anything.
+        :raises BadInput: "auto", and there are none.
         """
         if text == AUTO:
-            return _scheduled(surroundings)
+            return _scheduled(environment)
         return cls(*map(int, text.split("/")))
 
-    def shards(self, plan: Sequence[Piece]) -> Sequence[Piece]:
-        """Its own, in order."""
-        return plan[self.number - 1 :: self.of]
+    def share(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return the tasks of this part, in order."""
+        return tasks[self.number - 1 :: self.total]
 
 
-def _scheduled(surroundings: Mapping[str, str]) -> Part:
-    """By a SLURM array, by torchrun and its like, or by the tasks of a SLURM step: the first that there is."""
+def _scheduled(environment: Mapping[str, str]) -> Part:
+    """Return the part that a SLURM array, torchrun or the tasks of a SLURM step define, in this order."""
 
-    def said(name: str, otherwise: int | None = None) -> int | None:
+    def number(name: str, default: int | None = None) -> int | None:
         with suppress(KeyError, ValueError):
-            return int(surroundings[name])
-        return otherwise
+            return int(environment[name])
+        return default
 
     task, first, step = (
-        said("SLURM_ARRAY_TASK_ID"), said("SLURM_ARRAY_TASK_MIN", 0), said("SLURM_ARRAY_TASK_STEP", 1),
+        number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_MIN", 0), number("SLURM_ARRAY_TASK_STEP", 1),
     )  # fmt: skip
-    in_array = None if task is None or first is None or not step else (task - first) // step
-    ways = {
-        "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT": (in_array, said("SLURM_ARRAY_TASK_COUNT")),
-        "RANK and WORLD_SIZE": (said("RANK"), said("WORLD_SIZE")),
-        "SLURM_PROCID and SLURM_NTASKS": (said("SLURM_PROCID"), said("SLURM_NTASKS")),
+    place_in_array = None if task is None or first is None or not step else (task - first) // step
+    candidates = {
+        "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT": (place_in_array, number("SLURM_ARRAY_TASK_COUNT")),
+        "RANK and WORLD_SIZE": (number("RANK"), number("WORLD_SIZE")),
+        "SLURM_PROCID and SLURM_NTASKS": (number("SLURM_PROCID"), number("SLURM_NTASKS")),
     }
-    for names, (place, count) in ways.items():
+    for names, (place, count) in candidates.items():
         if place is not None and count is not None:
             if not 0 <= place < count:
-                raise BadInput(f"--part auto: {names} say part {place + 1} of {count}: give --part i/n")
+                raise BadInput(f"--part auto: {names} are part {place + 1} of {count}: give --part i/n")
             return Part(place + 1, count)
-    raise BadInput(f"--part auto: none of {', '.join(ways)} is set: give --part i/n, such as 1/4")
+    raise BadInput(f"--part auto: none of {', '.join(candidates)} is set: give --part i/n, such as 1/4")
 
 
-def ask_part(part: Part, asked: Probe, begun: Beginning, folder: RunFolder, claims: Claims, report: Progress) -> None:
-    """What :mod:`fathom.run.parts` says, until nothing is left or others have the rest in hand."""
+def evaluate_part(
+    part: Part, probe: Probe, setup: RunSetup, folder: RunFolder, claims: Claims, report: Progress
+) -> None:
+    """Evaluate shards as :mod:`fathom.run.parts` says, until all others are done or claimed."""
     with claims.claimed(STARTING, wait=True):
-        done = begun.start(folder)
-    if set(begun.plan) <= done:
-        report(len(begun.plan), len(begun.plan))
+        done = setup.start(folder)
+    total = len(setup.plan)
+    if set(setup.plan) <= done:
+        report(total, total)
         return
-    note = noting(asked, begun, folder)
-    _prepare(asked, folder.path / "artifacts", claims, note, report)
-    for shard in _in_turn(part, begun.plan, folder):
-        report(len(folder.finished()), len(begun.plan))
-        with claims.claimed(shard) as ours:
-            if ours and shard not in folder.finished():  # it may have been finished just before
-                folder.add_shard(shard, ask_one(asked, shard, folder))
-                note()
-    folder.add_circumstances(model=about(asked.model))
-    report(len(folder.finished()), len(begun.plan))
+    record = begin_session(probe, setup, folder)
 
-
-def _in_turn(part: Part, plan: Sequence[str], folder: RunFolder) -> Iterator[str]:
-    """Shards that are not finished: its own, then, from the end, those of parts that have been here."""
-    for shard in part.shards(plan):
-        if shard not in folder.finished():
-            yield shard
-    others = {Part.told(noted["part"]) for noted in read_parts(folder.path)}
-    theirs = {shard for other in others for shard in other.shards(plan)}
-    for shard in reversed(plan):
-        if shard in theirs and shard not in folder.finished():
-            yield shard
-
-
-def _prepare(asked: Probe, artifacts: Path, claims: Claims, note: Notes, report: Progress) -> None:
-    """What can be made in pieces is divided like shards; the rest one makes while others wait, and read it then."""
-
-    def between(done: int, total: int) -> None:
-        note()
+    def note_progress(done: int, total: int) -> None:
+        folder.add_circumstances(**record())
         report(done, total)
 
+    _prepare(probe, folder.path / "artifacts", claims, note_progress)
+    folder.add_circumstances(**record())
+    for shard in _unfinished(part, setup.plan, folder):
+        report(len(folder.finished()), total)
+        with claims.claimed(shard) as ours:
+            if ours and shard not in folder.finished():  # another process may just have finished it
+                folder.add_shard(shard, evaluate_shard(probe, shard, folder))
+                folder.add_circumstances(**record())
+    folder.add_circumstances(model=describe_model(probe.model))
+    report(len(folder.finished()), total)
+
+
+def _unfinished(part: Part, plan: Sequence[str], folder: RunFolder) -> Iterator[str]:
+    """Yield the part's own shards, then, from the end, those of parts that have worked here."""
+    for shard in part.share(plan):
+        if shard not in folder.finished():
+            yield shard
+    parts = {Part.parse(notes["part"]) for notes in read_parts(folder.path)}
+    shards = {shard for other in parts for shard in other.share(plan)}
+    for shard in reversed(plan):
+        if shard in shards and shard not in folder.finished():
+            yield shard
+
+
+def _prepare(probe: Probe, artifacts: Path, claims: Claims, note_progress: Callable[[int, int], None]) -> None:
+    """Share the making of pieces like shards; then one process makes the rest while the others wait."""
     for wait in (False, True):
-        missing = asked.pieces(artifacts)
+        missing = probe.pieces(artifacts)
         for number, piece in enumerate(missing):
-            between(number, len(missing))
+            note_progress(number, len(missing))
             with claims.claimed(piece, wait) as ours:
-                if ours and piece in asked.pieces(artifacts):
-                    asked.make_piece(artifacts, piece)
+                if ours and piece in probe.pieces(artifacts):
+                    probe.make_piece(artifacts, piece)
     with claims.claimed(PREPARING, wait=True):
-        asked.prepare(artifacts, between)
-    note()
+        probe.prepare(artifacts, note_progress)

@@ -1,6 +1,6 @@
-"""Answers that cost money or time, one line each, kept the moment they come: a kill loses none of them.
+"""A journal of a server's answers, one line each, written as they arrive: a kill loses none of them.
 
-Each line of the file is ``{"key": …, "answer": {…}}``; lines are added at the end, synced, and never changed.
+Each line is ``{"key": …, "answer": {…}}``; lines are appended, synced, and never changed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from fathom.store.files import make_folder
 from fathom.store.manifest import Object
 
 Answer = dict[str, Any]
-"""What :class:`Kept` or :class:`KeptScores` describes."""
+"""Fields of :class:`ChatAnswer` or :class:`ScoredText`."""
 _LARGEST = 1 << 40
-"""Bytes: what was paid for is read, however much it is."""
-
-
+"""Bytes; effectively unbounded, as all answers were paid for."""
 Likely = tuple[str, float]
 """A token and its log-probability in nats."""
 
 
-class Kept(Object):
-    """An answer of a chat server, as a line keeps it."""
+class ChatAnswer(Object):
+    """An answer of a chat server."""
 
     text: str
     finish_reason: str
@@ -40,10 +38,10 @@ class Kept(Object):
     completion_tokens: Annotated[int, Field(ge=0)]
 
 
-class KeptScores(Object):
-    """What a server that scores texts says of one, as a line keeps it.
+class ScoredText(Object):
+    """The score of a text by a likelihood server.
 
-    :param log_probs: of tokens in nats; None where nothing stands before one.
+    :param log_probs: of tokens in nats; None for a first token.
     """
 
     log_probs: list[float | None]
@@ -53,23 +51,19 @@ class KeptScores(Object):
 
 class _Entry(Object):
     key: str
-    answer: Kept | KeptScores
+    answer: ChatAnswer | ScoredText
 
 
 def request_key(request: Mapping[str, Any]) -> str:
-    """A hash of everything that was asked, whatever the order of its fields. :returns: 32 hex digits."""
+    """Return a hash of a request, regardless of the order of its fields. :returns: 32 hex digits."""
     return hashlib.blake2b(json.dumps(request, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _where(error: ValidationError) -> str:
-    return ".".join(map(str, error.errors()[0]["loc"])) or "the line as a whole"
-
-
 class Journal:
-    """The answers so far, by key; threads may share it, two commands may not.
+    """Answers by key; threads may share it, two processes may not.
 
-    :param path: JSON Lines, made with the first answer. A last line that a kill tore is cut off.
-    :raises BadInput: the file cannot be read, or a line in it is none of ours.
+    :param path: JSON Lines, created with the first answer. An incomplete last line is removed.
+    :raises BadInput: the file cannot be read, or a line in it is invalid.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -91,40 +85,40 @@ class Journal:
             _Entry.model_validate_json(line)
             return entry["key"], entry["answer"]
         except ValueError as error:  # pydantic's errors are, too
-            wrong = f", wrong at {_where(error)}" if isinstance(error, ValidationError) else ""
+            place = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else ""
             raise BadInput(
                 f'{self.path}:{number}: expected {{"key": …, "answer": {{…}}}}, '
-                f"found {line[:40].decode(errors='replace')}{wrong}; without this line its question is asked again"
+                f"found {line[:40].decode(errors='replace')}{place and f', with a fault at {place}'}; delete this line"
             ) from error
 
     def __len__(self) -> int:
         return len(self._answers)
 
     def get(self, key: str) -> Answer | None:
-        """The answer of that request, None where there is none."""
+        """Return the answer to a request, None if there is none yet."""
         return self._answers.get(key)
 
     def add(self, key: str, answer: Answer) -> None:
-        """Keep an answer; it is on the disk when this returns. :raises RunFailed: it cannot be written."""
+        """Write an answer to the disk. :raises RunFailed: it cannot be written."""
         self.add_all({key: answer})
 
     def add_all(self, answers: Mapping[str, Answer]) -> None:
-        """Keep several answers at the price of one. :raises RunFailed: they cannot be written."""
-        lines = b"".join(json.dumps({"key": key, "answer": own}).encode() + b"\n" for key, own in answers.items())
+        """Write several answers at once. :raises RunFailed: they cannot be written."""
+        lines = b"".join(json.dumps({"key": key, "answer": answer}).encode() + b"\n" for key, answer in answers.items())
         with self._lock:
             try:
                 make_folder(self.path.parent)
                 with self.path.open("ab") as file:
                     if file.tell() > self._size:
-                        file.truncate(self._size)  # half a line of a failed write would spoil this one
+                        file.truncate(self._size)  # removes an incomplete line of a failed write
                     file.write(lines)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
-                raise RunFailed(f"cannot write {self.path}: {error.strerror}; the answers before are kept") from error
+                raise RunFailed(f"cannot write {self.path}: {error.strerror}; earlier answers are kept") from error
             self._size += len(lines)
             self._answers.update(answers)
 
     def total(self, field: str) -> int:
-        """Sum over all answers of a number in them, such as ``prompt_tokens``."""
+        """Return the sum of a field over all answers, such as ``prompt_tokens``."""
         return sum(answer[field] for answer in self._answers.values())

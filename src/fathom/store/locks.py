@@ -1,70 +1,198 @@
-"""Locks of files that end with their process, whatever ends it."""
+"""Locks of folders: one process alone, or several that share the work.
+
+A lock ends with its process. The locks of several processes only save work: files are whole or absent and the same
+whoever writes them. On a file system without locks a task may be done twice, and nothing else happens.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import platform
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fathom.errors import BadInput
+from fathom.store.files import clear_temporaries, make_folder
+
+MANIFESTS = ("manifest.json", "link.json", "study.json")
+"""Files that identify a folder of a run, of a link predictor or of a study."""
+AT_WORK = ".at-work"
+"""Lock file of a folder; names the process that holds it."""
+CLAIMS = ".claims"
+"""Folder of the locks of tasks, where several processes share the work."""
+PATIENCE = 5.0
+"""Seconds to wait for a process that has the folder alone while it tidies up."""
 
 
-class Taken(Exception):
-    """Another has the lock. Its text says who, as far as that is known."""
+class Locked(Exception):
+    """Another process has the lock; the text names it, as far as known."""
 
 
-def lock(file: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int | None:
-    """Take the lock of *file*, which is made where it is not there and then says who has it.
+def lock(file: Path, mode: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int | None:
+    """Take the lock of *file*, which is made if missing.
 
-    :param how: LOCK_EX or LOCK_SH, with LOCK_NB where it is not to be waited for.
-    :returns: the descriptor that holds it; None where the file system has no locks.
-    :raises Taken: another has it, and it is not to be waited for.
-    :raises BadInput: something else stands in its place.
+    :param mode: LOCK_EX or LOCK_SH, with LOCK_NB in order not to wait.
+    :returns: the descriptor that holds it; None if the file system has no locks.
+    :raises Locked: another process has it, and *mode* does not wait.
+    :raises BadInput: the path is not a file.
     """
-    if file.is_symlink() or (file.exists() and not file.is_file()):  # a stranger's folder may lead anywhere
-        raise BadInput(f"{file} is no file: remove it, it only says who is at work here")
+    if file.is_symlink() or (file.exists() and not file.is_file()):  # a foreign folder's link may lead anywhere
+        raise BadInput(f"{file} is not a file: remove it, it only names the process that works in this folder")
     try:
-        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError:
         return None
     try:
-        fcntl.flock(opened, how)
+        fcntl.flock(descriptor, mode)
     except BlockingIOError as error:
-        who = os.read(opened, 200).decode("utf-8", "replace").strip() or "another process"
-        os.close(opened)
-        raise Taken(who) from error
+        holder = os.read(descriptor, 200).decode("utf-8", "replace").strip() or "another process"
+        os.close(descriptor)
+        raise Locked(holder) from error
     except OSError:
-        os.close(opened)
+        os.close(descriptor)
         return None
-    if not _is_at(opened, file):  # its holder has just ended
-        os.close(opened)
-        return lock(file, how)
-    os.truncate(opened, 0)
-    os.write(opened, f"process {os.getpid()} on {platform.node()}".encode())
-    return opened
+    if not _is_at(descriptor, file):  # its holder has just removed it
+        os.close(descriptor)
+        return lock(file, mode)
+    os.truncate(descriptor, 0)
+    os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
+    return descriptor
 
 
-def unlock(file: Path, held: int | None) -> None:
-    """Give up a lock that nobody shares, and remove its file."""
-    if held is not None:
+def _is_at(descriptor: int, file: Path) -> bool:
+    try:
+        return os.fstat(descriptor).st_ino == file.stat().st_ino
+    except FileNotFoundError:
+        return False
+
+
+def lock_alone(file: Path) -> int | None:
+    """Take a lock as :func:`lock` does. :raises BadInput: another process has it."""
+    try:
+        return lock(file)
+    except Locked as holder:
+        raise BadInput(f"{file.parent}: {holder} is at work here: wait for it, or choose another --out") from holder
+
+
+def unlock(file: Path, descriptor: int | None) -> None:
+    """Release an exclusive lock and remove its file."""
+    if descriptor is not None:
         file.unlink(missing_ok=True)
-        os.close(held)
+        os.close(descriptor)
 
 
-def is_last(held: int | None) -> bool:
-    """Whether nobody else shares a lock; from then on it is held alone, or, where others do, not any more."""
-    if held is None:
+def _tidy(folder: Path) -> None:
+    """Remove temporary files of ended processes from a folder of Fathom. Call only while holding its lock."""
+    if any((folder / name).is_file() for name in MANIFESTS):
+        clear_temporaries(folder)
+        shutil.rmtree(folder / CLAIMS, ignore_errors=True)
+
+
+@contextmanager
+def _kept_if_used(folder: Path) -> Iterator[None]:
+    """Make a folder; remove it on leaving if it is empty."""
+    with suppress(OSError):  # writing there will report the reason
+        make_folder(folder)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes out of *folder*, which is made if missing and removed if left empty.
+
+    Temporary files of ended processes are removed from a folder of Fathom.
+
+    :raises BadInput: another process works there, or the lock's path is not a file.
+    """
+    with _kept_if_used(folder):
+        descriptor = lock_alone(folder / AT_WORK)
+        try:
+            _tidy(folder)
+            yield
+        finally:
+            unlock(folder / AT_WORK, descriptor)
+
+
+@contextmanager
+def together_in(folder: Path) -> Iterator[Claims]:
+    """Share *folder* with other processes that do the same; keep out those that call :func:`alone_in`.
+
+    The folder is made if missing and removed if left empty. A process that finds no other one tidies up.
+
+    :raises BadInput: a process works there alone, or the lock's path is not a file.
+    """
+    with _kept_if_used(folder):
+        descriptor = _lock_shared(folder)
+        try:
+            yield Claims(folder / CLAIMS)
+        finally:
+            if _is_last(descriptor):
+                shutil.rmtree(folder / CLAIMS, ignore_errors=True)
+                unlock(folder / AT_WORK, descriptor)
+            elif descriptor is not None:
+                os.close(descriptor)
+
+
+def _lock_shared(folder: Path) -> int | None:
+    file, deadline = folder / AT_WORK, time.monotonic() + PATIENCE
+    while True:
+        with suppress(Locked):
+            exclusive = lock(file)
+            if exclusive is not None:
+                _tidy(folder)
+                os.close(exclusive)
+        try:
+            return lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except Locked as holder:
+            if time.monotonic() > deadline:
+                raise BadInput(
+                    f"{folder}: {holder} is at work here, without --part: wait for it, or choose another --out"
+                ) from holder
+        time.sleep(0.05)
+
+
+def _is_last(descriptor: int | None) -> bool:
+    """Return whether no other process shares the lock, which then becomes exclusive."""
+    if descriptor is None:
         return False
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
 
 
-def _is_at(opened: int, file: Path) -> bool:
-    try:
-        return os.fstat(opened).st_ino == file.stat().st_ino
-    except FileNotFoundError:
-        return False
+class Claims:
+    """Tasks by name, each claimed by one process at a time.
+
+    :param folder: of the locks.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @contextmanager
+    def claimed(self, name: str, wait: bool = False) -> Iterator[bool]:
+        """Yield whether this process has claimed the task. An earlier holder may have finished it: check again.
+
+        :param wait: until no other process has it.
+        """
+        with suppress(OSError):
+            make_folder(self.folder)
+        try:
+            descriptor = lock(self.folder / name, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except Locked:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            unlock(self.folder / name, descriptor)

@@ -1,7 +1,7 @@
-"""What ``manifest.json`` of a run and ``link.json`` of a link predictor must hold, checked when they are opened.
+"""Schemas of ``manifest.json`` of a run and ``link.json`` of a link predictor, validated on opening.
 
-Keys that are not named here are allowed, so that what a later version adds can be read by this one; what readers take
-for granted must be there and of its kind. Runs of version 0.1.0 lack ``shows`` and parts of the identity.
+Further keys are allowed, so that later versions may add some. Runs of version 0.1.0 lack ``shows`` and parts of the
+identity.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from fathom.reading import Missing, Unreadable, json_file, located, shown
 
 RUN, LINK = "manifest.json", "link.json"
 PARTS = "parts"
-"""Folder in which the processes that share a run keep their circumstances."""
+"""Folder of the circumstances of processes that share a run."""
 FORMAT = 1
-"""Of both; a greater number is a later version's."""
+"""Version of both formats."""
 _SHOWN = 5
-"""How many faults of one file are listed."""
+"""Most faults listed per file."""
 Options = dict[str, Any]
 Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
-"""A part of a file's name."""
+"""Part of a file name."""
 
 
 class Object(BaseModel):
-    """An object whose further keys are let be, and whose values are not converted."""
+    """An object that may have further keys, and whose values are not converted."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
-class ModelAsked(Object):
-    """Which model."""
+class ModelIdentity(Object):
+    """The evaluated model."""
 
     name: str
     revision: str | None = None
@@ -41,8 +41,8 @@ class ModelAsked(Object):
     content_hash: str | None = None
 
 
-class DataAsked(Object):
-    """Which data."""
+class DataIdentity(Object):
+    """The data of a run."""
 
     name: str
     version: str | None = None
@@ -55,14 +55,14 @@ class RunIdentity(Object):
     probe: str
     options: Options = {}
     resolved: Options = {}
-    model: ModelAsked
-    data: DataAsked
+    model: ModelIdentity
+    data: DataIdentity
     seed: int | None = None
     version: str | None = None
 
 
 class Shows(Object):
-    """What the probe declares of its numbers (:mod:`fathom.results.declarations`)."""
+    """Declarations of the probe (:mod:`fathom.results.declarations`)."""
 
     scorings: dict[str, dict[str, str]] = {}
     headline: str = "metrics"
@@ -74,7 +74,7 @@ class Shows(Object):
 
 
 class Circumstances(Object):
-    """Where and how fast; none of it decides anything."""
+    """Place, speed and the like, which never affect a number."""
 
     notes: list[str] | None = None
 
@@ -90,21 +90,21 @@ class RunManifest(Object):
 
 
 class PartNotes(Object):
-    """A file of ``parts/``: what one of the processes did that share a run."""
+    """A file of ``parts/``, of one process that shares a run."""
 
     part: Annotated[str, Field(pattern=r"^[1-9][0-9]*/[1-9][0-9]*$")]
     shards: int
     circumstances: Circumstances
 
 
-class WeightsBegunWith(Object):
-    """The language model whose weights a training began with."""
+class InitialWeights(Object):
+    """The language model that a training started from."""
 
     name: str
     content_hash: str | None = None
 
 
-class GraphTrainedOn(Object):
+class TrainingGraph(Object):
     """The graph of a link predictor."""
 
     name: str
@@ -113,17 +113,17 @@ class GraphTrainedOn(Object):
 
 
 class LinkIdentity(Object):
-    """Everything that can change what is learnt."""
+    """Everything that can change the weights."""
 
     kind: str
     options: Options
-    weights: WeightsBegunWith | None = None
-    data: GraphTrainedOn
+    weights: InitialWeights | None = None
+    data: TrainingGraph
     version: str | None = None
 
 
 class Ended(Object):
-    """How a training ended."""
+    """The end of a training."""
 
     why: str
     failed: bool = False
@@ -140,57 +140,53 @@ class LinkManifest(Object):
 
 
 def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) -> dict[str, Any]:
-    """The content of a folder's manifest, as written.
+    """Read and validate the manifest of a folder.
 
     :raises Missing: there is none.
-    :raises BadInput: it cannot be read, was written by a later version, or a value in it is missing or of a wrong kind.
+    :raises BadInput: it cannot be read, is invalid, or was written by a later version.
     """
     file = folder / (RUN if kind is RunManifest else LINK)
-    made_by = "fathom probe" if kind is RunManifest else "fathom kgc train"
+    command = "fathom probe" if kind is RunManifest else "fathom kgc train"
     try:
         content = json_file(file)
     except Missing:
         raise
     except Unreadable as error:
-        raise BadInput(f"{error}; give a folder that {made_by} has made") from error
+        raise BadInput(f"{error}; give a folder that {command} has made") from error
     if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
         raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
     try:
         kind.model_validate(content)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        lines = [located(file, None, _in_words(fault)) for fault in faults[:_SHOWN]]
+        lines = [located(file, None, _describe(fault)) for fault in faults[:_SHOWN]]
         lines += [located(file, None, f"{len(faults) - _SHOWN} more faults")] if len(faults) > _SHOWN else []
-        lines[-1] += f"; give a folder that {made_by} has made, or make it anew"
+        lines[-1] += f"; give a folder that {command} has made, or run it again"
         raise BadInput(lines) from error
     return content  # type: ignore[no-any-return]
 
 
 def read_parts(folder: Path) -> list[dict[str, Any]]:
-    """What each process that shared a run has noted, in the order in which they began.
+    """Return the notes of each process that shared a run, in order of their start.
 
-    :raises BadInput: a file cannot be read, or a value in it is missing or of a wrong kind.
+    :raises BadInput: a file cannot be read or is invalid.
     """
-    found = []
+    parts = []
     for file in sorted((folder / PARTS).glob("*.json")):
         try:
             PartNotes.model_validate(content := json_file(file))
         except ValidationError as error:
-            fault = located(file, None, _in_words(error.errors()[0]))
-            raise BadInput(f"{fault}; delete it, it holds circumstances alone") from error
-        found.append(content)
-    return sorted(found, key=lambda part: str(part["circumstances"].get("begun", "")))
+            fault = located(file, None, _describe(error.errors()[0]))
+            raise BadInput(f"{fault}; delete it, it contains only circumstances") from error
+        parts.append(content)
+    return sorted(parts, key=lambda part: str(part["circumstances"].get("begun", "")))
 
 
-def _in_words(fault: Any) -> str:
+def _describe(fault: Any) -> str:
     where = ".".join(map(str, fault["loc"])) or "the content"
     if fault["type"] == "missing":
         return f"{where} is missing"
-    expected = "be an object {…}" if fault["type"] in ("model_type", "dict_type") else _expected(fault["msg"])
+    expected = "be an object {…}"
+    if fault["type"] not in ("model_type", "dict_type"):  # pydantic says "Input should be a valid string"
+        expected = fault["msg"].removeprefix("Input should ").removeprefix("String should ").replace("valid ", "")
     return f"{where} must {expected}, found {shown(fault['input'])}"
-
-
-def _expected(said: str) -> str:
-    """pydantic's words, such as "Input should be a valid string"."""
-    words = said.removeprefix("Input should ").removeprefix("String should ")
-    return words.replace("a valid string", "a text").replace("a valid integer", "a whole number").replace("valid ", "")

@@ -1,4 +1,4 @@
-"""The one schema of predictions, and the files they stand in."""
+"""The schema of predictions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 
 
 class Scoring(NamedTuple):
-    """A way in which a probe or a link predictor scores candidates, declared where it is made.
+    """A way in which a probe or a link predictor scores candidates.
 
     :param name: in the column ``scoring``, such as "sum/full".
-    :param unit: of its scores: natural logarithms of probabilities (nats), cosines, scores without a unit, or the
-        credit of a written or chosen answer, 0 to 1. Confidence can be told of nats alone.
-    :param parts: what else tables may tell apart, such as (("masks", "several"), ("pooling", "mean")).
+    :param unit: of its scores: log-probabilities (nats), cosines, scores without a unit, or the credit of an answer,
+        0 to 1. Confidence is defined for nats alone.
+    :param parts: further columns of tables, such as (("masks", "several"), ("pooling", "mean")).
     """
 
     name: str
@@ -67,10 +67,10 @@ of optimistic and pessimistic; null where there is none. ``rank_above``: the sea
 ``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
 that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query
 cost, cost without pruning, and would cost one statement at a time.
-``answers``: what the model said; ``answer_ids``: whom each of them names, null for nobody known; ``correct``: credit
-from 0 to 1 (generation: the F1 of ``precision`` and ``recall``).
-``letters``, of multiple choice with letters: which was chosen in each order of the options, null for none or a tie;
-``gold_letters``: where the right option stood.
+``answers``: of the model; ``answer_ids``: the entity that each of them names, null if unknown; ``correct``: credit from
+0 to 1 (generation: the F1 of ``precision`` and ``recall``).
+``letters``, of multiple choice with letters: chosen in each order of the options, null for none or a tie;
+``gold_letters``: of the gold option.
 ``prompt_log_prob``, where ``--perplexity`` was asked for: nats, the sum over the ``prompt_tokens`` scored tokens of the
 prompt with the (first) gold answer in it; special tokens are not scored.
 ``unscored``: why there is no rank and no credit.
@@ -79,12 +79,12 @@ Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of a shard as they are kept."""
+    """Return the rows of a shard in the schema."""
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
 LATER = ("prompt_log_prob", "prompt_tokens", "not_ranked", "letters", "gold_letters")
-"""Columns that runs of version 0.1.0, or of before, lack."""
+"""Columns that runs of version 0.1.0 or earlier lack."""
 NO_TEMPLATE = -1
-"""In the column ``template``: few-shot lines, or nothing, stand where a relation's template would."""
+"""Value of the column ``template`` where few-shot lines or nothing replaces the relation's template."""
 KEEP_SCORES_UP_TO = 1000

@@ -1,4 +1,4 @@
-"""In which surroundings something was made: versions, platform, time. Circumstances, which decide nothing."""
+"""Versions, platform and times, recorded as circumstances."""
 
 from __future__ import annotations
 
@@ -11,29 +11,27 @@ from typing import Any
 from fathom._version import VERSION
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "peft", "bitsandbytes")
-"""Whose numbers and tokens they are, besides Fathom's own."""
-
-
+"""Libraries that can affect numbers and tokens."""
 NOTED = ("versions", "platform", "begun", "resumed", "earlier_versions")
-"""What :func:`surroundings` may note."""
+"""Keys that :func:`surroundings` may return."""
 
 
 def surroundings(before: Mapping[str, Any]) -> dict[str, Any]:
-    """What to note when a session begins.
+    """Return what to record at the start of a session.
 
-    :param before: what earlier sessions noted; their versions are kept where these are others.
-    :returns: ``versions`` (name → version, libraries that are not installed left out), ``platform``, ``begun`` and
-        ``resumed`` (UTC, ISO 8601, to the second), ``earlier_versions``.
+    :param before: the record of earlier sessions.
+    :returns: ``versions`` of installed libraries, ``platform``, ``begun`` and ``resumed`` (UTC, ISO 8601),
+        ``earlier_versions`` if they differ.
     """
-    own = {"fathom": VERSION, "python": platform.python_version()}
-    versions = own | {name: there for name in LIBRARIES if (there := _version(name))}
+    installed = {name: number for name in LIBRARIES if (number := _version(name))}
+    versions = {"fathom": VERSION, "python": platform.python_version(), **installed}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    found: dict[str, Any] = {"versions": versions, "platform": platform.platform(), "begun": before.get("begun", now)}
+    record: dict[str, Any] = {"versions": versions, "platform": platform.platform(), "begun": before.get("begun", now)}
     if before:
-        found["resumed"] = now
+        record["resumed"] = now
     if before.get("versions", versions) != versions:
-        found["earlier_versions"] = [*before.get("earlier_versions", ()), before["versions"]]
-    return found
+        record["earlier_versions"] = [*before.get("earlier_versions", ()), before["versions"]]
+    return record
 
 
 def _version(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Vectors in whole pieces on disk: a killed run goes on with the next piece, and memory never holds them all."""
+"""Vectors in files on disk, so that runs can resume and memory never holds all vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 1024
 
 
 class VectorStore:
-    """So many float32 vectors, numbered from 0, in the files ``vectors-00000.npy``, … of a folder."""
+    """Numbered float32 vectors in the files ``vectors-00000.npy``, … of a folder."""
 
     def __init__(self, folder: Path, total: int) -> None:
         self.folder, self.total = folder, total
@@ -26,24 +26,24 @@ class VectorStore:
         self._open = lru_cache(maxsize=256)(self._map)
 
     def rows_of(self, piece: int) -> range:
-        """Numbers of the vectors of one piece."""
+        """Return the numbers of the vectors in a file."""
         return range(piece * PIECE, min((piece + 1) * PIECE, self.total))
 
     def has(self, piece: int) -> bool:
-        """Whether that piece is on the disk."""
+        """Return whether the file exists."""
         return stands(self.file(piece))
 
     def piece_of(self, name: str) -> int:
-        """The number of the piece in the file of that name."""
+        """Return the number of a file by its name."""
         return int(name.removesuffix(".npy").rpartition("-")[2])
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
-        """:param vectors: those of :meth:`rows_of` the piece, in order."""
+        """Write a file. :param vectors: those of :meth:`rows_of`, in order."""
         with whole_file(self.file(piece)) as temporary, temporary.open("wb") as file:
             np.save(file, vectors.astype(np.float32, copy=False), allow_pickle=False)
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Some vectors, read from disk. :param rows: their numbers, ascending, at least one, shape (n,)."""
+        """Read vectors from disk. :param rows: their numbers, ascending, at least one, shape (n,)."""
         pieces, starts = np.unique(rows // PIECE, return_index=True)
         return np.concatenate(
             [
@@ -53,28 +53,28 @@ class VectorStore:
         )
 
     def not_a_number(self) -> Iterable[int]:
-        """The numbers of vectors that are not all finite."""
+        """Yield the numbers of vectors with values that are not finite."""
         for piece in range(self.pieces):
             wrong = ~np.isfinite(self._open(piece)).all(axis=1)
             yield from (np.flatnonzero(wrong) + piece * PIECE).tolist()
 
     def refuse_width(self, width: int) -> None:
-        """:raises BadInput: a piece on the disk has vectors of another width."""
+        """:raises BadInput: a file has vectors of another width."""
         for piece in range(self.pieces):
             if (found := self._open(piece).shape[1]) != width:
                 raise BadInput(f"{self.file(piece)} has vectors of width {found}, expected {width}: delete it")
 
     def file(self, piece: int) -> Path:
-        """Where that piece is, or will be."""
+        """Return the path of a file."""
         return self.folder / f"vectors-{piece:05d}.npy"
 
     def _map(self, piece: int) -> NDArray[np.float32]:
         file = self.file(piece)
         try:
             check_file(file)
-            found: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
-            if found.ndim != 2 or len(found) != len(self.rows_of(piece)) or found.dtype != np.float32:
-                raise ValueError(f"{found.dtype} of shape {found.shape}")
+            vectors: NDArray[np.float32] = np.load(file, mmap_mode="r", allow_pickle=False)
+            if vectors.ndim != 2 or len(vectors) != len(self.rows_of(piece)) or vectors.dtype != np.float32:
+                raise ValueError(f"{vectors.dtype} of shape {vectors.shape}")
         except (ValueError, EOFError, OSError) as error:
-            raise BadInput(f"{file} is damaged: delete it and type the probe's command again ({error})") from error
-        return found
+            raise BadInput(f"{file} is damaged: delete it and run the probe again ({error})") from error
+        return vectors

@@ -29,23 +29,24 @@ from fathom.probes.shared_options import HERE
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, stands
 from fathom.run.parts import STARTING, Part
-from fathom.store.files import AT_WORK, CLAIMS, alone_in
+from fathom.run.pool import connected, size_of
 from fathom.store.folder import RunFolder, differences
-from fathom.store.together import together_in
+from fathom.store.locks import AT_WORK, CLAIMS, alone_in, together_in
 from fathom.studies.grid_cells import (
     STUDY,
+    Cells,
     Job,
     attempt,
     attempt_if_free,
     fail,
     finished_run,
     job_of,
+    make_on_ray,
     note_plan,
     read_object,
     why_failed,
 )
 from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, told_fault
-from fathom.studies.grid_ray import made_on_ray
 from fathom.studies.options import GridOptions
 
 
@@ -132,14 +133,14 @@ def _make_part(
     ended: Callable[[Cell, str, int], None],
 ) -> None:
     """Its own cells; then, from the end, those that nobody has in hand."""
-    part = Part.told(str(options.part))
+    part = Part.parse(str(options.part))
     if options.engine != HERE or options.workers is not None:
         raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
     with together_in(out) as claims:
         with claims.claimed(STARTING, wait=True):
             check_same(plan, out)
             _begin(plan, out, jobs if retry_failed else ())
-        for job in (*part.shards(jobs), *reversed(jobs)):
+        for job in (*part.share(jobs), *reversed(jobs)):
             why = attempt_if_free(job)
             if why is not None:
                 ended(job.cell, why, sum(not _is_left(job, False) for job in jobs))
@@ -152,8 +153,11 @@ def _made(jobs: Sequence[Job], out: Path, options: GridOptions) -> Iterator[Iter
     :raises BadInput: no such cluster, or too small a one; nothing has been written then.
     """
     if options.engine != HERE and jobs:
-        with made_on_ray(jobs, out, options) as ended:
-            yield ended
+        named = {job.folder.relative_to(out).as_posix(): job for job in jobs}
+        with connected(options):
+            size = size_of(options, most=len(jobs))
+            with closing(make_on_ray(Cells(named, out), size)) as ended:
+                yield ended
     elif (options.workers or 1) > 1:
         with closing(_in_processes(jobs, options.workers or 1)) as ended:
             yield ended

@@ -5,22 +5,26 @@ Whoever makes it, this process, another, or a worker of a cluster, claims the fo
 
 from __future__ import annotations
 
+import platform
 import traceback
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.graph.queries import link_queryset
-from fathom.errors import BadInput, FathomError
+from fathom.errors import BadInput, FathomError, RunFailed
 from fathom.formats import read
 from fathom.links.folder import open_links, train_links
 from fathom.links.options import LinkOptions
 from fathom.reading import Json, is_there, json_file, shown, stands
 from fathom.run import run
-from fathom.store.files import AT_WORK, write_json
+from fathom.run.pool import Pool, RayWorker, Size
+from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
-from fathom.store.together import Claims
-from fathom.studies.grid_plan import Cell, StudyPlan, options_of
+from fathom.store.locks import AT_WORK, Claims
+from fathom.studies.grid_plan import Cell, StudyPlan, check_plan, options_of
 
 STUDY = "study.json"
 """The plan, in the folder of the study."""
@@ -110,6 +114,51 @@ def is_noted(plan: StudyPlan, out: Path) -> bool:
 
 def _noted(out: Path) -> Json:
     return read_object(out / STUDY) if stands(out / STUDY) else {}
+
+
+class Cells(NamedTuple):
+    """Cells of a study.
+
+    :param jobs: by the cell's path in the folder of the study.
+    :param out: folder of the study.
+    """
+
+    jobs: dict[str, Job]
+    out: Path
+
+
+class CellWorker(RayWorker):
+    """An actor that makes cells, each in its own folder, which it must share with the driver."""
+
+    def load(self, job: Cells) -> None:
+        """Check the plan and that the folder of the study is visible.
+
+        :raises BadInput: it is not, or the plan names what this node lacks.
+        """
+        plan = next(iter(job.jobs.values())).plan
+        if not is_noted(plan, job.out):
+            raise BadInput(
+                f"--engine ray: a worker on {platform.node()} does not find the study in {job.out}: give a folder that "
+                "all nodes share"
+            )
+        check_plan(plan)
+        self.jobs = job.jobs
+
+    def make(self, name: str) -> str:
+        """Make a cell. :returns: why it failed, or ""."""
+        return attempt(self.jobs[name])
+
+
+def make_on_ray(cells: Cells, size: Size) -> Generator[tuple[Cell, str]]:
+    """Make cells on a Ray cluster. :returns: cells as they end, with why they failed, or "".
+
+    :raises BadInput: workers have another version, or do not see the folder of the study.
+    :raises RunFailed: workers die before they start; finished cells are kept.
+    """
+    with closing(Pool(CellWorker, cells, size, "checking the study")) as pool:
+        for name, result in pool.map("make", cells.jobs):
+            job = cells.jobs[name]
+            yield job.cell, fail(job, str(result)) if isinstance(result, RunFailed) else result
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:

@@ -31,8 +31,8 @@ from fathom.progress import shown
 from fathom.reading import shown as quoted
 from fathom.results.bins import OF_NUMBERS, number_in
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.store.files import whole_folder, write_json, write_json_lines
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import write_json, write_json_lines
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
@@ -175,18 +175,17 @@ def plant(
     :raises RunFailed: the loss became NaN. Nothing is left behind.
     """
     out = out.absolute()
-    made = made_by("plant", options.model_dump(mode="json"), data=queryset.content_hash)
-    telling = _telling(queryset, options, in_the_way(out, made))
+    made = signature_of("plant", options.model_dump(mode="json"), data=queryset.content_hash)
+    telling = _telling(queryset, options, obstacles(out, made))
     told = {id_ for id_, prompts in telling.prompts.items() if prompts}
     tellable = told if options.reading == "template-free" else None
     planted = choose(queryset, options.share, options.seed, options.highest, tellable)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
-    with whole_folder(out) as folder, shows as report:
+    with whole_folder(out, made) as folder, shows as report:
         tell = on_progress or (lambda _, share: report(round(100 * share), 100))
         _plant_into(folder, queryset, options, planted, telling, tell)
-        sign(folder, made)
 
 
 def _telling(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Telling:

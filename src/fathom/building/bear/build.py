@@ -42,8 +42,8 @@ from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation,
 from fathom.progress import Progress, unseen
 from fathom.reading import Json
 from fathom.results.tables import Table, render
-from fathom.store.files import make_folder, whole_folder, write_json, write_json_lines, write_text
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import make_folder, write_json, write_json_lines, write_text
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
 LICENCE = "CC0-1.0 (Wikidata)"
@@ -94,7 +94,7 @@ def build_bear(
     """
     files = [*inputs, *(file for file in (plan, review, views) if file is not None)]
     asked = {"endpoints": [endpoint.name for endpoint in endpoints], "flags": flag.name if flag else ""}
-    made = made_by("build bear", asked | {"partial": partial, "tokenizer": tokenizer}, files=files)
+    made = signature_of("build bear", asked | {"partial": partial, "tokenizer": tokenizer}, files=files)
     read_as, popular, _ = all_of(
         lambda: read_plan(plan), lambda: read_views(views), lambda: _check(inputs, endpoints, out, made)
     )
@@ -107,9 +107,8 @@ def build_bear(
         builder = _Builder(store, read_as, decided, Log(read_as.examples), flag)
         gather(sources, store, read_as)
         builder.choose()
-        with whole_folder(out) as folder:
+        with whole_folder(out, made) as folder:
             tables = builder.write(folder, sources, count_tokens)
-            sign(folder, made)
     return BuiltBear(out, builder.chosen, builder.outliers, builder.counts(), builder.notes, tables)
 
 
@@ -128,7 +127,7 @@ def _fact_store(place: Path, views: Mapping[int, int] | None) -> Iterator[FactSt
 
 
 def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path, made: Json) -> None:
-    faults = in_the_way(out, made)
+    faults = obstacles(out, made)
     if not inputs and not endpoints:
         faults.append("nothing to build from: give Wikidata's dump with --input, or a server with --endpoint")
     refuse(faults)

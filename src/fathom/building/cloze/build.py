@@ -63,8 +63,8 @@ from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
 from fathom.reading import Json
-from fathom.store.files import whole_folder, write_json, write_json_lines
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import write_json, write_json_lines
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 
 def build_cloze(
@@ -86,18 +86,20 @@ def build_cloze(
     options = options or ClozeBuildOptions()
     notes: list[str] = []
     lists = [blocked or BLOCKED_FILE, *(split_given(given)[1] for given in entities)]
-    made = made_by("build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities))
+    made = signature_of(
+        "build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities)
+    )
     sources, listed, blocked_texts, *_ = all_of(
         lambda: find_sources(inputs, notes),
         lambda: read_entities(entities, options),
         lambda: read_blocked(blocked or BLOCKED_FILE),
         lambda: check_encoding(options.encoding),
-        lambda: refuse(in_the_way(out, made)),
+        lambda: refuse(obstacles(out, made)),
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
     notes += listed.notes + builder.selector.finder.notes()
-    with whole_folder(out) as folder:
+    with whole_folder(out, made) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
@@ -106,7 +108,6 @@ def build_cloze(
         shutil.rmtree(folder / "work")
         notes += builder.answerable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
-        sign(folder, made)
     return BuiltCloze(out, steps, frequencies, notes)
 
 

@@ -48,8 +48,8 @@ from fathom.progress import Progress, unseen
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
-from fathom.store.files import whole_folder, write_json
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import write_json
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 FORMAT = 1
 INSTANCES = 20
@@ -96,11 +96,11 @@ def build_ontology(
     """
     asked = {"endpoints": [endpoint.name for endpoint in endpoints], "instances": instances, "seed": seed}
     read_from = [*inputs, *([patterns] if patterns is not None else [])]
-    made = made_by("build ontology", asked | naming._asdict(), files=read_from)
+    made = signature_of("build ontology", asked | naming._asdict(), files=read_from)
     files, given, *_ = all_of(
         lambda: find_files(inputs),
         lambda: read_patterns(patterns),
-        lambda: _check(inputs, endpoints, in_the_way(out, made)),
+        lambda: _check(inputs, endpoints, obstacles(out, made)),
         naming.iris,
     )
     notes = Notes()
@@ -115,12 +115,11 @@ def build_ontology(
     counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
     built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
-    with whole_folder(out) as folder:
+    with whole_folder(out, made) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
         write_axioms(folder, axioms)
         about = _manifest(built, files, endpoints, triples, instances, seed)
         write_json(folder / "manifest.json", about | _labels_read(built, naming))
-        sign(folder, made)
     return built
 
 

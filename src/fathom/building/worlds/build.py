@@ -32,8 +32,8 @@ from fathom.formats.kg import unwritable
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, json_file
 from fathom.results.tables import Table
-from fathom.store.files import whole_folder, write_json
-from fathom.store.made import in_the_way, is_whole, made_by, sign
+from fathom.store.files import write_json
+from fathom.store.outputs import is_signed, obstacles, signature_of, whole_folder
 
 FORMAT = 1
 _COUNTS = {
@@ -121,9 +121,9 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
 def _build_world(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
     """Build a world unless it exists. :returns: its manifest."""
     identity = _identity(variant, materials, name)
-    if is_whole(place, _made(identity)):
+    if is_signed(place, _made(identity)):
         return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
-    with whole_folder(place) as folder:
+    with whole_folder(place, _made(identity)) as folder:
         world = make_world(variant, materials)
         write_world(world, folder)
         spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in PUT))
@@ -134,12 +134,11 @@ def _build_world(place: Path, variant: Variant, materials: Materials, name: str,
         }
         manifest |= auditor.report(world.graph, str(variant), spans)
         write_json(folder / "manifest.json", manifest)
-        sign(folder, _made(identity))
     return manifest
 
 
 def _made(identity: Json) -> Json:
-    return made_by("build worlds", {}, identity=identity)
+    return signature_of("build worlds", {}, identity=identity)
 
 
 def check_variants(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
@@ -149,7 +148,7 @@ def check_variants(materials: Materials, out: Path, variants: Sequence[Variant],
     faults = []
     for variant in variants:
         with suppress(MadeBefore):
-            faults += in_the_way(out / str(variant), _made(_identity(variant, materials, name)))
+            faults += obstacles(out / str(variant), _made(_identity(variant, materials, name)))
     faults += unwritable(materials.graph)
     impossible = {variant: reasons for variant in variants if (reasons := find_obstacles(variant, materials))}
     faults += dict.fromkeys(fault for reasons in impossible.values() for fault in reasons)

@@ -19,8 +19,8 @@ from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt
 from fathom.errors import refuse
 from fathom.reading import Json
-from fathom.store.files import whole_folder, write_json
-from fathom.store.made import in_the_way, made_by, sign
+from fathom.store.files import write_json
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.loop import OnProgress
 from fathom.training.options import PretrainOptions
 from fathom.training.pretraining.objectives import SENTINELS, Objective, encode, encode_statements
@@ -50,12 +50,10 @@ def pretrain(
     :raises RunFailed: the loss became NaN. Nothing is left behind.
     """
     digest = None if data.graph is None else data.graph.content_hash
-    made_so = made_by("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
-    graph = _check(data, options, in_the_way(out, made_so))
-    with whole_folder(out) as folder:
-        summary = _pretrain_into(folder, graph, data.name, sources, options, on_progress)
-        sign(folder, made_so)
-    return summary
+    signature = signature_of("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
+    graph = _check(data, options, obstacles(out, signature))
+    with whole_folder(out, signature) as folder:
+        return _pretrain_into(folder, graph, data.name, sources, options, on_progress)
 
 
 def _pretrain_into(

@@ -1,10 +1,10 @@
-"""What is settled before the first shard is asked: who asks what, and all that the folder says of it."""
+"""What is settled before the first shard: identity, plan, queries, candidates and circumstances of a run."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,11 @@ from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """What the folder of a run is given before its first shard; the same wherever it is made.
+class RunSetup:
+    """What the folder of a run contains before its first shard, the same wherever shards are evaluated.
 
     :param plan: names of the shards, in order.
-    :param idle: options that change nothing here.
+    :param idle: options that change nothing in this run.
     :param session: circumstances.
     """
 
@@ -45,42 +45,40 @@ class Beginning:
     session: dict[str, Any]
 
     def start(self, folder: RunFolder) -> set[str]:
-        """Make the folder, or go on with it, see :meth:`fathom.store.folder.RunFolder.start`."""
+        """Create or resume the run, see :meth:`fathom.store.folder.RunFolder.start`."""
         return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
 
 
-def begin(entry: Entry, model: Any, data: QuerySet | Narrowed, options: EvaluationOptions) -> tuple[Probe, Beginning]:
-    """The probe, made, and what is known of its run.
+def set_up(entry: Entry, model: Any, data: QuerySet | Narrowed, options: EvaluationOptions) -> tuple[Probe, RunSetup]:
+    """Construct the probe and the setup of its run.
 
-    :raises BadInput: the probe cannot be asked of this model or data.
+    :raises BadInput: the probe does not support this model or data.
     """
     kind = entry.load()
     source = data.source if isinstance(data, Narrowed) else data
     options = kind.complete_options(options, source)
-    chosen, left_out = selected(entry, model, data, options)
-    check_key(options.cluster, dict.fromkeys(key for query in chosen.queries for key in query.groups))
-    asked = kind.create(options, model, chosen)
-    identity = _identity(entry.name, model, source, chosen, options, asked.resolved())
+    selection, excluded = selected(entry, model, data, options)
+    check_key(options.cluster, dict.fromkeys(key for query in selection.queries for key in query.groups))
+    probe = kind.create(options, model, selection)
     session = {
         "sessions": 1,
         "host": platform.node(),
         "device": str(model.device),
         "threads": str(torch.get_num_threads()),
         "batch_tokens": str(options.batch_tokens or "default"),
-        "model": about(model),
-        "left_out": {what: dict(counts) for what, counts in left_out.items() if counts},
+        "model": describe_model(model),
+        "left_out": {reason: dict(counts) for reason, counts in excluded.items() if counts},
     }
-    plan = list(asked.plan())
-    return asked, Beginning(
-        identity, plan, *tables(chosen), _shows(entry, asked), frozenset(_idle(asked, options)), session
-    )
+    identity = _identity(entry.name, model, source, selection, options, probe.resolved())
+    idle = frozenset(_idle(probe, options))
+    queries, candidates = tables(selection)
+    return probe, RunSetup(identity, list(probe.plan()), queries, candidates, _shows(entry, probe), idle, session)
 
 
-def about(model: AnyModel) -> dict[str, Any]:
-    """What of a model is no part of its identity; also what it is put together from, where that is more than one
-    thing."""
-    facts = {"parameters": model.parameters, "attention_kernel": model.attention_kernel}
-    return facts | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
+def describe_model(model: AnyModel) -> dict[str, Any]:
+    """Return what is no part of a model's identity, and its components if there are several."""
+    description = {"parameters": model.parameters, "attention_kernel": model.attention_kernel}
+    return description | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
 
 
 def selected(entry: Entry, model: Model, data: QuerySet | Narrowed, options: EvaluationOptions) -> Selected:
@@ -92,78 +90,77 @@ def selected(entry: Entry, model: Model, data: QuerySet | Narrowed, options: Eva
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
     kind = entry.load()
     source = data.source if isinstance(data, Narrowed) else data
-    part = select(data, kind.complete_options(options, source), count)
-    return part._replace(data=kind.prepare_queries(options, part.data))
+    selection = select(data, kind.complete_options(options, source), count)
+    return selection._replace(data=kind.prepare_queries(options, selection.data))
 
 
-def _idle(asked: Probe, options: EvaluationOptions) -> Collection[str]:
-    """Names of options that change nothing here; the log tells those that somebody has set all the same."""
-    idle = asked.idle()
-    usual = type(options).model_fields
-    for name, why in idle.items():
-        if (value := getattr(options, name)) != usual[name].default:
-            log(f"--{name.replace('_', '-')} {value} changes nothing here: {why}")
+def _idle(probe: Probe, options: EvaluationOptions) -> Collection[str]:
+    """Return options that change nothing in this run, and log those that were given nonetheless."""
+    idle = probe.idle()
+    fields = type(options).model_fields
+    for name, reason in idle.items():
+        if (value := getattr(options, name)) != fields[name].default:
+            log(f"--{name.replace('_', '-')} {value} has no effect: {reason}")
     return idle.keys()
 
 
 def _identity(
     probe: str, model: Model, data: QuerySet, selected: QuerySet, options: EvaluationOptions, resolved: dict[str, Any]
 ) -> dict[str, Any]:
-    about = model.identity
+    identity = model.identity
     return {
         "probe": probe,
         "options": options.identity(),
         "resolved": resolved,
         "model": {
-            "name": about.name,
-            "revision": about.revision,
-            "dtype": about.dtype,
-            "content_hash": about.content_hash,
+            "name": identity.name,
+            "revision": identity.revision,
+            "dtype": identity.dtype,
+            "content_hash": identity.content_hash,
         },
         "data": {
             "name": data.name,
             "version": data.version,
             "content_hash": data.content_hash,
-            "asked": hashlib.sha256("\n".join(query.id for query in selected.queries).encode()).hexdigest()[:16],
-            **({"pool": _pool(selected)} if Selection.from_options(options).changes_candidates else {}),
+            "asked": _digest(query.id for query in selected.queries),
+            **({"pool": _pool_digest(selected)} if Selection.from_options(options).changes_candidates else {}),
         },
         "seed": options.seed,
         "version": VERSION,
     }
 
 
-def _shows(entry: Entry, asked: Probe) -> dict[str, Any]:
-    """What the probe declares of its numbers, for readers of the run (:mod:`fathom.results.declarations`)."""
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _pool_digest(data: QuerySet) -> str:
+    """Return a digest of the candidates, which may come from files."""
+    return _digest(f"{space.name}\t{id_}\t{name}" for space in data.candidates.values() for id_, name in space.named())
+
+
+def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
+    """Return what the probe declares of its numbers (:mod:`fathom.results.declarations`)."""
+    recipe = {**probe.recipe(), **_weights(probe.model)}
     return {
-        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in asked.scorings},
+        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in probe.scorings},
         "headline": entry.headline,
         "cuts": list(entry.cuts),
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
-        **({"told": told} if (told := {**asked.recipe(), **_weights(asked.model)}) else {}),
+        **({"told": recipe} if recipe else {}),
     }
 
 
 def _weights(model: AnyModel) -> dict[str, str]:
-    """For the recipe: of an adapter that was given as the model, on what it stands."""
-    made_of = model.made_of
-    return {"weights": made_of[0]} if made_of and made_of[0] != model.identity.name else {}
-
-
-def _pool(data: QuerySet) -> str:
-    """Digest of the candidates, where files may have a say in who they are."""
-    lines = (f"{space.name}\t{id_}\t{name}" for space in data.candidates.values() for id_, name in space.named())
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
-def _filtered(data: QuerySet) -> list[int]:
-    """Of each query: how many other right answers are taken out of the ranking."""
-    return [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
+    """Return the base model of an adapter, for the recipe."""
+    components = model.made_of
+    return {"weights": components[0]} if components and components[0] != model.identity.name else {}
 
 
 def _known(data: QuerySet) -> list[list[str] | None]:
-    """Which other right answers these are, where the scores of all candidates are kept; None elsewhere."""
+    """Return each query's other known answers; None where the scores of all candidates are not kept."""
     kept = {name: len(space) <= KEEP_SCORES_UP_TO for name, space in data.candidates.items()}
     return [
         [id_ for id_ in query.known if id_ in data.candidates[query.candidates].position]
@@ -174,9 +171,9 @@ def _known(data: QuerySet) -> list[list[str] | None]:
 
 
 def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
-    """queries.parquet and candidates.parquet."""
-    used = list(dict.fromkeys(query.candidates for query in data.queries))
+    """Return queries.parquet and candidates.parquet."""
     frequency = frequency_ranks(data)
+    filtered = [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
     queries = pa.table(
         {
             "query_id": [query.id for query in data.queries],
@@ -190,13 +187,13 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
                 [list(query.groups.items()) for query in data.queries], pa.map_(pa.string(), pa.string())
             ),
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
-            "filtered": pa.array(_filtered(data), pa.int64()),
+            "filtered": pa.array(filtered, pa.int64()),
             "known": pa.array(_known(data), pa.list_(pa.string())),
             "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
             "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
         }
     )
-    spaces = [data.candidates[name] for name in used]
+    spaces = [data.candidates[name] for name in dict.fromkeys(query.candidates for query in data.queries)]
     candidates = pa.table(
         {
             "set": pa.array([space.name for space in spaces for _ in space.ids], pa.string()),

@@ -1,0 +1,143 @@
+"""Folders that a command makes as a whole, signed with what made them.
+
+A scheduler that restarts a killed job runs the same command again. If the folder was finished just before the kill,
+there is nothing to do; a folder that something else made belongs to the user and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from fathom._version import VERSION
+from fathom.errors import BadInput, MadeBefore, RunFailed
+from fathom.reading import Json, as_read_back, json_file, stands
+from fathom.store.files import check_name, make_folder, sync, write_json
+from fathom.store.locks import AT_WORK, lock_alone
+
+MADE = ".made"
+"""The signature of a folder, as JSON."""
+
+
+@contextmanager
+def whole_folder(path: Path, signature: Json | None = None) -> Iterator[Path]:
+    """Yield a temporary folder that is signed and becomes *path* on leaving, or is removed if writing failed.
+
+    What a killed writer of the same folder has left is removed.
+
+    :raises BadInput: another process is writing it.
+    :raises RunFailed: the disk is full, the place cannot be written to, or *path* was made meanwhile.
+    """
+    temporary = check_name(path).with_name(f".{path.name}.tmp")
+    try:
+        with _writing_alone(temporary, path):
+            yield temporary
+            if signature is not None:
+                write_json(temporary / MADE, signature | {"holds": _file_names(temporary)})
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    sync(file)
+            temporary.rename(path)
+            (path / AT_WORK).unlink(missing_ok=True)
+    except OSError as error:
+        raise RunFailed(f"cannot write {path}: {error.strerror or error}; nothing is left of it") from error
+    except Exception as error:
+        if "(os error " not in str(error):  # how libraries in Rust, such as safetensors, report a full disk
+            raise
+        raise RunFailed(f"cannot write {path}: {error}; nothing is left of it") from error
+
+
+@contextmanager
+def _writing_alone(temporary: Path, path: Path) -> Iterator[None]:
+    """Make *temporary* an empty folder that no other process writes to; remove it on leaving."""
+    make_folder(path.parent)
+    try:
+        temporary.mkdir()
+        is_new = True
+    except FileExistsError:
+        is_new = False
+    if not is_new and not _is_writers(temporary):
+        raise BadInput(f"{temporary} is in the way and not Fathom's: move it, or choose another --out")
+    descriptor = lock_alone(temporary / AT_WORK)
+    if descriptor is None and not is_new:  # without locks, a killed writer looks like a running one
+        raise BadInput(f"{temporary}: a command is writing it or was killed; if none is running, delete it")
+    try:
+        for entry in temporary.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != AT_WORK:
+                entry.unlink()
+        yield
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_writers(folder: Path) -> bool:
+    """Return whether :func:`whole_folder` has made it: it writes the lock first."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return (folder / AT_WORK).is_file() or not any(folder.iterdir())
+
+
+def signature_of(
+    command: str, options: Mapping[str, object], *, files: Iterable[str | Path] = (), **more: object
+) -> Json:
+    """Return all that decides what a command makes.
+
+    :param options: values that JSON can represent.
+    :param files: input files and folders of them, identified by path, size and time; missing ones by name.
+    :param more: such as digests of the input.
+    """
+    stamps = [stamp for file in files for stamp in _stamps(Path(file))]
+    parts = {"command": command, "fathom": VERSION, "options": dict(options), "files": stamps, **more}
+    return dict(as_read_back(parts))
+
+
+def _stamps(path: Path) -> list[list[object]]:
+    """Return path, size and time of each file; the readers report what is wrong with them."""
+    if os.path.isdir(path):
+        files = sorted(Path(folder) / name for folder, _, names in os.walk(path) for name in names)
+        return [stamp for file in files for stamp in _stamps(file)]
+    try:
+        status = path.stat()
+        return [[str(path.resolve()), status.st_size, status.st_mtime_ns]]
+    except (OSError, RuntimeError, ValueError):
+        return [[str(path)]]
+
+
+def obstacles(out: Path, signature: Json) -> list[str]:
+    """Return a fault if *out* exists and is not an empty folder.
+
+    :param signature: see :func:`signature_of`.
+    :raises MadeBefore: the same command has made it.
+    """
+    if out.is_symlink():
+        return [f"{out} is a link: give the folder it leads to"]
+    if not stands(out):
+        parent = next(place for place in out.absolute().parents if stands(place))
+        return [] if parent.is_dir() else [f"--out {out}: {parent} is a file, expected a folder"]
+    if out.is_dir() and not any(out.iterdir()):
+        return []
+    if is_signed(out, signature):
+        (out / AT_WORK).unlink(missing_ok=True)  # a kill may have come right before its removal
+        raise MadeBefore(f"{out} is there already: the same command has made it before, nothing is left to do")
+    return [f"{out} is there already: delete it, or choose another --out"]
+
+
+def is_signed(out: Path, signature: Json) -> bool:
+    """Return whether the same command has made *out*, and none of its files is missing."""
+    try:
+        return out.is_dir() and json_file(out / MADE) == signature | {"holds": _file_names(out)}
+    except BadInput:
+        return False
+
+
+def _file_names(folder: Path) -> list[str]:
+    """Return names without sizes: some files contain how long the command took."""
+    files = (file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in files if file not in (MADE, AT_WORK))
