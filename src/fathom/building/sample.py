@@ -34,7 +34,7 @@ POWER = 2
 
 
 @dataclass(frozen=True)
-class Sample:
+class GraphSample:
     """:param counts: what was kept and what was left out.
     :param notes: what its user should know about it.
     """
@@ -75,7 +75,7 @@ def write_sample(
     return manifest
 
 
-def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_weight: float = 1) -> Sample:
+def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_weight: float = 1) -> GraphSample:
     """A part of *graph* with so many entities and all triples between them, each in its split.
 
     :param held_out_weight: links of validation and test triples count for so many of training triples when the next
@@ -99,7 +99,7 @@ def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_w
         "unseen": _unseen(part),
         "unseen_in_source": _unseen(graph),
     }
-    return Sample(part, counts, tuple(_notes(graph, part, counts, entities)))
+    return GraphSample(part, counts, tuple(_notes(graph, part, counts, entities)))
 
 
 def _in_training(graph: KnowledgeGraph) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, read_entries
 from fathom.reading import Faults, Json, plain_or_packed, read_json_lines, shown, stands
 
 SOURCES = ("ctd", "wikidata", "umls")
@@ -56,7 +56,7 @@ def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
             facts += [fact for file in files for fact in _facts(file, source.name, split, faults)]
     names, draft = AnswerNames(facts), Draft(path, faults)
     asked = [fact for fact in facts if fact.split == "test"]
-    ask(draft, asked, entries, names, lambda fact, gold: {"source": fact.source, "answers": str(len(gold))})
+    add_queries(draft, asked, entries, names, lambda fact, gold: {"source": fact.source, "answers": str(len(gold))})
     without = [id_ for id_, relation in draft.relations.items() if not relation.templates]
     if draft.queries and not faults.found:
         names.note(path, faults)

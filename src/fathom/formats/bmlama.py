@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fathom.data.queries import QuerySet
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.formats.base import Draft, Format
-from fathom.formats.own_answers import Asked, OwnAnswers
+from fathom.formats.own_answers import ClosedQuestion, OwnAnswers
 from fathom.formats.peeking import begins_with, data_files, note_rest
 from fathom.reading import Faults, read_lines
 
@@ -96,9 +96,9 @@ def _check_aligned(draft: Draft, files: dict[str, Path], rows: dict[str, list[_R
                 draft.faults.add(files[language], row.line, f"{message}: expected the same fact in every language")
 
 
-def _asked(language: str, number: int, row: _Row, relation: str) -> Asked:
+def _asked(language: str, number: int, row: _Row, relation: str) -> ClosedQuestion:
     ids = {name: str(place) for place, name in reversed(list(enumerate(row.candidates, start=1)))}
-    return Asked(
+    return ClosedQuestion(
         f"{language}/{number}",
         relation,
         [row.prompt.replace(MASK, ANSWER)],

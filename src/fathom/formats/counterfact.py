@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.own_answers import Asked, OwnAnswers, completed
+from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
 from fathom.formats.peeking import data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, read_json_items
 
@@ -145,13 +145,13 @@ def _easy_edit(row: Json) -> _Case:
     )
 
 
-def _asked(case_id: str, case: _Case, split: str) -> Iterator[Asked]:
+def _asked(case_id: str, case: _Case, split: str) -> Iterator[ClosedQuestion]:
     prompts = [(TARGET, case.prompt, case.right)]
     prompts += [(PARAPHRASE, text, case.right) for text in case.paraphrases]
     prompts += [(NEIGHBOURHOOD, text, right) for text, right in case.around]
     for number, (kind, text, right) in enumerate(prompts):
         of_case = kind != NEIGHBOURHOOD
-        yield Asked(
+        yield ClosedQuestion(
             f"{case_id}/{number}",
             case.relation,
             [completed(text)],

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of, unscored
-from fathom.formats.own_answers import Asked, OwnAnswers, completed
+from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
 from fathom.formats.peeking import beginning, data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, line_of, read_json, shown
 
@@ -94,7 +94,7 @@ def _add(made: OwnAnswers, file: Path, place: tuple[str, ...], node: Json) -> No
     dates = {"valid_from": latest.begins or "unknown", "valid_until": latest.ends or "unknown"}
     groups = {**dates, "answers": str(len({*right, *ended}))}
     texts = list(map(completed, questions))
-    made.add(file, None, Asked(where, place[0], texts, right, ended, groups, place[1], where, unscored=why))
+    made.add(file, None, ClosedQuestion(where, place[0], texts, right, ended, groups, place[1], where, unscored=why))
 
 
 def _dated(text: str) -> _Dated | None:

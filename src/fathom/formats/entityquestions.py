@@ -16,7 +16,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, ask
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries
 from fathom.formats.peeking import data_files
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, read_json, read_json_items, shown, stands
@@ -37,7 +37,7 @@ def read_entityquestions(path: Path, faults: Faults) -> QuerySet | None:
     asked, names, draft = [fact for fact in facts if fact.split == split], AnswerNames(facts), Draft(path, faults)
     questions = {id_: as_template(text) for id_, text in templates.items()}
     entries = {id_: RelationEntry((question,), questions=(question,)) for id_, question in questions.items()}
-    ask(draft, asked, entries, names, lambda fact, gold: {"answers": str(len(gold))})
+    add_queries(draft, asked, entries, names, lambda fact, gold: {"answers": str(len(gold))})
     return draft.queryset(
         path.name.split(".")[0],
         lambda: _graph(facts, split),

@@ -155,7 +155,7 @@ Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
 """From a fact and the ids of its gold answers to the groups of its query, in addition to the cardinality."""
 
 
-def ask(
+def add_queries(
     draft: Draft, facts: Sequence[Fact], entries: Mapping[str, RelationEntry], names: AnswerNames, groups: Groups
 ) -> None:
     """A query for each fact, among all answers that its relation has in *facts*.

@@ -27,7 +27,7 @@ from pathlib import Path
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, check_templates
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, aliased_graph, ask, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph, read_entries
 from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
 TEMPLATES, PATTERNS = "relations.jsonl", "graphs_json"
@@ -84,7 +84,7 @@ def read_lama(path: Path, faults: Faults) -> QuerySet | None:
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
     names, draft = AnswerNames(facts), Draft(path, faults)
     types = {id_: {"type": entry.type} for id_, entry in entries.items() if entry.type}
-    ask(draft, facts, entries, names, lambda fact, gold: types.get(fact.relation, {}))
+    add_queries(draft, facts, entries, names, lambda fact, gold: types.get(fact.relation, {}))
     _note_repeated(path, draft.queries, faults)
     if not faults.found:
         _note_left_out(path, left_out, faults)

@@ -15,7 +15,7 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, check_templates, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, aliased_graph, ask
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph
 from fathom.formats.own_answers import completed
 from fathom.formats.peeking import data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, Unreadable, read_json, read_text, shown
@@ -42,7 +42,7 @@ def read_lre(path: Path, faults: Faults) -> QuerySet | None:
         elif content is not None:
             faults.add(file, 1, f"expected an object with a list of 'samples', found {shown(content)}")
     names = AnswerNames(facts)
-    ask(draft, facts, entries, names, lambda fact, gold: {"type": "; ".join(entries[fact.relation].domains)})
+    add_queries(draft, facts, entries, names, lambda fact, gold: {"type": "; ".join(entries[fact.relation].domains)})
     return draft.queryset(
         path.name.split(".")[0],
         lambda: aliased_graph(draft, facts, names),

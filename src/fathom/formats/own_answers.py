@@ -15,7 +15,7 @@ from fathom.formats.base import Draft
 _SHOWN = 3
 
 
-class Asked(NamedTuple):
+class ClosedQuestion(NamedTuple):
     """A question.
 
     :param id: of the query.
@@ -53,7 +53,7 @@ class OwnAnswers:
     _lacking: list[str] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
 
-    def add(self, file: Path, line: int | None, asked: Asked) -> None:
+    def add(self, file: Path, line: int | None, asked: ClosedQuestion) -> None:
         """A query of it; what is wrong with it becomes a fault."""
         faults = self.draft.faults
         bad = [text for text in asked.sentences if text.count(ANSWER) != 1 or SUBJECT in text]

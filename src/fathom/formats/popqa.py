@@ -20,7 +20,7 @@ from fathom.data.graph.seen import popularity
 from fathom.data.queries import POPULARITY, QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, aliased_graph, ask
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph
 from fathom.formats.peeking import begins_with, data_files, note_rest
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, NotData, Unreadable, json_value, read_text, shown
@@ -64,7 +64,7 @@ def read_popqa(path: Path, faults: Faults) -> QuerySet | None:
         fact.id: (int(line.row["s_pop"]), int(line.row["o_pop"])) for fact, (_, line) in zip(facts, lines, strict=True)
     }
     names = AnswerNames(facts)
-    ask(draft, facts, entries, names, lambda fact, gold: _groups(*views[fact.id], len(gold)))
+    add_queries(draft, facts, entries, names, lambda fact, gold: _groups(*views[fact.id], len(gold)))
     if not faults.found:
         names.note(path, faults)
         if unknown := sum(min(both) < 0 for both in views.values()):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.own_answers import Asked, OwnAnswers, completed
+from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
 from fathom.formats.peeking import beginning, data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, read_json_lines, shown
 
@@ -75,7 +75,7 @@ def _add(made: OwnAnswers, file: Path, line: int, row: Json, id_: str, part: str
         return
     questions = [completed(row["question"]), completed(str(asked_too))]
     known = [row["answer"]] if row["answer"] != right else []
-    made.add(file, line, Asked(id_, part, questions, [str(right)], wrong, {"part": part}, known=known))
+    made.add(file, line, ClosedQuestion(id_, part, questions, [str(right)], wrong, {"part": part}, known=known))
 
 
 FORMAT = Format(

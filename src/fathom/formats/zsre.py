@@ -13,7 +13,7 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
 from fathom.formats.counterfact import NEIGHBOURHOOD, PARAPHRASE, PROMPT, TARGET
-from fathom.formats.own_answers import Asked, OwnAnswers, completed
+from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
 from fathom.formats.peeking import data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, read_json_items, shown
 
@@ -55,9 +55,9 @@ def _is_structured(path: Path) -> bool:
     return any("zeroshot" in file.name and {"input", "output"} <= keys_of(file) for file in files)
 
 
-def _asked(id_: str, row: Json, split: str) -> Iterator[Asked]:
+def _asked(id_: str, row: Json, split: str) -> Iterator[ClosedQuestion]:
     for kind, question in ((TARGET, row["src"]), (PARAPHRASE, row["rephrase"])):
-        yield Asked(
+        yield ClosedQuestion(
             f"{id_}/{kind}",
             RELATION,
             [completed(question)],
@@ -68,7 +68,9 @@ def _asked(id_: str, row: Json, split: str) -> Iterator[Asked]:
             f"case {id_}",
         )
     groups = {PROMPT: NEIGHBOURHOOD, "split": split}
-    yield Asked(f"{id_}/{NEIGHBOURHOOD}", RELATION, [completed(row["loc"])], [row["loc_ans"]], [row["alt"]], groups)
+    yield ClosedQuestion(
+        f"{id_}/{NEIGHBOURHOOD}", RELATION, [completed(row["loc"])], [row["loc_ans"]], [row["alt"]], groups
+    )
 
 
 FORMAT = Format(

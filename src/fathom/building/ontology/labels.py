@@ -85,7 +85,7 @@ class _Label(NamedTuple):
 Labels = Mapping[str, _Label | None]
 
 
-class Named(NamedTuple):
+class GoodLabels(NamedTuple):
     """:param label_of: labels by IRI, of what has a good one.
     :param from_iris: those among these labels that are ends of IRIs.
     :param bare: how many things have no label.
@@ -111,7 +111,7 @@ def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) ->
     return best
 
 
-def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes) -> Named:
+def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes) -> GoodLabels:
     """Labels by IRI; what has none, an unreadable one, or the same as one before, is left out and noted."""
     ends = _ends_of_iris(iris, labels, naming)
     good: dict[str, str] = {}
@@ -137,7 +137,7 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
     notes.add_all(same, f"{kind} have the label of another and are left out")
     called = [good[iri] for iri in ends if iri in good]
     notes.add_all(called, f"{kind} without {language} are called by the end of their IRI")
-    return Named(good, called, sum(labels[iri] is None for iri in iris), twins)
+    return GoodLabels(good, called, sum(labels[iri] is None for iri in iris), twins)
 
 
 def name_of(iri: str) -> str:
