@@ -20,7 +20,7 @@ from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import metric
 from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
-from fathom.results.compare import COMPARED, cells_of, compare
+from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
 from fathom.results.loading import wanted_of
 from fathom.results.names import distinguished
@@ -136,8 +136,8 @@ def test_holm_over_all_pairs(made):
 
 def test_cells_leave_out_what_is_undecided():
     first, second = np.array([1, 1, 0, 0, 0.5, 1]), np.array([1, 0, 1, 0, 1, 1 / 3])
-    assert cells_of(first, second)[:5] == (1, 1, 1, 1, 2)
-    assert cells_of(np.array([np.nan]), np.array([1.0])) is None
+    assert count_right(first, second)[:5] == (1, 1, 1, 1, 2)
+    assert count_right(np.array([np.nan]), np.array([1.0])) is None
 
 
 def test_ties_and_templates_are_undecided(made):

@@ -15,7 +15,7 @@ import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.results.compare import compare
-from fathom.results.comparison import Pair
+from fathom.results.comparison import ComparedPair
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
@@ -314,7 +314,7 @@ def crowded(answer: Answerer, score: float) -> Answerer:
     return crowd
 
 
-def paired(runs: Sequence[RunFolder]) -> tuple[Pair, list[Estimate]]:
+def paired(runs: Sequence[RunFolder]) -> tuple[ComparedPair, list[Estimate]]:
     """The pair of two runs, and its differences of Acc@1, Acc@5 and Acc@10."""
     [pair] = compare(runs, metrics=("accuracy", "hits@5", "hits@10")).pairs
     return pair, [one.number for one in pair.differences]

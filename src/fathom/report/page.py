@@ -22,7 +22,7 @@ from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
-from fathom.results.comparison import Comparison, Pair
+from fathom.results.comparison import ComparedPair, Comparison
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import check_scored
 from fathom.results.names import short_names
@@ -209,7 +209,7 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
     return OfPairs(refused, told)
 
 
-def _in_words(pair: Pair, sign: int) -> str:
+def _in_words(pair: ComparedPair, sign: int) -> str:
     """Return the verdict on the difference in accuracy. :param sign: −1 for the other way round."""
     own = pair.differences[0]
     if isnan(own.number.value):

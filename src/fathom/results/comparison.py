@@ -1,4 +1,4 @@
-"""What a comparison of runs found, in sentences and tables."""
+"""The results of a comparison of runs, in sentences and tables."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SMALLEST = (
 )
 
 
-class OfRun(NamedTuple):
+class RunLine(NamedTuple):
     """One run in one scoring.
 
     :param name: label in tables: its model, and what else distinguishes it.
     :param left_out: number of facts with an unscored prediction.
-    :param numbers: of each metric, over the scored facts.
+    :param numbers: one per metric, over the scored facts.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Difference(NamedTuple):
     number: Estimate
 
 
-class Cells(NamedTuple):
+class RightWrong(NamedTuple):
     """How many facts both runs, one of them or neither have right.
 
     :param undecided: facts of which one run has neither 0 nor 1 for Hits@1: ties, templates that disagree.
@@ -76,14 +76,14 @@ class Cells(NamedTuple):
     undecided: int
 
 
-class Pair(NamedTuple):
+class ComparedPair(NamedTuple):
     """Two runs.
 
-    :param facts: how many both scored. :param only_first: how many only the first scored.
-    :param differences: of each metric; the first is the primary one.
+    :param facts: number of facts that both scored; *only_first* that only the first scored.
+    :param differences: one per metric; the first is the primary one.
     :param cells: None where Hits@1 is undefined.
-    :param agreement: of two probes, or scorings, of one model; None of others, and where a run has no ranks.
-    :param differs: what but the model differs in how the runs were made.
+    :param agreement: of two probes, or scorings, of one model; None for others, and without ranks.
+    :param differs: in what but the model the runs differ.
     :param decision: the verdict on the primary metric.
     """
 
@@ -93,7 +93,7 @@ class Pair(NamedTuple):
     only_first: int
     only_second: int
     differences: tuple[Difference, ...]
-    cells: Cells | None
+    cells: RightWrong | None
     agreement: Agreement | None
     differs: tuple[str, ...]
     decision: Decision
@@ -117,14 +117,14 @@ class Comparison(Tabled):
     """All that ``fathom compare`` prints.
 
     :param controlled: verdicts that need a control: chat templates, altered sentences.
-    :param alterations: of runs with altered sentences, against the unmodified ones.
-    :param plans: what would be needed to detect a difference, where that was asked.
+    :param alterations: runs with altered sentences, against the unmodified ones.
+    :param plans: sample sizes that would detect a difference, if requested.
     :param over_seeds: whether two models differ over facts and seeds; the pairs, one per seed, then decide nothing.
     """
 
-    runs: tuple[OfRun, ...]
+    runs: tuple[RunLine, ...]
     metrics: tuple[Metric, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ComparedPair, ...]
     not_compared: tuple[NotCompared, ...] = ()
     controlled: tuple[Decision, ...] = ()
     alterations: tuple[Alteration, ...] = ()
@@ -136,84 +136,76 @@ class Comparison(Tabled):
         """One sentence per pair, or one for all of many pairs."""
         primary = self.metrics[0]
         if self.over_seeds:
-            said = sentences(self.over_seeds, _is_share(primary))
+            lines = sentences(self.over_seeds, _is_share(primary))
         elif len(self.pairs) > MOST_SENTENCES:
-            said = [_of_many(self.pairs, primary)]
+            lines = [_of_many(self.pairs, primary)]
         else:
-            said = [_sentences(pair, primary) for pair in self.pairs]
-        said += map(sentence, self.controlled)
+            lines = [_sentences(pair, primary) for pair in self.pairs]
+        lines += map(sentence, self.controlled)
         if self.not_compared:
-            said.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
+            lines.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
         decided = [one.claim.contrasts[0].estimate for one in self.over_seeds]
         numbers = decided or [pair.differences[0].number for pair in self.pairs]
         samples = dict.fromkeys(one.sample for one in numbers if one is not None)
-        return [*said, *(scope(sample) for sample in samples if sample)]
+        return [*lines, *(scope(sample) for sample in samples if sample)]
 
     @property
     def tables(self) -> list[Table]:
         """Runs, differences in the primary metric, secondary metrics, right and wrong answers, and what was refused."""
-        found = [_runs_table(self), _differences_table(self)]
-        found += [_secondary_table(self)] if len(self.metrics) > 1 else []
-        found += [_cells_table(self)]
-        found += [_claims_table(self.controlled, "claims that need a control")] if self.controlled else []
-        found += [_claims_table(self.over_seeds, "over all seeds")] if self.over_seeds else []
-        found += [altered_table(self.alterations)] if self.alterations else []
-        found += [_agreements_table(agreeing)] if (agreeing := [one for one in self.pairs if one.agreement]) else []
-        found += [detectable_table(self.plans)] if self.plans else []
-        found += [refusals_table(("first", "second", "why"), self.not_compared)] if self.not_compared else []
-        return found
+        agreeing = [pair for pair in self.pairs if pair.agreement]
+        refused = self.not_compared
+        return [
+            _runs_table(self),
+            _differences_table(self),
+            *([_secondary_table(self)] if len(self.metrics) > 1 else []),
+            _cells_table(self),
+            *([_claims_table(self.controlled, "claims that need a control")] if self.controlled else []),
+            *([_claims_table(self.over_seeds, "over all seeds")] if self.over_seeds else []),
+            *([altered_table(self.alterations)] if self.alterations else []),
+            *([_agreements_table(agreeing)] if agreeing else []),
+            *([detectable_table(self.plans)] if self.plans else []),
+            *([refusals_table(("first", "second", "why"), refused)] if refused else []),
+        ]
 
 
 # --- sentences
 
 
-def _sentences(pair: Pair, primary: Metric) -> str:
-    """Return what the pair shows, and what else differs between its runs."""
-    own, decision = pair.differences[0], pair.decision
+def _sentences(pair: ComparedPair, primary: Metric) -> str:
+    """Return the verdict on a pair, and what else differs between its runs."""
+    own, decision, margin = pair.differences[0], pair.decision, pair.decision.claim.margin
+    differ = f" The runs used different {', '.join(pair.differs)}." if pair.differs else ""
     if decision.word == UNDETERMINED:
-        said = f"Whether {pair.first} and {pair.second} differ in {primary.name} {UNDETERMINED}: {decision.reason}."
-        return " ".join((said, *_what_differed(pair)))
-    swap = own.number.value < 0
-    names = (pair.second, pair.first) if swap else (pair.first, pair.second)
-    values = (own.second, own.first) if swap else (own.first, own.second)
-    verbs = {
-        SIGNIFICANT: f"{names[0]} {_VERBS.get(primary.name, f'has a higher {primary.name}')} than {names[1]}",
-        NO_DIFFERENCE: f"{names[0]} and {names[1]} show no significant difference in {primary.name}",
-    }
-    if decision.claim.margin is not None:
-        within = _in_units(decision.claim.margin, primary)
-        verbs[EQUIVALENT] = f"{names[0]} and {names[1]} are equivalent in {primary.name} within {within}"
-    shown = [percent(value) if _is_share(primary) else f"{value:.3f}" for value in values]
-    numbers = (
-        f"{shown[0]} vs {shown[1]}, {difference_in_words(_turned(decision) if swap else decision, _is_share(primary))}"
-    )
-    said = f"{verbs[decision.word]} on the {pair.facts:,} facts that both answered: {numbers}."
-    smallest = decision.smallest
-    if decision.word == NO_DIFFERENCE and smallest is not None:
-        size = _in_units(smallest, primary)
-        said += f" A true difference of {size} would have been found in {POWER:.0%} of cases."
-    if decision.not_worse is not None and decision.word != EQUIVALENT and decision.claim.margin is not None:
+        what = f"Whether {pair.first} and {pair.second} differ in {primary.name}"
+        return f"{what} {UNDETERMINED}: {decision.reason}.{differ}"
+    one, other, values = pair.first, pair.second, [own.first, own.second]
+    if own.number.value < 0:
+        one, other, values, decision = other, one, values[::-1], _turned(decision)
+    verb = "knows more" if primary.name == "accuracy" else f"has a higher {primary.name}"
+    verdict = {
+        SIGNIFICANT: f"{one} {verb} than {other}",
+        NO_DIFFERENCE: f"{one} and {other} show no significant difference in {primary.name}",
+        EQUIVALENT: f"{one} and {other} are equivalent in {primary.name} within {_in_units(margin or 0.0, primary)}",
+    }[decision.word]
+    shown = " vs ".join(percent(value) if _is_share(primary) else f"{value:.3f}" for value in values)
+    numbers = f"{shown}, {difference_in_words(decision, _is_share(primary))}"
+    text = f"{verdict} on the {pair.facts:,} facts that both answered: {numbers}."
+    if decision.word == NO_DIFFERENCE and decision.smallest is not None:
+        size = _in_units(decision.smallest, primary)
+        text += f" A true difference of {size} would have been found in {POWER:.0%} of cases."
+    if decision.not_worse is not None and decision.word != EQUIVALENT and margin is not None:
         what = "is not worse" if decision.not_worse else "may be worse"
-        said += f" {pair.second} {what} than {pair.first} by more than {_in_units(decision.claim.margin, primary)}."
-    return " ".join((said, *_what_differed(pair)))
-
-
-_VERBS = {"accuracy": "knows more"}
-
-
-def _what_differed(pair: Pair) -> list[str]:
-    return [f"The runs used different {', '.join(pair.differs)}."] if pair.differs else []
+        text += f" {pair.second} {what} than {pair.first} by more than {_in_units(margin, primary)}."
+    return text + differ
 
 
 def _turned(decision: Decision) -> Decision:
     """Return the decision with the difference of second − first."""
     [first, *others] = decision.claim.contrasts
     assert first.estimate is not None
-    claim = decision.claim._replace(
-        contrasts=(first._replace(estimate=first.estimate._replace(value=-first.estimate.value)), *others)
-    )
+    turned = first._replace(estimate=first.estimate._replace(value=-first.estimate.value))
     low, high = (None if end is None else -end for end in (decision.high, decision.low))
-    return decision._replace(claim=claim, low=low, high=high)
+    return decision._replace(claim=decision.claim._replace(contrasts=(turned, *others)), low=low, high=high)
 
 
 def _in_units(value: float, primary: Metric) -> str:
@@ -224,44 +216,39 @@ def _is_share(primary: Metric) -> bool:
     return primary.shown.endswith("%")
 
 
-def _of_many(pairs: Sequence[Pair], primary: Metric) -> str:
+def _of_many(pairs: Sequence[ComparedPair], primary: Metric) -> str:
     holds = [pair for pair in pairs if pair.decision.holds]
-    said = f"{len(holds)} of {len(pairs)} pairs differ significantly in {primary.name}"
+    text = f"{len(holds)} of {len(pairs)} pairs differ significantly in {primary.name}"
     if holds:
         most = max(holds, key=lambda pair: abs(pair.differences[0].number.value))
         other = most.second if most.higher == most.first else most.first
         decision = _turned(most.decision) if most.decision.sign < 0 else most.decision
-        said += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
+        text += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
     equal = sum(pair.decision.word == EQUIVALENT for pair in pairs)
-    return f"{said}{f'; {equal} are equivalent' if equal else ''}."
+    return f"{text}{f'; {equal} are equivalent' if equal else ''}."
 
 
 # --- tables
 
 
-def _runs_table(found: Comparison) -> Table:
-    names = [one.name for one in found.metrics]
+def _runs_table(comparison: Comparison) -> Table:
+    names, about = [one.name for one in comparison.metrics], ("model", "probe", "scoring", "data", "path")
     rows = [
         {
             "run": run.name,
-            "model": run.outcome.model,
-            "probe": run.outcome.probe,
-            "scoring": run.outcome.scoring,
-            "data": run.outcome.data,
-            "path": run.outcome.path,
+            **{name: getattr(run.outcome, name) for name in about},
             "facts": run.facts,
             "unscored": run.left_out,
             **dict(zip(names, run.numbers, strict=True)),
         }
-        for run in found.runs
+        for run in comparison.runs
     ]
-    hidden = ("model", "probe", "scoring", "data", "path")
-    return Table.of(rows, "runs", ["each run over its own facts"], main=names[0], hidden=hidden)
+    return Table.of(rows, "runs", ["each run over its own facts"], main=names[0], hidden=about)
 
 
-def _differences_table(found: Comparison) -> Table:
+def _differences_table(comparison: Comparison) -> Table:
     rows: list[dict[str, Cell | Estimate]] = []
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         own, decision = pair.differences[0], pair.decision
         rows.append(
             {
@@ -279,18 +266,19 @@ def _differences_table(found: Comparison) -> Table:
                 "reason": decision.reason or None,
             }
         )
-    family = len(found.pairs) + len(found.controlled)
+    family = len(comparison.pairs) + len(comparison.controlled)
     adjusted = f"; p by Holm and simultaneous intervals for {family} verdicts" if family > 1 else ""
-    few = len(found.pairs) <= MOST_SENTENCES  # whose sentences say what would have been found
+    few = len(comparison.pairs) <= MOST_SENTENCES  # whose sentences say what would have been found
     notes = [f"difference: first minus second, paired by fact{adjusted}", *([] if few else [SMALLEST])]
-    if any(pair.only_first + pair.only_second for pair in found.pairs):
+    if any(pair.only_first + pair.only_second for pair in comparison.pairs):
         notes.append("facts that only one run of a pair scored are not compared: see CSV and JSON")
-    formats = dict.fromkeys(("of first", "of second", "smallest"), found.metrics[0].shown) | {"p (Holm)": ".2g"}
+    primary = comparison.metrics[0]
+    formats = dict.fromkeys(("of first", "of second", "smallest"), primary.shown) | {"p (Holm)": ".2g"}
     hidden = ["only first", "only second", "of first", "of second", "p", "reason", *(["smallest"] if few else [])]
-    return Table.of(rows, f"differences in {found.metrics[0].name}", notes, hidden=hidden, formats=formats)
+    return Table.of(rows, f"differences in {primary.name}", notes, hidden=hidden, formats=formats)
 
 
-def _secondary_table(found: Comparison) -> Table:
+def _secondary_table(comparison: Comparison) -> Table:
     rows = [
         {
             "metric": one.name,
@@ -301,26 +289,22 @@ def _secondary_table(found: Comparison) -> Table:
             "difference": own.number,
             "smallest": own.number.smallest,
         }
-        for place, one in enumerate(found.metrics[1:], 1)
-        for pair in found.pairs
+        for place, one in enumerate(comparison.metrics[1:], 1)
+        for pair in comparison.pairs
         for own in [pair.differences[place]]
     ]
     notes = ["no verdict: the primary metric decides; each interval holds by itself"]
     return Table.of(rows, "secondary metrics", notes, hidden=("p", "smallest"))
 
 
-def _cells_table(found: Comparison) -> Table:
+def _cells_table(comparison: Comparison) -> Table:
     columns = ("both right", "only first", "only second", "both wrong", "undecided")
-    return Table(
-        ("first", "second", *columns),
-        tuple((pair.first, pair.second, *(pair.cells or (None,) * len(columns))) for pair in found.pairs),
-        "right and wrong",
-        notes=("number of facts; undecided: ties, or templates that disagree",),
-    )
+    rows = tuple((pair.first, pair.second, *(pair.cells or (None,) * len(columns))) for pair in comparison.pairs)
+    notes = ("number of facts; undecided: ties, or templates that disagree",)
+    return Table(("first", "second", *columns), rows, "right and wrong", notes=notes)
 
 
 def _claims_table(decisions: Sequence[Decision], title: str) -> Table:
-    """Verdicts with their contrasts."""
     rows = [
         {
             "claim": decision.claim.name,
@@ -336,7 +320,7 @@ def _claims_table(decisions: Sequence[Decision], title: str) -> Table:
     return Table.of(rows, title, notes, hidden=["p"], formats={"p (Holm)": ".2g"})
 
 
-def _agreements_table(pairs: Sequence[Pair]) -> Table:
+def _agreements_table(pairs: Sequence[ComparedPair]) -> Table:
     rows = [
         {
             "first": pair.first,
