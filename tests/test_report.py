@@ -179,7 +179,7 @@ def test_breakdown_by_two_keys_and_a_part_without_scores() -> None:
     parts = {part.keys: part for part in summarise(Fake(ROWS), ["relation+template"]).breakdowns[0].parts}
     assert list(parts) == [("R1", "0"), ("R1", "1"), ("R2", "0"), ("R2", "1")]
     empty = parts["R2", "1"]
-    assert (empty.n, empty.unscored, empty.accuracy, empty.mrr) == (0, 1, None, None)
+    assert (empty.n, empty.unscored, empty.accuracy, empty.numbers.get("mrr")) == (0, 1, None, None)
     text = summarise(Fake(ROWS), ["relation+template"]).to_text()
     assert "nothing was scored" in text
     assert "1 × unscored: scores are not numbers" in text

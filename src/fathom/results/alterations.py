@@ -1,17 +1,17 @@
 """Does a model follow keywords, or know the facts? (Section 5.4 of Shaier et al. 2024; Kassner and Schütze 2020.)
 
 Runs with negated, misprimed, paraphrased or truncated sentences (``--alter``) are paired by fact with the unmodified
-run of the same model. Three things are measured in addition to the change in accuracy:
+run of the same model. Measured in addition to the change in accuracy:
 
 - *same answer*: how often the first answer stays. It should for a paraphrase, and should not for a negation.
-- *same of known*: the same over facts that the model has right and no baseline has. A model that knows nothing gives
-  its usual answer, negated or not, so only these facts count.
+- *same of known*: the same over facts that the model has right and no baseline has, since a model that knows nothing
+  gives its usual answer, negated or not.
 - *prime*: how often the first answer to a misprimed sentence is the candidate put in front. Its controls are how often
   that was the answer *anyway*, and how often the answer is, *by chance*, the prime of another fact of the relation.
 
 A model *follows keywords* if it takes the prime more often than both controls, or keeps more of the known answers under
 negation than it changes. It *does not* if it knows facts, takes the prime hardly more often (or changes known answers
-under negation), and keeps known answers where the meaning stays: a model that any rewording throws off does neither.
+under negation), and keeps known answers where the meaning stays. A model that any rewording changes does neither.
 """
 
 from __future__ import annotations
@@ -38,21 +38,15 @@ from fathom.store.folder import RunFolder
 NEGATED, MISPRIMED = "negated", "misprimed"
 FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
 MOST = 0.5
-"""Of the known answers."""
 SLACK = 0.1
-"""Taking the prime so little more often is no sign of following it."""
+"""Largest excess of primes taken that is no sign of following them."""
 NO_KNOWN = "the model has no fact right that the baselines have wrong"
 Firsts = dict[str, dict[str, float]]
 """For each fact, how often each entity is the first answer."""
 
 
 class Primed(NamedTuple):
-    """How often the first answer is the prime.
-
-    :param share: of misprimed sentences. :param anyway: of the unmodified ones.
-    :param by_chance: of the primes of other facts.
-    :param more_than_anyway: the paired difference, and *more_than_chance*.
-    """
+    """How often the first answer is the prime, in misprimed and in unmodified sentences, and by chance."""
 
     share: Estimate
     anyway: Estimate
@@ -64,12 +58,13 @@ class Primed(NamedTuple):
 class Alteration(NamedTuple):
     """One run with altered sentences, against the unmodified run of its model.
 
-    :param how: the alteration. :param run: folder of the altered run.
-    :param plain: accuracy on unmodified sentences; *altered* likewise; *change* the paired difference.
+    :param how: the alteration.
+    :param run: folder of the altered run.
+    :param plain: accuracy on unmodified sentences; *altered* on altered ones; *change* the paired difference.
     :param same: share of facts whose first answer stays.
-    :param known: share that stays of the facts that the model knows; None where it knows none.
+    :param known: the same of the facts that the model knows; None without any.
     :param over_half: that share − ½, tested.
-    :param primed: None where no sentence has a prime.
+    :param primed: None if no sentence has a prime.
     :param knows: contrasts with the baselines on the unmodified sentences.
     """
 
@@ -94,7 +89,7 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
 
     :raises BadInput: two unmodified runs, no fact in common, or other candidates.
     """
-    found = []
+    results = []
     for own in grouped((_identity(one), one) for one in outcomes_of(runs, scoring, cluster, None)).values():
         plain = [outcome for outcome in own if outcome.alteration == AS_IT_IS]
         altered = [outcome for outcome in own if outcome.alteration != AS_IT_IS]
@@ -104,10 +99,10 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
                 "give one with the altered runs"
             )
         if plain and altered:
-            first = _in_first_wording(plain[0])
+            first = _first_template(plain[0])
             baselines = RunBaselines(first)
-            found += [_alteration(other, first, baselines) for other in altered]
-    return found
+            results += [_alteration(other, first, baselines) for other in altered]
+    return results
 
 
 def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
@@ -115,14 +110,22 @@ def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
     claims = []
     for one in found:
         if one.how == MISPRIMED and one.primed is not None:
-            follows, keeps = _misprimed(one.primed), _keeps(one)
-            claims += _both(one, follows, [*_not_followed(one.primed), keeps])
+            anyway, chance = one.primed.more_than_anyway, one.primed.more_than_chance
+            most = max(anyway, chance, key=lambda number: number.value)
+            follows = [
+                Contrast("takes the prime more often than without it", anyway, 1),
+                Contrast("takes the prime more often than by chance", chance, 1),
+            ]
+            less = Contrast(f"takes the prime less than {SLACK:.0%} more often", estimates.below(most, SLACK), 1)
+            claims += _both(one, follows, [less, _keeps(one)])
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
-            others = [other for other in found if other.how != NEGATED and _identity_of(other) == _identity_of(one)]
+            others = [other for other in found if other.how != NEGATED and other[:3] == one[:3]]
             keeps = max(map(_keeps, others), key=_size, default=_NOT_KEPT)
-            changes = Contrast("changes more known answers than it keeps", one.over_half, -1, NO_KNOWN)
-            claims += _both(one, follows, [_turned(changes), keeps])
+            own = one.over_half
+            turned = own and own._replace(value=-own.value, low=own.high and -own.high, high=own.low and -own.low)
+            changes = Contrast("changes more known answers than it keeps", turned, 1, NO_KNOWN)
+            claims += _both(one, follows, [changes, keeps])
     return claims
 
 
@@ -136,39 +139,16 @@ def _both(one: Alteration, follows: Sequence[Contrast], does_not: Sequence[Contr
     return [Claim(f"{about}: {FOLLOWS}", tuple(follows)), Claim(f"{about}: {DOES_NOT}", (*one.knows, *does_not))]
 
 
-def _misprimed(primed: Primed) -> list[Contrast]:
-    return [
-        Contrast("takes the prime more often than without it", primed.more_than_anyway, 1),
-        Contrast("takes the prime more often than by chance", primed.more_than_chance, 1),
-    ]
-
-
-def _not_followed(primed: Primed) -> list[Contrast]:
-    most = max(primed.more_than_anyway, primed.more_than_chance, key=lambda one: one.value)
-    return [Contrast(f"takes the prime less than {SLACK:.0%} more often", estimates.below(most, SLACK), 1)]
-
-
 def _keeps(one: Alteration) -> Contrast:
     return Contrast(f"keeps most known answers when {one.how}", one.over_half, 1, NO_KNOWN)
-
-
-def _turned(contrast: Contrast) -> Contrast:
-    """Return a contrast that supports its claim where the estimate is below 0, with the sign turned."""
-    own = contrast.estimate
-    turned = own and own._replace(value=-own.value, low=own.high and -own.high, high=own.low and -own.low)
-    return contrast._replace(estimate=turned, sign=1)
 
 
 def _size(contrast: Contrast) -> float:
     return -np.inf if contrast.estimate is None else contrast.estimate.value
 
 
-def _identity_of(one: Alteration) -> tuple[str, str, str]:
-    return one.model, one.data, one.reading
-
-
-def _in_first_wording(plain: RunFacts) -> RunFacts:
-    """Of each query the prediction by the first template, or sentence, by which it was asked."""
+def _first_template(plain: RunFacts) -> RunFacts:
+    """Select each query's predictions by its first template or sentence."""
     queries, templates = plain.rows.query[plain.places], plain.rows.template[plain.places]
     first = np.full(len(plain.rows.query_ids), np.iinfo(np.int64).max)
     np.minimum.at(first, queries, templates)
@@ -179,7 +159,7 @@ def _in_first_wording(plain: RunFacts) -> RunFacts:
 
 
 def _identity(outcome: RunFacts) -> tuple[str, str, str, str, str]:
-    """Return what two runs share that differ in their sentences alone; "auto" is a reading of its own here."""
+    """Return the properties of runs that differ in their sentences alone; "auto" is a reading of its own here."""
     return outcome.model, outcome.data, outcome.options.get("reading", "auto"), outcome.probe, outcome.scoring
 
 
@@ -214,66 +194,55 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
 
 
 def _first_answers(outcome: RunFacts) -> Firsts:
-    """Of each fact how often each entity is the first answer; those that tie share the place."""
     prompts = grouped(zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True))
-    found: Firsts = {}
+    top_scores, firsts = outcome.rows.table.column("top_scores"), Firsts()
     for fact, places in prompts.items():
-        own: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for place in places:
-            best = _first(outcome, place)
+            scores: list[float] = top_scores[place].as_py() or []
+            ids = zip(outcome.rows.best(place), scores, strict=False)
+            best = [id_ for id_, score in ids if score == scores[0]]  # tied answers share the place
             for id_ in best:
-                own[id_] = own.get(id_, 0.0) + 1 / (len(best) * len(places))
-        found[outcome.facts[fact]] = own
-    return found
-
-
-def _first(outcome: RunFacts, place: int) -> list[str]:
-    """The best answer of a prediction, and those of the list of the best that tie with it."""
-    table = outcome.rows.table
-    scores: list[float] = table.column("top_scores")[place].as_py() or []
-    return [id_ for id_, score in zip(outcome.rows.best(place), scores, strict=False) if score == scores[0]]
+                shares[id_] = shares.get(id_, 0.0) + 1 / (len(best) * len(places))
+        firsts[outcome.facts[fact]] = shares
+    return firsts
 
 
 def _alike(one: dict[str, float], other: dict[str, float]) -> float:
-    """Chance that a first answer of the one is the other's."""
+    """Return the chance that a first answer of the one is the other's."""
     return sum(share * other.get(id_, 0.0) for id_, share in one.items())
 
 
 def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
-    """Who was called out, by fact."""
-    wanted = set(facts)
-    of_query = zip(altered.facts, altered.queries, strict=True)
-    said = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in wanted)
-    return {fact: prime for fact, prime in said if prime}
+    """Return the prime of each fact that has one."""
+    known, of_query = set(facts), zip(altered.facts, altered.queries, strict=True)
+    primes = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in known)
+    return {fact: prime for fact, prime in primes if prime}
 
 
 def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]) -> Primed:
     """:param firsts: of the plain, and of the altered."""
-    name, called = "answers the prime", list(primes)
-    before, after = (
-        _share_of_primes(outcome, primes, own) for outcome, own in zip((plain, altered), firsts, strict=True)
-    )
+    name, facts = "answers the prime", list(primes)
+    shares = [np.full(len(side.facts), np.nan) for side in (plain, altered)]
+    for side, own, values in zip((plain, altered), firsts, shares, strict=True):
+        values[side.at(facts)] = [own[fact].get(prime, 0.0) for fact, prime in primes.items()]
+    before, after = shares
     chance = _share_of_others_primes(altered, primes, firsts[1])
     return Primed(
-        altered.mean(name, after, called),
-        plain.mean(name, before, called),
-        altered.mean(name, chance, called),
-        difference(name, [(1, altered), (-1, plain)], [after, before], called),
-        difference(name, [(1, altered), (-1, altered)], [after, chance], called),
+        altered.mean(name, after, facts),
+        plain.mean(name, before, facts),
+        altered.mean(name, chance, facts),
+        difference(name, [(1, altered), (-1, plain)], [after, before], facts),
+        difference(name, [(1, altered), (-1, altered)], [after, chance], facts),
     )
-
-
-def _share_of_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
-    found = np.full(len(outcome.facts), np.nan)
-    for fact, prime in primes.items():
-        found[outcome.place[fact]] = firsts[fact].get(prime, 0.0)
-    return found
 
 
 def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
-    """Of each fact the chance that its first answer is a prime drawn from those of the relation's other facts that are
-    wrong of it, too; 0 where there is none."""
-    found = np.full(len(outcome.facts), np.nan)
+    """Return the chance that a fact's first answer is a prime of the relation's other facts that is wrong of it, too.
+
+    0 without such primes.
+    """
+    shares = np.full(len(outcome.facts), np.nan)
     facts = list(primes)
     relations, golds = outcome.relations_of(facts), outcome.golds_of(facts)
     called = {relation: Counter(own) for relation, own in grouped(zip(relations, primes.values(), strict=True)).items()}
@@ -281,8 +250,8 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
         own, prime = called[relation], primes[fact]
         wrong = own.total() - 1 - sum(own[id_] for id_ in gold)
         taken = sum(share * (own[id_] - (id_ == prime)) for id_, share in firsts[fact].items() if id_ not in gold)
-        found[outcome.place[fact]] = taken / wrong if wrong else 0.0
-    return found
+        shares[outcome.place[fact]] = taken / wrong if wrong else 0.0
+    return shares
 
 
 def altered_table(found: Sequence[Alteration]) -> Table:
@@ -308,5 +277,5 @@ def altered_table(found: Sequence[Alteration]) -> Table:
         "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
         "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
     ]
-    made = Table.of(rows, "altered sentences", notes, main="change", hidden=("data", "reading", "path", "p"))
-    return made.without_empty("same of known", "prime", "anyway", "by chance")
+    table = Table.of(rows, "altered sentences", notes, main="change", hidden=("data", "reading", "path", "p"))
+    return table.without_empty("same of known", "prime", "anyway", "by chance")
