@@ -165,9 +165,10 @@ class _Joined(NamedTuple):
         return ComparedPair(
             *self.names,
             len(self.facts),
-            *(len(side.scored_facts) - len(self.facts) for side in self.runs),
+            len(self.runs[0].scored_facts) - len(self.facts),
+            len(self.runs[1].scored_facts) - len(self.facts),
             self.differences,
-            count_right(*(side.hits(1)[side.at(self.facts)] for side in self.runs)),
+            count_right(*[side.hits(1)[side.at(self.facts)] for side in self.runs]),
             _agreement(*self.runs),
             what_differs(*self.runs, self.facts),
             decision,
@@ -239,7 +240,7 @@ def count_right(first: Floats, second: Floats) -> RightWrong | None:
     decided = np.isin(first, (0, 1)) & np.isin(second, (0, 1))
     one, other = first == 1, second == 1
     cells = (one & other, one & ~other, ~one & other, ~one & ~other)
-    return RightWrong(*(int(np.sum(cell & decided)) for cell in cells), int(np.sum(~decided)))
+    return RightWrong._make([*(int(np.sum(cell & decided)) for cell in cells), int(np.sum(~decided))])
 
 
 # --- claims that need a control
