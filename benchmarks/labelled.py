@@ -1,7 +1,4 @@
-"""The quality stage of ``fathom build cloze`` against labelled sentences of a foreign corpus, in two samples of 200.
-
-    python benchmarks/labelled.py --sample second --draw  # the sentences, without what the filter says of them
-    python benchmarks/labelled.py --sample second         # precision and recall against labelled-second.tsv
+"""The quality stage of ``fathom build cloze`` against labelled sentences of another corpus, in two samples of 200.
 
 The corpus: abstracts of PubMed as BC5CDR and BC2GM have them (CC BY 4.0; tokens joined into text), their annotated
 chemicals and genes the lists of entities, sentences that name one entity once, before any filter of quality or of
@@ -19,17 +16,17 @@ The tables have the number of each drawn sentence, its answer and its label.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import math
-import os
 import random
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
+
+from harness import DATA, Table, benchmark
 
 from fathom.building.cloze.boilerplate import boilerplate
 from fathom.building.cloze.entities import ListedEntity, read_entities
@@ -38,7 +35,6 @@ from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import KEPT, Selector
 from fathom.metrics.descriptive import share_interval
 
-DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
 HERE = Path(__file__).parent
 SETS = (("chemicals", "BC5CDR-chem-IOB"), ("genes", "BC2GM-IOB"))
 FIRST, SECOND = "first", "second"
@@ -140,14 +136,14 @@ def leaks_of(type_: str) -> Leaks:
     return Leaks([entity.names for entity in listed_of(type_)], ())
 
 
-def share(name: str, sentences: Sequence[Drawn], hits: Sequence[Drawn]) -> str:
-    """A line of the table: counted, with Wilson's interval, and weighted."""
+def share(name: str, sentences: Sequence[Drawn], hits: Sequence[Drawn]) -> tuple[str, ...]:
+    """Return a row of the table: counted, with Wilson's interval, and weighted."""
     value, low, high = share_interval(len(hits), len(sentences))
     weighted = sum(one.weight for one in hits) / (sum(one.weight for one in sentences) or 1)
-    counted = f"{len(hits)} of {len(sentences)} | {value:.3f} [{low:.3f}, {high:.3f}]"
+    counted = f"{len(hits)} of {len(sentences)}", f"{value:.3f} [{low:.3f}, {high:.3f}]"
     effective = sum(one.weight for one in sentences) ** 2 / (sum(one.weight**2 for one in sentences) or 1)
     low, high = wilson(weighted, effective)
-    return f"| {name} | {counted} | {weighted:.3f} [{low:.3f}, {high:.3f}] |"
+    return name, *counted, f"{weighted:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def wilson(part: float, of: float, z: float = 1.959964) -> tuple[float, float]:
@@ -156,20 +152,17 @@ def wilson(part: float, of: float, z: float = 1.959964) -> tuple[float, float]:
     return tuple((middle + sign * wide) / (1 + z * z / of) for sign in (-1, 1))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", choices=list(LABELS), default=SECOND)
-    parser.add_argument("--draw", action="store_true", help="print the sentences alone")
-    chosen = parser.parse_args()
-    sample = drawn(chosen.sample)
-    if chosen.draw:
-        for number, one in enumerate(sample):
-            print(f"{number}\t{one.surface}\t{one.masked}")
+@benchmark
+def labelled(sample: Literal["first", "second"] = "second", draw: bool = False) -> None:
+    """Precision and recall of the quality stage against labelled sentences; --draw: print the sentences alone."""
+    sentences = drawn(sample)
+    if draw:
+        print("\n".join(f"{number}\t{one.surface}\t{one.masked}" for number, one in enumerate(sentences)))
         return
-    with LABELS[chosen.sample].open(encoding="utf-8", newline="") as file:
+    with LABELS[sample].open(encoding="utf-8", newline="") as file:
         labels = {int(row["number"]): row for row in csv.DictReader(file, delimiter="\t")}
     bad, said, wrong = [], [], []
-    for number, one in enumerate(sample):
+    for number, one in enumerate(sentences):
         assert labels[number]["answer"] == one.surface, f"{number}: not the sentence that was labelled"
         label, outcome = labels[number]["label"], judged(one)
         bad += [one] * (label != "none")
@@ -177,15 +170,11 @@ def main() -> None:
         if (label != "none") != bool(outcome):
             wrong.append(f"{number}\t{label}, filter: {outcome or KEPT}\t{one.surface}\t{one.masked}")
     right = [one for one in said if one in bad]
-    print("| | counted | Wilson, 95 % | weighted |\n|---|---:|---:|---:|")
-    print(share("precision", said, right))
-    print(share("recall", bad, right))
+    table = Table("", "counted", "Wilson, 95 %", "weighted")
+    table.row(*share("precision", said, right))
+    table.row(*share("recall", bad, right))
     for is_likely in (True, False):
         own = [[one for one in group if one.likely == is_likely] for group in (said, bad, right)]
         name = "likely" if is_likely else "others"
         print(f"{name}: {len(own[0])} left out, {len(own[1])} labelled, {len(own[2])} of both")
     print("\n".join(wrong))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,21 +1,14 @@
-"""Does ``fathom build cloze`` find sentences that say their own answer, and let those alone that only seem to?
-
-    python benchmarks/leaks.py --data SHARED_DATA [--count 500] [--seed 0]
-
-Plants leaks of each kind, and look-alikes of each kind that are none, with names of BC5CDR's chemicals and BC2GM's
-genes, by ways of writing that are stated here and not taken from the filter; asks the build what becomes of each
-sentence, and prints recall and precision by kind, with Wilson's 95 % intervals, and the first mistakes.
-"""
+"""Whether ``fathom build cloze`` finds sentences that reveal their own answer: planted leaks and look-alikes."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from harness import DATA, Table, benchmark
 
 from fathom.building.cloze.entities import ListedEntity
 from fathom.building.cloze.leaks import LEAKS, Leaks
@@ -258,36 +251,31 @@ def names_in(folder: Path) -> tuple[list[str], list[str], list[str]]:
     return sorted(words), sorted(code for code in codes if code not in little), sorted(phrases)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("FATHOM_DATA"), help="the reference data")
-    parser.add_argument("--count", type=int, default=500, help="leaks of each kind, and as many look-alikes")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mistakes", type=int, default=5, help="how many of each kind are shown")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("--data, or FATHOM_DATA: the folder of the reference data")
-    words, codes, phrases = names_in(Path(options.data) / "biomedical")
-    print(f"{len(words):,} words, {len(codes):,} codes and {len(phrases):,} phrases; seed {options.seed}")
+@benchmark
+def leaks(count: int = 500, seed: int = 0, mistakes: int = 5) -> None:
+    """Recall and precision of the search for sentences that reveal their answer, by kind of leak.
+
+    Plants --count leaks of each kind and as many look-alikes that are none, with names of BC5CDR's chemicals and
+    BC2GM's genes, by ways of writing that are stated here and not taken from the filter. Intervals are Wilson's, 95 %;
+    the first --mistakes of each kind are printed.
+    """
+    words, codes, phrases = names_in(DATA / "biomedical")
+    print(f"{len(words):,} words, {len(codes):,} codes and {len(phrases):,} phrases; seed {seed}")
     judge = Judge([*words, *codes, *phrases])
-    found: Counter[tuple[str, bool]] = Counter()
+    dropped: Counter[tuple[str, bool]] = Counter()
     named: Counter[str] = Counter()
     wrong: dict[str, list[str]] = defaultdict(list)
-    for kind, leaks, names, sentence in planted(Planter(words, codes, phrases, options.seed), options.count):
+    for kind, leaks, names, sentence in planted(Planter(words, codes, phrases, seed), count):
         outcome = judge.outcome_of(names, sentence)
-        found[kind, leaks] += outcome != KEPT
+        dropped[kind, leaks] += outcome != KEPT
         named[kind] += leaks and outcome == LEAKS[kind]
         if leaks == (outcome == KEPT):
             wrong[kind].append(f"{'missed' if leaks else outcome}: {sentence!r} {names}")
-    print("kind           recall  95 %             precision  95 %             as this kind")
+    table = Table("kind", "recall", "95 %", "precision", "95 %", "as this kind")
     for kind in LEAKS:
-        hits, false = found[kind, True], found[kind, False]
-        recall, precision = share_interval(hits, options.count), share_interval(hits, hits + false)
-        print(f"{kind:13}  {recall[0]:.3f}  {recall[1]:.3f} to {recall[2]:.3f}   {precision[0]:.3f}      ", end="")
-        print(f"{precision[1]:.3f} to {precision[2]:.3f}   {named[kind]:,} of {options.count:,}")
-    for kind, mistakes in wrong.items():
-        print(*(f"{kind}: {mistake}" for mistake in mistakes[: options.mistakes]), sep="\n")
-
-
-if __name__ == "__main__":
-    main()
+        hits, false = dropped[kind, True], dropped[kind, False]
+        shares = (share_interval(hits, count), share_interval(hits, hits + false))
+        cells = [cell for value, low, high in shares for cell in (f"{value:.3f}", f"{low:.3f} to {high:.3f}")]
+        table.row(kind, *cells, f"{named[kind]:,} of {count:,}")
+    for kind, sentences in wrong.items():
+        print(*(f"{kind}: {sentence}" for sentence in sentences[:mistakes]), sep="\n")

@@ -1,43 +1,31 @@
-"""Link predictors that read texts: how fast SimKGC trains and ranks.
-
-    python benchmarks/links.py train       # triples per second, beside a plain PyTorch loop on the same batches
-    python benchmarks/links.py rank        # both questions of WN18RR's test triples among its 40,943 entities
-    python benchmarks/links.py wikidata    # 100 questions among 4.6 million entities, streamed from a file
-
-Encoders are MiniLM-shaped (6 layers, d = 384, 12 heads) with random weights, vectors random: speed does not depend on
-what they know. WN18RR and the tokenizer are looked for in ``FATHOM_DATA`` or ``../shared/data``.
-"""
+"""Link predictors that read texts: how fast SimKGC trains and ranks. Weights and vectors are random."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
-import tempfile
+import json
 import time
 from collections import defaultdict
 from pathlib import Path
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+from statistics import median
+from typing import Literal
 
 import numpy as np
 import torch
+from harness import DATA, Table, Took, benchmark, network, scratch, timed, tokenizer
 from torch.nn.functional import cross_entropy, normalize
-from transformers import BertConfig, BertTokenizerFast
+from transformers import BertConfig
 
+import fathom
 from fathom.data.graph.links import split_links
-from fathom.formats import read
 from fathom.links.base import shuffled
 from fathom.links.options import SimKgc
 from fathom.links.simkgc import SHORT, Predictor
 from fathom.scoring.similarity import Space, rank_by_cosine
 from fathom.training.loop import grouped
 
-DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
 DIMENSIONS = 384
 SHARD = 512
-"""Questions that are ranked at a time, as in a run."""
+"""Queries that are ranked at a time, as in a run."""
 
 
 # ---------------------------------------------------------------------------------------------------------- training
@@ -111,9 +99,9 @@ class Plain:
 
 
 def predictor_of(data: Path, batch: int) -> Predictor:
-    graph = read(data).graph
-    with tempfile.TemporaryDirectory() as folder:
-        BertTokenizerFast.from_pretrained(DATA / "tokenizers" / "bert-base-uncased").save_pretrained(folder)
+    graph = fathom.read_data(data).graph
+    with scratch() as folder:
+        tokenizer("bert-base-uncased").save_pretrained(folder)
         shape = {
             "hidden_size": DIMENSIONS,
             "num_hidden_layers": 6,
@@ -121,11 +109,14 @@ def predictor_of(data: Path, batch: int) -> Predictor:
             "intermediate_size": 1536,
         }
         BertConfig(architectures=["BertModel"], **shape).save_pretrained(folder)
-        options = SimKgc(weights=folder, init="random", batch_size=batch, device="cpu")
+        options = SimKgc(weights=str(folder), init="random", batch_size=batch, device="cpu")
         return Predictor(graph, options, None, torch.device("cpu"))
 
 
-def train(data: Path, batch: int, steps: int) -> None:
+@benchmark
+def links_train(data: Path = DATA / "wn18rr", batch: int = 64, steps: int = 5, threads: int = 2) -> None:
+    """How fast SimKGC trains, beside a plain PyTorch loop on the same batches; MiniLM's shape, random weights."""
+    torch.set_num_threads(threads)
     ours = predictor_of(data, batch)
     plain = Plain(ours)
     batches = list(shuffled(len(ours.triples), batch, 0, 0))[: steps + 2]
@@ -133,43 +124,125 @@ def train(data: Path, batch: int, steps: int) -> None:
     with torch.no_grad():
         apart = max(abs(ours.loss(rows).item() - plain.loss(rows).item()) for rows in batches[:4])
     ours.network.train()
-    clock: dict[str, list[float]] = {"Fathom": [], "plain": []}
-    cores: dict[str, list[float]] = {"Fathom": [], "plain": []}
+    times: dict[str, list[Took]] = {"Fathom": [], "plain": []}
     optimizer = torch.optim.AdamW(grouped(list(ours.network.parameters()), ours.options.weight_decay), lr=1e-5)
-    for number, rows in enumerate(batches):  # in turn, so that a busy machine troubles both
+
+    def step(loss: torch.Tensor) -> None:
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(ours.network.parameters(), ours.options.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    for rows in batches:  # in turns, so that a busy machine affects both
         for name, loss_of in (("Fathom", ours.loss), ("plain", plain.loss)):
-            start, worked = time.perf_counter(), time.process_time()
-            loss_of(rows).backward()
-            torch.nn.utils.clip_grad_norm_(ours.network.parameters(), ours.options.clip)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            if number >= 2:  # the first two warm up
-                clock[name].append(time.perf_counter() - start)
-                cores[name].append(time.process_time() - worked)
-    middle = {name: (statistics.median(clock[name]), statistics.median(cores[name])) for name in clock}
-    print(f"{data.name}, batches of {batch} triples, {steps} steps each, median")
-    print("| loop | triples/s | times as fast as plain | core seconds/step | of plain |\n|---|---:|---:|---:|---:|")
-    for name, (seconds, work) in middle.items():
-        faster, less = middle["plain"][0] / seconds, work / middle["plain"][1]
-        print(f"| {name} | {batch / seconds:.1f} | {faster:.2f} | {work:.2f} | {less:.0%} |")
+            times[name].append(timed(lambda loss_of=loss_of, rows=rows: step(loss_of(rows)))[1])
+    clock, cpu = ({name: median(one[place] for one in own[2:]) for name, own in times.items()} for place in (0, 1))
+    print(f"{data.name}, batches of {batch} triples, {steps} steps each after two, median")
+    table = Table("loop", "triples/s", "times as fast as plain", "core seconds/step", "of plain")
+    for name in times:
+        faster, less = clock["plain"] / clock[name], cpu[name] / cpu["plain"]
+        table.row(name, f"{batch / clock[name]:.1f}", f"{faster:.2f}", f"{cpu[name]:.2f}", f"{less:.0%}")
     print(f"largest difference of the loss of four batches, without dropout: {apart:.1e}")
+
+
+CHECKPOINTS = 4
+"""In a call: what a stop loses is no more than a quarter of it."""
+
+
+class OutOfTime(Exception):
+    """The call has had its minutes."""
+
+
+class Clock:
+    """Counts triples, and ends the call in time."""
+
+    def __init__(self, minutes: float) -> None:
+        self.begun, self.until = time.monotonic(), time.monotonic() + 60 * minutes
+        self.first: tuple[float, int] | None = None
+        self.last = self.total = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """After each step. :raises OutOfTime: the minutes are over."""
+        now = time.monotonic()
+        self.first = self.first or (now, done)
+        self.last, self.total = done, total
+        if now > self.until:
+            raise OutOfTime
+
+    def steps_per_second(self) -> float:
+        """Since the first step of the call, without what loading took."""
+        assert self.first is not None
+        return (self.last - self.first[1]) / max(time.monotonic() - self.first[0], 1e-9)
+
+
+def report(clock: Clock, triples: int, epochs: int, precision: str) -> None:
+    """What the call did."""
+    if clock.first is None or clock.last == clock.first[1]:
+        print("fewer than two steps: give more --minutes, or a smaller --batch-size")
+        return
+    per_second = clock.steps_per_second() * triples * epochs / clock.total
+    rest = (clock.total - clock.last) / max(clock.steps_per_second(), 1e-9)
+    print(f"{clock.last:,} of {clock.total:,} steps, {clock.last / clock.total * epochs:.2f} of {epochs} epochs")
+    speed = f"{per_second:,.{1 if per_second > 1 else 3}f} triples per second, {precision}"
+    print(f"{speed}; the rest would take {rest / 60:,.1f} minutes")
+    if torch.cuda.is_available():
+        print(f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB on {torch.cuda.get_device_name()}")
+
+
+@benchmark
+def links_full(
+    data: Path,
+    out: Path,
+    words: str = "bert-base-uncased",
+    minutes: float = 9,
+    epochs: int = 10,
+    batch_size: int = 1024,
+    precision: Literal["float32", "bfloat16", "float16"] = "float32",
+) -> None:
+    """SimKGC on a whole graph with encoders of BERT-base's shape and random weights, in calls of a few minutes.
+
+    The same command, again and again, resumes from the last checkpoint and ends with the numbers of the test triples. A
+    call prints triples per second, memory of the GPU, and how long the rest would take. On a GPU take bfloat16; on a
+    processor a call shows the share of an epoch.
+    """
+    graph, bert = fathom.read_data(data), out / "bert"
+    if not (bert / "config.json").exists():
+        pieces = tokenizer(words)
+        network("BertModel", vocab_size=len(pieces)).save_pretrained(bert)
+        pieces.save_pretrained(bert)
+    clock, triples = Clock(minutes), len(graph.graph.training)
+    options = {"weights": str(bert), "epochs": epochs, "batch_size": batch_size, "precision": precision}
+    try:
+        ended = fathom.train_links(
+            "simkgc", graph, out / "model", clock, checkpoint_minutes=minutes / CHECKPOINTS, **options
+        )["ended"]
+        report(clock, triples, epochs, precision)
+        print(json.dumps(ended))
+        result = fathom.evaluate_links(out / "model", graph, out / "run", Clock(minutes))
+        print(result.summary().to_text())
+    except OutOfTime:
+        report(clock, triples, epochs, precision)
+        print("out of time: the same command resumes")
 
 
 # ----------------------------------------------------------------------------------------------------------- ranking
 
 
-def ranked(questions, space, gold, known) -> tuple[list, str]:
-    """What is found, and how long it took; on a busy machine the time of the cores says more than the clock."""
-    start, worked, found = time.perf_counter(), time.process_time(), []
-    for first in range(0, len(questions), SHARD):
-        some = slice(first, first + SHARD)
-        found += rank_by_cosine(questions[some], space, gold[some], known[some], top=10)
-    clock, cores = time.perf_counter() - start, time.process_time() - worked
-    return found, f"{clock:.1f} s by the clock, {cores:.1f} s of a core"
+def ranked(questions, space, gold, known) -> tuple[list, Took]:
+    """Rank shard by shard, as a run does. :returns: results, and the time."""
+    shards = [slice(first, first + SHARD) for first in range(0, len(questions), SHARD)]
+    return timed(
+        lambda: [
+            one for some in shards for one in rank_by_cosine(questions[some], space, gold[some], known[some], top=10)
+        ]
+    )
 
 
-def rank() -> None:
-    graph = read(DATA / "wn18rr").graph
+@benchmark
+def links_rank(threads: int = 2) -> None:
+    """Both queries of WN18RR's test triples ranked among its 40,943 entities, vectors random."""
+    torch.set_num_threads(threads)
+    graph = fathom.read_data(DATA / "wn18rr").graph
     links = split_links(graph, "test")
     random = np.random.default_rng(0)
     vectors = random.standard_normal((len(graph.entities), DIMENSIONS), dtype=np.float32)
@@ -191,10 +264,13 @@ def rank() -> None:
     print(f"{len(several)} of them are those that sorting gives (scores within 1e-6 of each other may change places)")
 
 
-def wikidata(entities: int, questions: int) -> None:
+@benchmark
+def links_wikidata(entities: int = 4_600_000, questions: int = 100, threads: int = 2) -> None:
+    """Queries ranked among the entities of Wikidata5m, streamed from a file of random vectors."""
+    torch.set_num_threads(threads)
     random = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "vectors.npy"
+    with scratch() as folder:
+        file = folder / "vectors.npy"
         shape = (entities, DIMENSIONS)
         written = np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=shape)
         some = random.standard_normal((min(65536, entities), DIMENSIONS), dtype=np.float32).astype(np.float16)
@@ -226,26 +302,3 @@ def own_memory() -> int:
     """MiB that are no mapped file's pages."""
     status = Path("/proc/self/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))) // 1024
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["train", "rank", "wikidata"])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--data", type=Path, default=DATA / "wn18rr", help="train: the graph")
-    parser.add_argument("--batch", type=int, default=64, help="train: triples per step")
-    parser.add_argument("--steps", type=int, default=5, help="train: steps that are measured")
-    parser.add_argument("--entities", type=int, default=4_600_000, help="wikidata: how many")
-    parser.add_argument("--questions", type=int, default=100, help="wikidata: how many")
-    chosen = parser.parse_args()
-    torch.set_num_threads(chosen.threads)
-    if chosen.what == "train":
-        train(chosen.data, chosen.batch, chosen.steps)
-    elif chosen.what == "rank":
-        rank()
-    else:
-        wikidata(chosen.entities, chosen.questions)
-
-
-if __name__ == "__main__":
-    main()

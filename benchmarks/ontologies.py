@@ -1,26 +1,17 @@
-"""What published ontologies give, from the file to the numbers: built, checked, asked by words and learnt templates.
-
-python benchmarks/ontologies.py foaf.rdf pizza.owl … [--most 200] [--folder DIR]
-
-Each file goes through `fathom build ontology`, `fathom data check`, `fathom probe ontology` with a small BERT of random
-weights whose vocabulary are the words of the data, and `fathom probe ontology --soft --cross-validate --epochs 1` for
-the tasks of up to --most items. A command that fails, or asks another number of items than the data have, ends it all.
-"""
+"""Data sets built from ontologies: published ones from file to numbers, and a large one made up at random."""
 
 from __future__ import annotations
 
-import argparse
+import random
 import re
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
+
+from harness import Table, benchmark, fathom_command, peak, scratch, timed
 
 import fathom
 from fathom.prompts.ontology import TASKS
 from fathom.store.folder import RunFolder
 
-FATHOM = [sys.executable, "-c", "from fathom.cli import main; main()"]
 SPECIAL = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -30,9 +21,10 @@ SPECIAL = {
 }
 
 
-def said(*words: object) -> str:
-    """Of a command of Fathom, which must end well."""
-    return subprocess.run([*FATHOM, *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout
+HEAD = """@prefix : <http://e.org/> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+"""
 
 
 def small_bert(folder: Path, data: fathom.QuerySet) -> None:
@@ -57,18 +49,18 @@ def small_bert(folder: Path, data: fathom.QuerySet) -> None:
 
 def line_of(file: Path, folder: Path, most: int) -> list[str]:
     """A row of the table."""
-    said("build", "ontology", "--input", file, "--out", folder / "data")
-    said("data", "check", folder / "data")
+    fathom_command("build", "ontology", "--input", file, "--out", folder / "data")
+    fathom_command("data", "check", folder / "data")
     data = fathom.read_data(folder / "data")
     items = {task: len(queries) for task, queries in data.by_relation().items()}
     small_bert(folder / "bert", data)
     ask = ["probe", "ontology", "--model", folder / "bert", "--data", folder / "data"]
-    said(*ask, "--templates", 0, "--out", folder / "words")
+    fathom_command(*ask, "--templates", 0, "--out", folder / "words")
     few = [task for task, number in items.items() if 3 <= number <= most]
     learnt = ["--soft", "--cross-validate", "--epochs", 1, "--relations", ",".join(few), "--out", folder / "learnt"]
     asked = {"words": sum(items.values()), "learnt": sum(items[task] for task in few)}
     if few:
-        said(*ask, *learnt)
+        fathom_command(*ask, *learnt)
     for name, number in asked.items():
         found = len(RunFolder.open(folder / name).queries()) if number else 0
         if found != number:
@@ -84,20 +76,50 @@ def line_of(file: Path, folder: Path, most: int) -> list[str]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--most", type=int, default=200, help="items of a task that templates are learnt for")
-    parser.add_argument(
-        "--folder", type=Path, default=None, help="where data and runs lie meanwhile (default: temporary)"
-    )
-    chosen = parser.parse_args()
-    columns = ["file", "classes", "properties", *TASKS, "asked by words", "learnt, by folds"]
-    print("| " + " | ".join(columns) + " |\n|---|" + "---:|" * (len(columns) - 1))
-    for file in chosen.files:
-        with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-            print("| " + " | ".join(line_of(file, Path(folder), chosen.most)) + " |", flush=True)
+@benchmark
+def ontologies(*files: Path, most: int = 200, folder: Path | None = None) -> None:
+    """What published ontologies give, from the file to the numbers, one row per file.
+
+    Each goes through `fathom build ontology`, `fathom data check`, `fathom probe ontology` with a small BERT of random
+    weights whose vocabulary are the words of the data, and `fathom probe ontology --soft --cross-validate --epochs 1`
+    for tasks of up to --most items. A command that fails, or evaluates another number of items than the data have, ends
+    it.
+    """
+    table = Table("file", "classes", "properties", *TASKS, "given templates", "learnt, by folds")
+    for file in files:
+        with scratch(folder) as place:
+            table.row(*line_of(file, place, most))
 
 
-if __name__ == "__main__":
-    main()
+def make(file: Path, classes: int, instances: int) -> None:
+    """An ontology in Turtle."""
+    draw = random.Random(0)
+    with file.open("w", encoding="utf-8") as out:
+        out.write(HEAD)
+        for number in range(classes):
+            above = f":C{(number - 1) // 8}" if number else "owl:Thing"
+            part = f"owl:equivalentClass [ owl:intersectionOf ( {above} [ owl:someValuesFrom :C0 ] ) ]"
+            stated = part if number % 10 == 9 else f"rdfs:subClassOf {above}"
+            out.write(f':C{number} a owl:Class ; rdfs:label "class {number}"@en ; {stated} .\n')
+        for number in range(instances):
+            first, second = draw.sample(range(classes), 2)
+            out.write(f":Thing_{number} a :C{first} , :C{second} .\n")
+
+
+@benchmark
+def ontology_size(classes: int = 100_000, instances: int = 200_000, folder: Path | None = None) -> None:
+    """Time and memory of building a data set from an ontology made up at random.
+
+    A class is below one of an eighth as many (and every tenth is defined by an intersection), a thing is stated to be
+    of two classes that have nothing to do with each other. One thread.
+    """
+    from fathom.building.ontology import build_ontology
+
+    with scratch(folder) as place:
+        file = place / "ontology.ttl"
+        make(file, classes, instances)
+        built, took = timed(lambda: build_ontology([file], [], place / "built"))
+        size = file.stat().st_size / 1e6
+    columns = ("instances", "file, MB", "items of type", "items of subClassOf", "s", "s of the processor", "peak, GiB")
+    cells = (f"{instances:,}", f"{size:.0f}", f"{built.tasks['type']:,}", f"{built.tasks['subClassOf']:,}")
+    Table("classes", *columns).row(f"{len(built.classes):,}", *cells, *(f"{s:.0f}" for s in took), f"{peak():.2f}")

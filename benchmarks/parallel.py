@@ -1,40 +1,30 @@
-"""What several processes gain, and what Ray costs, on a sample of BEAR, side by side in alternation.
+"""What several processes gain, and what Ray costs, side by side in turns; every process has one thread.
 
-    python benchmarks/parallel.py                          # one, ray-1, ray-2, parts-2, three rounds
-    python benchmarks/parallel.py --rounds 1 --limit 100
-    python benchmarks/parallel.py --study --rounds 2       # the cells of a study of link predictors instead
-    python benchmarks/parallel.py --writes                 # what limits many workers: the driver's writing, claims
-
-Every process has one thread. A run's seconds are those of asking, from the first shard's beginning to the last one's
-end (files say when), and of all, from the command's start to its end. The model is GPT-2-small-shaped with random
-weights: speed does not depend on what it knows. The load of the machine stands beside each line; the best of the
-rounds is compared. BEAR and the tokenizer are looked for in ``FATHOM_DATA`` or ``../shared/data``.
-
-``--study``: eight cells (TransE and ComplEx, 100 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR from
-there; a cell is trained and asked, and its files are compared bit for bit.
+A run's seconds are those of evaluation, from the first shard's start to the last one's end (times of files), and of
+all, from the command's start to its end. The load of the machine is printed with each line; the best of the rounds is
+compared.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-DATA = Path(os.environ.get("FATHOM_DATA") or Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
+from harness import DATA, benchmark, network, scratch, tokenizer
+
 KINDS = {
     "one": [()],
     "ray-1": [("--engine", "ray", "--workers", "1")],
     "ray-2": [("--engine", "ray", "--workers", "2")],
     "parts-2": [("--part", "1/2"), ("--part", "2/2")],
 }
-"""Name → what each of its processes is told."""
+"""Name → the options of each of its processes."""
 STUDY_KINDS = {
     "one": [()],
     "processes-2": [("--workers", "2")],
@@ -61,16 +51,6 @@ class Took(NamedTuple):
     asking: float
     all: float
     load: float
-
-
-def make_model(folder: Path, layers: int, width: int) -> Path:
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
-
-    torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config(n_layer=layers, n_embd=width, n_head=width // 64)).save_pretrained(folder)
-    GPT2TokenizerFast.from_pretrained(DATA / "tokenizers" / "gpt2").save_pretrained(folder)
-    return folder
 
 
 def run_all(kind: str, *called: tuple[str, ...]) -> float:
@@ -100,23 +80,33 @@ def study(kind: str, plan: Path, out: Path) -> Took:
     return Took(max(ends) - (out / "study.json").stat().st_mtime, took, os.getloadavg()[0])
 
 
-def compare(given: argparse.Namespace) -> None:
-    asked = ["--data", str(DATA / "bear" / "BEAR"), "--limit", str(given.limit), "--templates", "0"]
-    took: dict[str, list[Took]] = {kind: [] for kind in (given.kinds or ",".join(KINDS)).split(",")}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        model = make_model(folder / "model", given.layers, given.width)
-        in_rounds(given.rounds, folder, took, lambda kind, out: probe(kind, model, out, asked), same_predictions)
+@benchmark
+def parallel(
+    kinds: tuple[str, ...] = tuple(KINDS), rounds: int = 3, limit: int = 300, layers: int = 12, width: int = 768
+) -> None:
+    """The statement probe on a sample of BEAR by one process, by Ray's workers and by parts; GPT-2-small's shape."""
+    options = ["--data", str(DATA / "bear" / "BEAR"), "--limit", str(limit), "--templates", "0"]
+    with scratch() as folder:
+        model = folder / "model"
+        network("GPT2LMHeadModel", n_layer=layers, n_embd=width, n_head=width // 64).save_pretrained(model)
+        tokenizer("gpt2").save_pretrained(model)
+        took: dict[str, list[Took]] = {kind: [] for kind in kinds}
+        in_rounds(rounds, folder, took, lambda kind, out: probe(kind, model, out, options), same_predictions)
 
 
-def compare_studies(given: argparse.Namespace) -> None:
-    took: dict[str, list[Took]] = {kind: [] for kind in (given.kinds or ",".join(STUDY_KINDS)).split(",")}
-    with tempfile.TemporaryDirectory() as name:
-        folder, plan = Path(name), Path(name) / "plan.yaml"
-        plan.write_text(PLAN)
-        sample = ("data", "sample", str(DATA / "wn18rr"), "--entities", "1000", "--out", str(folder / "graph"))
-        run_all("sample", sample)
-        in_rounds(given.rounds, folder, took, lambda kind, out: study(kind, plan, out), same_cells)
+@benchmark
+def parallel_study(kinds: tuple[str, ...] = tuple(STUDY_KINDS), rounds: int = 3) -> None:
+    """The cells of a study of link predictors by one process, by several, by Ray's workers and by parts.
+
+    Eight cells (TransE and ComplEx, 100 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR; a cell is
+    trained and evaluated, and its files are compared bit for bit.
+    """
+    with scratch() as folder:
+        (folder / "plan.yaml").write_text(PLAN)
+        graph = ("data", "sample", str(DATA / "wn18rr"), "--entities", "1000", "--out", str(folder / "graph"))
+        run_all("sample", graph)
+        took: dict[str, list[Took]] = {kind: [] for kind in kinds}
+        in_rounds(rounds, folder, took, lambda kind, out: study(kind, folder / "plan.yaml", out), same_cells)
 
 
 def in_rounds(
@@ -166,14 +156,15 @@ def same_cells(first: Path, other: Path) -> None:
         raise SystemExit(f"{other.name} has other cells than {first.name}")
 
 
-def writes() -> None:
-    """Milliseconds of each thing that is done once per shard and does not become faster with more workers."""
+@benchmark
+def parallel_writes() -> None:
+    """Milliseconds of each step that runs once per shard and does not become faster with more workers."""
     from fathom.store.folder import RunFolder
     from fathom.store.locks import together_in
     from fathom.store.predictions import as_table
 
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
-        folder = RunFolder(Path(name) / "run")
+    with scratch(Path.cwd()) as place:
+        folder = RunFolder(place / "run")
         plan = [f"{number:05d}" for number in range(2000)]
         table = as_table([])
         folder.start({"probe": "x", "model": {"name": "m"}, "data": {"name": "d"}}, plan, table, table)
@@ -209,25 +200,3 @@ def ms(step: Callable[[], object], times: int = 50) -> float:
         return time.perf_counter() - begun
 
     return 1000 * statistics.median(once() for _ in range(times))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limit", type=int, default=300, help="queries")
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--width", type=int, default=768)
-    parser.add_argument("--kinds", default="", help="separated by commas; by default all")
-    parser.add_argument("--study", action="store_true")
-    parser.add_argument("--writes", action="store_true")
-    given = parser.parse_args()
-    if given.writes:
-        writes()
-    elif given.study:
-        compare_studies(given)
-    else:
-        compare(given)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
 """One of several processes that share a run, so slow and so finely cut that others meet it: for tests that kill and
-race them, and for benchmarks/kills_parallel.py.
+race them.
 
 ``python -m tests.sharing LOG PAUSE probe statement …`` is ``fathom probe statement …``; each shard takes PAUSE seconds
 longer, and LOG is told who asked it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import re
 import shlex
@@ -144,3 +146,31 @@ def test_examples_run(page, desk, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_diagram_of_packages_is_current():
+    from tests.architecture import PAGE, diagram
+
+    assert diagram() in PAGE.read_text(encoding="utf-8"), "run: python -m tests.architecture"
+
+
+BENCHMARK = re.compile(r"benchmarks/(?:run\.py\s+([a-z][a-z-]+)|(\w+)\.py)")
+
+
+def test_benchmarks_that_are_cited_exist():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    listed = importlib.import_module("run").benchmarks()
+    files = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "Makefile", *(ROOT / "src").rglob("*.py")]
+    for file in files:
+        for name, script in BENCHMARK.findall(file.read_text(encoding="utf-8")):
+            assert (name or script) in {*listed, "run"}, f"{file.name} cites the benchmark {name or script}"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda file: file.stem)
+def test_benchmarks_import_what_exists(file):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("fathom", "tests")):
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                there = hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}")
+                assert there, f"{file.name}:{node.lineno}: {node.module} has no {name}"

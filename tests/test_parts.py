@@ -224,7 +224,7 @@ def test_processes_race_and_ask_nothing_twice(parts, planted, alone, tmp_path):
 
 
 def test_killed_parts_lose_nothing(planted, alone, tmp_path):
-    """Both are killed in their work; one goes on to the end. benchmarks/kills_parallel.py does so many times."""
+    """Both are killed in their work; one goes on to the end."""
     both = [begin(planted, tmp_path / "r", "--part", part, log=tmp_path / "log", pause=0.2) for part in ("1/2", "2/2")]
     _until_both_ask(tmp_path / "log", [process.pid for process in both])
     for process in both:

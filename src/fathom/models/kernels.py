@@ -3,12 +3,12 @@
 ``torch.nn.functional.linear`` uses MKL, which leaves the AVX-512 units of many processors idle; oneDNN, also part of
 torch, uses them. GELU passes over memory once more (eight times in the GPT-2 family), which oneDNN avoids while the
 product is still in the cache. With gradients on, the layers run torch's own path. With AVX2 alone MKL is faster
-(``python benchmarks/products.py``), so it keeps products of many rows in float32.
+(``python benchmarks/run.py products``), so it keeps products of many rows in float32.
 
 The attention of a rough copy (:mod:`fathom.scoring.screening`) runs in bfloat16 as two products over all heads. The
 fused kernel that torch ships for CPUs is as slow in bfloat16 as in float32, a quarter of a rough pass. Two batched
 products take half of its time for short sequences, such as packed trees and statements
-(``python benchmarks/products.py --attention``).
+(``python benchmarks/run.py attention``).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def keep_freed_memory() -> None:
     """Let the C library of Linux keep up to a GiB of freed memory instead of returning it to the system.
 
     Otherwise the next layer's pages are fetched and cleared by faults: 8 % of the time of a Llama of 1,024 dimensions
-    (``benchmarks/before.py llama``), more of smaller ones. No-op elsewhere.
+    (``benchmarks/run.py allocator``), more of smaller ones. No-op elsewhere.
     """
     if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
         # Older versions refuse more than 32 MiB. If both are refused, setting the second option alone would do harm:

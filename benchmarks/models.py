@@ -1,0 +1,109 @@
+"""Models asked in two ways: screened and not, on a server and loaded here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness import Table, benchmark, in_turns, medians, scratch
+
+import fathom
+
+DECIDED = ("rank", "rank_optimistic", "rank_pessimistic", "top_ids", "rank_above", "unscored")
+PROBES: dict[str, dict[str, Any]] = {
+    "statement": {"templates": (0,), "score": ("full", "conditional")},
+    "vocabulary": {"shots": 2},
+    "choice": {"options": 4, "score": ("letter", "text-sum")},
+}
+
+
+@benchmark
+def screening(
+    model: str,
+    data: str,
+    probe: str = "statement",
+    screen: str = "bfloat16",
+    relations: str | None = None,
+    templates: str | None = None,
+    limit: int | None = None,
+    max_rank: int | None = None,
+    top_k: int | None = None,
+    rounds: int = 3,
+) -> None:
+    """What screening saves: one model in float32, and with a rough copy first; all decisions must be the same.
+
+    It pays where the processor multiplies bfloat16 faster than float32: a GPU, or a CPU with AVX-512 BF16 or AMX.
+    Others emulate it, and are slower with it than without.
+    """
+    options = {"relations": relations, "templates": templates, "limit": limit, "max_rank": max_rank, "top_k": top_k}
+    options = {name: value for name, value in options.items() if value is not None}
+
+    def way(**loading: Any) -> Callable[[], Any]:
+        loaded = fathom.load_model(model, **loading)
+
+        def run(**more: Any) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+            with scratch() as folder:
+                result = fathom.probe(probe, loaded, data, folder / "run", progress=False, **options | more)
+                return result.table().to_pydict(), result.folder.manifest["circumstances"]
+
+        run(limit=2)  # imports, and the model's self-checks
+        return run
+
+    ways = {"float32": way(), "screened": way(screen=screen)}
+    seconds, results = in_turns(ways, rounds, time.perf_counter)
+    (expected, _), (rows, circumstances) = results.values()
+    plain, rough = medians(seconds).values()
+    differ = sum(a != b for name in DECIDED for a, b in zip(expected[name], rows[name], strict=True))
+    again = circumstances["scored_again"] / circumstances["screened"]
+    table = Table(
+        "predictions", "float32, s", "screened, s", "times as fast", "scored again", "ranks or lists that differ"
+    )
+    table.row(f"{len(rows['rank']):,}", f"{plain:.2f}", f"{rough:.2f}", f"{plain / rough:.2f}", f"{again:.1%}", differ)
+
+
+@benchmark
+def servers(model: Path, server: tuple[str, ...], name: str = "tiny", data: str = "geography", limit: int = 20) -> None:
+    """Running model servers against the same model loaded here: scores, ranks, seconds, answers.
+
+    --server NAME=URL,NAME=URL: each must serve the weights of the folder --model, in float32, under the name --name.
+    `python -m tests.gguf_model FOLDER FILE` writes them for llama.cpp's kind.
+    """
+    columns = ("largest difference, nats", "other ranks", "unscored", "s here", "s there", "answers")
+    table = Table("server", "probe", "scores", *columns)
+    for probe, options in PROBES.items():
+        for title, url in (one.split("=", 1) for one in server):
+            shared = {"data": data, "limit": limit, "progress": False} | options
+            far = {"server": url, "tokenizer": str(model)}
+            try:
+                there, seconds = timed_probe(probe, name, **shared, **far)
+            except fathom.BadInput:  # llama-cpp-python does not return a score of the first token
+                shared["score"] = tuple(score for score in shared.get("score", ()) if score != "full")
+                title = f"{title}, without full"  # noqa: PLW2901
+                there, seconds = timed_probe(probe, name, **shared, **far)
+            here, own = timed_probe(probe, str(model), **shared)
+            answers = there.folder.manifest["circumstances"]["journal"]["answers"]
+            table.row(title, probe, *compared(here, there), f"{own:.1f}", f"{seconds:.1f}", answers)
+
+
+def timed_probe(probe: str, model: str, **options: Any) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return fathom.probe(probe, model, **options), time.perf_counter() - start
+
+
+def compared(here: Any, there: Any) -> tuple[object, ...]:
+    """Return the number of scores, their largest difference, other ranks and unscored predictions."""
+    rows, others = ({key(row): row for row in run.folder.predictions().to_pylist()} for run in (here, there))
+    assert rows.keys() == others.keys()
+    both = [(rows[at], others[at]) for at in rows if rows[at]["unscored"] is None and others[at]["unscored"] is None]
+    scores = np.concatenate([np.array([one["scores"], other["scores"]], dtype=float) for one, other in both], axis=1)
+    scores = scores[:, np.isfinite(scores).all(axis=0)]
+    ranks = sum(one["rank"] != other["rank"] for one, other in both)
+    unscored = sum(row["unscored"] is not None for row in others.values())
+    return scores.shape[1], f"{np.abs(scores[0] - scores[1]).max():.0e}", f"{ranks} of {len(both)}", unscored
+
+
+def key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["query_id"], row["template"], row["scoring"]
