@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import WITHOUT_MODEL
-from fathom.building.cloze.ngrams import BACKOFF, WITHIN, Neighbours, NgramRank
+from fathom.building.cloze.ngrams import BACKOFF, WITHIN, Neighbours, NgramRank, Ngrams
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.rows import Row
 from fathom.cli import make_app
@@ -33,6 +33,14 @@ def ngrams(folder: Path, said: list[tuple[int, str, str]]):
     return neighbours.model()
 
 
+def scores_of(model: Ngrams, rows: list[Row]) -> np.ndarray:
+    """Scores of all entities that occur, shape (queries, entities)."""
+    scored = model.score(rows)
+    scores = scored.others[:, model.level]
+    scores[scored.query, scored.entity] = scored.score
+    return scores
+
+
 def row(entity: int, masked: str, document: str, *others: int) -> Row:
     return Row(entity, masked, "", document, "", 0, "", 0, others)
 
@@ -44,7 +52,7 @@ def test_by_hand(tmp_path):
     asked = (0, "She took [Y] daily.", "d")
     said = [(0, "We took [Y] and", "a"), (0, "They took [Y] then", "b"), (1, "I took [Y] daily.", "c"), asked]
     found = ngrams(tmp_path, said)
-    [scores] = found.scores([row(*asked)]).tolist()
+    [scores] = scores_of(found, [row(*asked)]).tolist()
     assert scores == pytest.approx([BACKOFF * 2 / 3 * BACKOFF / 3 * BACKOFF, BACKOFF / 3])
     assert list(found.ranks([row(*asked)], [[0, 1], [0, 1, 2]])) == [(NgramRank(2, 2, 2), NgramRank(2, 2, 3))]
     assert [str(NgramRank(1, 1, 5)), str(NgramRank(2, 4, 5))] == ["1 of 5", "2-4 of 5"]
@@ -128,7 +136,7 @@ def test_against_the_definition(tmp_path, seed):
         said.append((int(draw.integers(4)), f"{before} [Y] {behind}".strip(), document))
     found = ngrams(tmp_path, said)
     asked = [n for n, one in enumerate(said) if said.index(one) == n]
-    scores = found.scores([row(*said[number]) for number in asked])
+    scores = scores_of(found, [row(*said[number]) for number in asked])
     for own, number in zip(scores.tolist(), asked, strict=True):
         assert own == pytest.approx(naive(said, number, 4), rel=1e-12)
 
@@ -144,7 +152,7 @@ def test_places_are_those_of_all_scores(tmp_path):
     found = ngrams(tmp_path, said)
     pools = [range(20), range(10, 44), range(44)]
     asked = [row(*one, int(draw.integers(44))) for one in said]
-    for scores, query, ranks in zip(found.scores(asked), asked, found.ranks(asked, pools), strict=True):
+    for scores, query, ranks in zip(scores_of(found, asked), asked, found.ranks(asked, pools), strict=True):
         own = dict(zip(found.entities.tolist(), scores.tolist(), strict=True))
         right = {query.entity, *query.others}
         best = max(own.get(entity, 0.0) for entity in right)

@@ -128,7 +128,6 @@ def _spells(short: str, words: Sequence[str]) -> bool:
 
 
 def _extend(word: str, short: str, count: int) -> Iterator[int]:
-    """Return how many letters there may be with those of the word."""
     at = 0 if word.startswith(short[count : count + 1] or "\n") else -1
     while at >= 0:
         count += 1

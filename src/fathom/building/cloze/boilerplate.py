@@ -42,9 +42,7 @@ def boilerplate(text: str, keep: Container[str]) -> str:
 
     :param keep: kinds to ignore.
     """
-    small = text.lower()
-    possible = (kind for kind, marks in _MARKS.items() if any(mark in small for mark in marks))
-    return next((kind for kind in possible if kind not in keep and _CHECKS[kind](text)), "")
+    return next((kind for kind, check in _CHECKS.items() if kind not in keep and check(text)), "")
 
 
 def _is_row(text: str) -> bool:
@@ -57,12 +55,6 @@ def _is_row(text: str) -> bool:
     return 2 * numbers > len(words)
 
 
-_MARKS = {
-    "token": "[<",
-    "url": ("://", "@", "www.", "doi", "10.", ".com", ".org", ".net", ".edu", ".gov"),
-    "table": (*"0123456789|", ".....", ". . . .", "_____", "-----", "====="),
-}
-"""Sub-strings, one of which all sentences of a kind have; to look for them is faster."""
 _CHECKS: dict[str, Callable[[str], object]] = {
     "token": SPECIAL_TOKEN.search,
     "url": _ADDRESS.search,

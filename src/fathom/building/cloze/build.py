@@ -187,7 +187,6 @@ class _Builder:
         self.counts.take(WITHOUT_MODEL, lost)
 
     def _candidates(self, type_: str) -> list[int]:
-        """Return the numbers of a type's candidates."""
         numbers = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
         return numbers if self.options.candidates == "listed" else [n for n in numbers if self._sentences[n]]
 
@@ -196,7 +195,6 @@ class _Builder:
         return Example(row.document, row.masked, answers)
 
     def _latest(self, path: Path) -> Resolved:
-        """Determine which records count."""
         records = Occurrences(path)
         for number, source in enumerate(self.sources):
             self._digests.append(digest_of(source.path))
@@ -208,7 +206,6 @@ class _Builder:
         return records.resolve("last")
 
     def _read(self, latest: Resolved, rows: Rows) -> None:
-        """Read the records that count, and count the outcome of each."""
         places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpus_of(source, self.options)

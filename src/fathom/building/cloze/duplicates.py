@@ -64,7 +64,6 @@ class NearDuplicates:
         return signature
 
     def _alike(self, signature: Any) -> Iterator[str]:
-        """Return earlier documents, in their order."""
         for other in sorted(self._index.query(signature)):
             if signature.jaccard(self._signatures[other]) >= self._share:
                 yield str(other).partition("\n")[2]

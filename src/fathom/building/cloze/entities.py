@@ -158,7 +158,6 @@ def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
 
 
 def _layout(lines: list[str]) -> Layout:
-    """Determine the layout by the first line, else by the first column."""
     stated = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
     if stated in ("name", "count", "type"):
         return stated  # type: ignore[return-value]

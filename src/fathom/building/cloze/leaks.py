@@ -163,7 +163,6 @@ def _prepare(name: str) -> _Name:
 
 
 def _endings(name: str) -> Iterator[tuple[str, str]]:
-    """Return those of :data:`_FORMS` that fit."""
     letters = _LAST_LETTERS.search(name)
     for ending, instead in _FORMS:
         fits = name.lower().endswith(ending) and not (ending == "s" and name.lower().endswith(("ss", "us", "is")))

@@ -173,7 +173,7 @@ class Ngrams:
             for which in (_LEFT, _LEFT_TWO, _RIGHT, _RIGHT_TWO)
         }
         self._all = np.bincount(self._entity[self._counted], minlength=len(self.entities)).astype(float)
-        self._levels, self._level = np.unique(self._all, return_inverse=True)
+        self.levels, self.level = np.unique(self._all, return_inverse=True)
         self._by_place = np.argsort(self._places, kind="stable")
         new = np.concatenate([[True], self._document[1:] != self._document[:-1]])
         number, starts = np.cumsum(new) - 1, np.flatnonzero(new)
@@ -189,24 +189,17 @@ class Ngrams:
             for part in self._parts(batch):
                 yield from self._ranked(part, prepared)
 
-    def scores(self, rows: Sequence[Row]) -> Floats:
-        """Return scores of all entities that occur, without the sentence's document; shape (queries, entities)."""
-        scored = self._scored(rows)
-        scores = np.asarray(scored.others[:, self._level])
-        scores[scored.query, scored.entity] = scored.score
-        return scores
-
     def _parts(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         """Cut queries into parts with a bounded number of pairs."""
         slots = self._slots(rows)
-        pairs = sum(counts.sizes(slots) for counts in self._contexts.values()) + len(self._levels) + 2 * WITHIN
+        pairs = sum(counts.sizes(slots) for counts in self._contexts.values()) + len(self.levels) + 2 * WITHIN
         part = np.cumsum(pairs) // _CELLS
         starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         for start, stop in pairwise([*starts.tolist(), len(rows)]):
             yield rows[start:stop]
 
     def _ranked(self, rows: Sequence[Row], pools: Sequence[_Pool]) -> Iterator[tuple[NgramRank, ...]]:
-        scored = self._scored(rows)
+        scored = self.score(rows)
         query, golds = self._golds(rows)
         is_gold = np.isin(scored.query * len(self.entities) + scored.entity, query * len(self.entities) + golds)
         best = np.zeros(len(rows))
@@ -232,7 +225,7 @@ class Ngrams:
         known = self.entities[places] == numbers
         return query[known], places[known]
 
-    def _scored(self, rows: Sequence[Row]) -> _Scored:
+    def score(self, rows: Sequence[Row]) -> _Scored:
         slots, entities = self._slots(rows), len(self.entities)
         query, excluded = self._excluded(slots)
         excluded_keys, times = np.unique(query * entities + self._entity[excluded], return_counts=True)
@@ -249,8 +242,8 @@ class Ngrams:
             total[queries],
             {which: (counts[which], sums[which][queries]) for which in counts},
         )
-        never = np.zeros((1, len(self._levels)))
-        others = _scores(self._levels[None], total[:, None], {w: (never, seen[:, None]) for w, seen in sums.items()})
+        never = np.zeros((1, len(self.levels)))
+        others = _scores(self.levels[None], total[:, None], {w: (never, seen[:, None]) for w, seen in sums.items()})
         return _Scored(queries, entity, score, others)
 
     def _slots(self, rows: Sequence[Row]) -> Ints:
@@ -273,7 +266,7 @@ class _Pool(NamedTuple):
 
     :param unseen: how many of them occur nowhere and score 0.
     :param inside: whether each entity that occurs is a member, shape (entities,).
-    :param by_level: how many members occur with each frequency in :attr:`Ngrams._levels`.
+    :param by_level: how many members occur with each frequency in :attr:`Ngrams.levels`.
     """
 
     members: set[int]
@@ -285,8 +278,8 @@ class _Pool(NamedTuple):
     @classmethod
     def from_members(cls, members: set[int], model: Ngrams) -> _Pool:
         inside = np.isin(model.entities, list(members))
-        by_level = np.bincount(model._level[inside], minlength=len(model._levels))
-        return cls(members, len(members) - int(inside.sum()), inside, by_level, model._level)
+        by_level = np.bincount(model.level[inside], minlength=len(model.levels))
+        return cls(members, len(members) - int(inside.sum()), inside, by_level, model.level)
 
     def places(
         self, scored: _Scored, is_gold: NDArray[np.bool_], least: Floats, most: Floats
@@ -306,11 +299,6 @@ class _Pool(NamedTuple):
 
 
 def _scores(names: Floats, total: Floats, counts: Mapping[int, tuple[Floats, Floats]]) -> Floats:
-    """Compute scores.
-
-    :param names: how often each entity occurs; *total*: all entities.
-    :param counts: how often each occurs next to a context, and all of them.
-    """
     left, left_two, (first, any_first), (both, any_both) = (counts[w] for w in (_LEFT, _LEFT_TWO, _RIGHT, _RIGHT_TWO))
     before = _backed_off(*left, BACKOFF * _share(names, total))
     before = _backed_off(*left_two, BACKOFF * before)

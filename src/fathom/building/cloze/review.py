@@ -86,7 +86,6 @@ def read_review(path: Path) -> list[Judgements]:
 
 
 def _judgement(path: Path, line: int, column: str, text: str, faults: Faults) -> bool | None:
-    """None for an empty cell."""
     answer = text.strip().lower()
     if answer in _YES or answer in _NO:
         return answer in _YES

@@ -183,7 +183,6 @@ class Auditor:
         return {"types": hits | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
 
     def _by_description(self, attacker: str, column: pa.ChunkedArray, recipe: str) -> Json:
-        """Compute Hits@k of one attack, each with the chance level."""
         n = len(self.described)
         recipe = f"{recipe}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
@@ -209,7 +208,6 @@ class Auditor:
 
 
 def _share(hits: Floats, reason: str, recipe: str) -> Json:
-    """Return the mean of *hits*, shape (entities,), or why there is none."""
     return (mean(hits, ENTITY, recipe) if len(hits) else untold(reason, recipe)).plain()
 
 
@@ -257,6 +255,5 @@ def audit_table(manifests: Sequence[Json]) -> Table:
 
 
 def _estimate(plain: Json) -> Estimate:
-    """Read a share from :meth:`fathom.results.estimates.Estimate.plain`."""
     value = float("nan") if plain["value"] is None else plain["value"]
     return Estimate(**(plain | {"value": value}), form=".1%")

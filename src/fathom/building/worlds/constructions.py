@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from fathom.building.worlds.derangement import (
     NO_LABEL,
     Derangement,
-    Matching,
     NoDerangement,
     derange,
     match_relations,
@@ -278,9 +277,20 @@ class Materials:
         """Which relation's name each relation takes, possibly its own."""
         if not len(self.named_relations):
             raise BadInput("no relation has a name: there is nothing to change")
-        if len(self._matching.blocked) and not self.options.relax:
-            raise BadInput(self._why_blocked(self._matching))
-        return Derangement(self._matching.source, "maximum matching (Hopcroft-Karp)")
+        labels = np.full(len(self.graph.relations), NO_LABEL)
+        named = self.named_relations
+        labels[named] = _labels(self.graph.relations.column("name"), named)
+        source = match_relations(self.graph, labels, self.generator("relations"))
+        kept = named[source[named] == named]
+        if len(kept) and not self.options.relax:
+            ids, moved = self.graph.relations.column("id"), len(named) - len(kept)
+            relaxed = f"moves {moved} and lists those that stay" if moved else "moves none of them"
+            raise BadInput(
+                f"no derangement of the {len(named)} relations exists: at least {len(kept)} must keep their names: "
+                f"{list_ids(kept, ids)}; two relations may exchange names only if these differ and no pair of "
+                f"entities is linked by both; --relax {relaxed} (in a study's plan, relax: true)"
+            )
+        return Derangement(source, "maximum matching (Hopcroft-Karp)")
 
     @cached_property
     def random_names(self) -> pa.ChunkedArray:
@@ -311,31 +321,6 @@ class Materials:
         old, bearers = table.column("name"), {"entity": "entities", "relation": "relations"}[bearer]
         names = new_names(take_rows(old, rows), len(rows), self.generator("random", bearers), bearers)
         return put_rows(old, rows, names)
-
-    @cached_property
-    def _matching(self) -> Matching:
-        labels = np.full(len(self.graph.relations), NO_LABEL)
-        labels[self.named_relations] = _labels(self.graph.relations.column("name"), self.named_relations)
-        return match_relations(self.graph, labels, self.generator("relations"))
-
-    def _why_blocked(self, matching: Matching) -> str:
-        ids, named = self.graph.relations.column("id"), self.named_relations
-        if len(named) == 1:
-            one = "the graph has one relation" if len(ids) == 1 else "only one relation has a name"
-            return (
-                f"{one}, {list_ids(named, ids)}: there is none to exchange its name with; omit virtual and "
-                "inconsistent worlds with r, or let it keep its name by --relax (in a study's plan, relax: true)"
-            )
-        if len(matching.donors):
-            may = f"could take only the names of {list_ids(matching.donors, ids)}, which are too few"
-        else:
-            may = "could take no other's name"
-        relaxed = f"moves {matching.moved} and lists those that stay" if matching.moved else "moves none of them"
-        return (
-            f"no derangement of the {len(named)} relations exists: {list_ids(matching.blocked, ids)} {may}; two "
-            "relations may exchange names only if these differ and no pair of entities is linked by both; "
-            f"--relax {relaxed} (in a study's plan, relax: true)"
-        )
 
     def _derange(self, rows: NDArray[np.int64], *columns: str) -> Derangement:
         """Permute the texts of all columns among entities of *rows*, which all have the first."""

@@ -168,29 +168,17 @@ def _rotated(labeling: NDArray[np.int64], generator: np.random.Generator) -> NDA
     return source
 
 
-class Matching(NamedTuple):
-    """An exchange of relation names.
-
-    :param source: the relation whose name each takes, possibly itself.
-    :param blocked: relations with too few donors, if not all can move.
-    :param donors: all relations whose names those may take.
-    :param moved: maximum number of relations that can move.
-    """
-
-    source: NDArray[np.int64]
-    blocked: NDArray[np.int64]
-    donors: NDArray[np.int64]
-    moved: int
-
-
-def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator: np.random.Generator) -> Matching:
+def match_relations(
+    graph: KnowledgeGraph, labels: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.int64]:
     """Match relations with other relations' names (Sakai et al. 2024, algorithm 1: Hopcroft-Karp).
 
     Relation i may take j's name if their names differ and no entity pair (head, tail) of any split is linked by both.
-    The order of relations is random, so that the seed chooses among the matchings. If no matching moves all, ``source``
+    The order of relations is random, so that the seed chooses among the matchings. If no matching moves all, the result
     is the permutation that moves most (an assignment of least cost, where staying costs one).
 
     :param labels: equal numbers are equal names; :data:`NO_LABEL` is a relation without a name.
+    :returns: the relation whose name each takes, possibly itself.
     """
     size = len(graph.relations)
     allowed = (labels[:, None] != labels[None, :]) & (labels >= 0)[:, None] & (labels >= 0)[None, :]
@@ -202,14 +190,11 @@ def match_relations(graph: KnowledgeGraph, labels: NDArray[np.int64], generator:
     matched = maximum_bipartite_matching(csr_array(allowed[np.ix_(rows, columns)]), perm_type="column")
     if (matched >= 0).all():
         source[rows] = columns[matched]
-        none = np.zeros(0, dtype=np.int64)
-        return Matching(source, none, none, len(takers))
-    blocked, donors = _blocking(allowed, rows, columns, matched)
+        return source
     cost = np.where(allowed, 0.0, math.inf)
     np.fill_diagonal(cost, 1.0)
-    within = cost[np.ix_(rows, rows)]
-    source[rows] = rows[linear_sum_assignment(within)[1]]
-    return Matching(source, blocked, donors, int((source != np.arange(size)).sum()))
+    source[rows] = rows[linear_sum_assignment(cost[np.ix_(rows, rows)])[1]]
+    return source
 
 
 def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -219,23 +204,3 @@ def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.i
     links = csr_array(cells, shape=(len(graph.relations), len(pairs)))
     one, other = triu(links @ links.T, 1).nonzero()
     return one, other
-
-
-def _blocking(
-    allowed: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64], matched: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find relations that violate Hall's condition: they have fewer donors than they are.
-
-    They are reached from unmatched ones by alternating paths: any permitted name, then the relation that took it.
-    """
-    taker = np.full(len(allowed), -1)
-    taker[columns[matched[matched >= 0]]] = rows[matched >= 0]
-    blocked = np.zeros(len(allowed), dtype=bool)
-    blocked[rows[matched < 0]] = True
-    while True:
-        donors = allowed[blocked].any(axis=0)
-        reached = blocked.copy()
-        reached[taker[donors]] = True
-        if (reached == blocked).all():
-            return np.flatnonzero(blocked), np.flatnonzero(donors)
-        blocked = reached

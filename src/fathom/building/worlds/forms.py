@@ -90,7 +90,6 @@ def forms_of(entities: pa.Table) -> Forms:
 
 
 def _inflections(names: pa.ChunkedArray, entity: NDArray[np.int32]) -> tuple[pa.ChunkedArray, NDArray[np.int32]]:
-    """Return inflected forms of some names, and the row of each form's entity."""
     inflect, parts, rows = inflector(), [], []
     for start in range(0, len(names), _PART):
         inflected = [inflect(name) for name in names.slice(start, _PART).to_pylist()]

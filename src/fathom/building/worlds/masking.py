@@ -134,7 +134,6 @@ def mask(
 
 
 def _placed(spans: Mapping[int, Sequence[tuple[int, int]]], counts: Json) -> Masks:
-    """:param spans: by rows, ascending."""
     every = [(row, start, end) for row, of_row in spans.items() for start, end in of_row]
     row, start, end = np.array(every, dtype=np.int32).reshape(-1, 3).T
     masked = {"descriptions_masked": sum(map(bool, spans.values())), "words_masked": len(every)}

@@ -188,7 +188,6 @@ def _replace(mentions: Mentions, names: pa.ChunkedArray, texts: TextBlock) -> tu
 
 
 def _covered(start: NDArray[np.int64], end: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Whether each of *size* places is in one of the spans."""
     change = np.zeros(size + 1, dtype=np.int8)
     change[start] += 1
     change[end] -= 1  # cancels out where one span ends and the next begins

@@ -55,17 +55,7 @@ def draw_symbols(model: Unigram, count: int, generator: np.random.Generator) -> 
     """Draw indices of characters, :attr:`Unigram.end` for the end of a string; shape (count,)."""
     # A number below the total stands for one of all characters of the texts: the one whose counts it falls into.
     limits = np.cumsum(model.counts)
-    total = int(limits[-1])
-    drawn = generator.integers(0, total, count)
-    # Most fall into a cell of a table that belongs to one symbol.
-    cells = 1 << 16
-    width = -(-total // cells)
-    lowest = np.searchsorted(limits, np.arange(cells + 1) * width, side="right")
-    cell = drawn // width
-    symbols = lowest[cell]
-    unsure = np.flatnonzero(symbols != lowest[cell + 1])
-    symbols[unsure] = np.searchsorted(limits, drawn[unsure], side="right")
-    return symbols
+    return np.searchsorted(limits, generator.integers(0, int(limits[-1]), count), side="right")
 
 
 def _draw_strings(model: Unigram, generator: np.random.Generator, per_block: int) -> Iterator[pa.Array]:

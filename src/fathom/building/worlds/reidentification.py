@@ -118,7 +118,6 @@ class TfIdf:
 
 
 def _dot(one: Any, other: Any) -> NDArray[np.float32]:
-    """Multiply each row with the same row of the other."""
     return np.asarray(one.multiply(other).sum(axis=1), dtype=np.float32).ravel()
 
 
@@ -153,7 +152,6 @@ class ByVectors:
 
 
 def _unit(vectors: Vectors) -> Vectors:
-    """Scale to length 1; zero without a direction."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     fine = np.isfinite(length) & (length > 0)
     return np.where(fine, vectors / np.where(fine, length, 1), 0).astype(np.float32)

@@ -116,7 +116,6 @@ def token_starts(texts: TextBlock) -> NDArray[np.int64]:
 
 
 def _code_points(data: NDArray[np.uint8], lead: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Decode characters of several bytes that begin at *lead*."""
     point = data[lead].astype(np.int64) & (0x7F >> length)
     for step in range(1, 4):
         longer = length > step

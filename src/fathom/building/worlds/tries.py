@@ -105,7 +105,7 @@ def bytes_of(column: pa.ChunkedArray, rows: NDArray[np.int32]) -> tuple[NDArray[
 
 
 class _Trie:
-    """:param names: of which equal ones, as *hasher* sees them, have one of the ``numbers``, shape (names,)."""
+    """:param names: numbered by ``numbers``, shape (names,); names with one hash by *hasher* share a number."""
 
     def __init__(self, names: pa.ChunkedArray, hasher: Hasher) -> None:
         self._hasher = hasher
@@ -126,7 +126,7 @@ class _Trie:
         self._buckets = np.append(np.searchsorted(self.nodes, bounds), len(self.nodes)).astype(np.int32)
 
     def _prefixes(self, names: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Hash, row and whether it is the whole name, of every run of tokens that a name begins with."""
+        """Return hash, row and completeness of all prefixes of names."""
         hashes, rows, whole = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, bool)]
         for texts in blocks(names):
             ends = token_starts(texts)[1:]
@@ -137,21 +137,21 @@ class _Trie:
         return np.concatenate(hashes), np.concatenate(rows), np.concatenate(whole)
 
     def _node(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The node of each hash, −1 for none."""
+        """Return the node of each hash, −1 for none."""
         bucket = hashes >> self._shift
         place, stop = self._buckets[bucket], self._buckets[bucket + np.uint64(1)]
-        found = np.full(len(hashes), -1, dtype=np.int32)
+        nodes = np.full(len(hashes), -1, dtype=np.int32)
         pending = np.flatnonzero(place < stop)
         while len(pending):
             at = place[pending]
             hit = self.nodes[at] == hashes[pending]
-            found[pending[hit]] = at[hit]
+            nodes[pending[hit]] = at[hit]
             place[pending] += 1
             pending = pending[~hit & (at + 1 < stop[pending])]
-        return found
+        return nodes
 
     def longest(self, texts: TextBlock, token: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The longest name that begins at each token, and where it ends; −1 for none.
+        """Return the longest name that begins at each token, and its end; −1 for none.
 
         :param token: where tokens begin, and the end.
         """
@@ -175,7 +175,7 @@ class _Trie:
     def same_letters(
         self, data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], name: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether the texts of equal hash are equal; different ones are as good as never met."""
+        """Whether texts of equal hash are equal."""
         begin, length = self._starts[name], end - start
         same = length == self._starts[name + 1] - begin
         length = np.where(same, length, 1)
@@ -187,18 +187,10 @@ class _Trie:
 
 
 def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of the spans that stay when each, from the left, shuts out those that begin inside it.
-
-    In rounds: a span that begins behind the ends of all before it stays, and those that begin inside the last one that
-    stays go; texts rarely need more than three.
-    """
-    stays = []
-    left = np.arange(len(start))
-    while len(left):
-        reach = np.maximum.accumulate(end[left])
-        free = np.ones(len(left), dtype=bool)
-        free[1:] = start[left[1:]] >= reach[:-1]
-        stays.append(left[free])
-        last = np.maximum.accumulate(np.where(free, np.arange(len(left)), 0))
-        left = left[~free & (start[left] >= end[left[last]])]
-    return np.sort(np.concatenate(stays)) if stays else np.zeros(0, dtype=np.int64)
+    """Choose spans from the left, each without those that begin inside it; return their places."""
+    chosen, reach = [], 0
+    for place, (first, last) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        if first >= reach:
+            chosen.append(place)
+            reach = last
+    return np.array(chosen, dtype=np.int64)

@@ -244,7 +244,6 @@ def _lines(
 def _next(
     world: World, mapping: pa.Table, counts: Json, notes: Sequence[str], columns: Json, bearers: str = "entities"
 ) -> World:
-    """Return the next world. :param columns: changed columns of the table *bearers*."""
     table = getattr(world.graph, bearers)
     for name, column in columns.items():
         table = column_set(table, name, column)
