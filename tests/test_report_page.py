@@ -19,7 +19,7 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.counting import dimensions, hits_of, kinds_of, weights
+from fathom.report.counting import dimensions, kinds_of, weights
 from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, showable
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
@@ -129,7 +129,7 @@ def test_a_fact_counts_once_and_not_where_a_template_is_unscored(made):
     evidence, found = gathered(run)
     assert weights(found).tolist() == [0.5, 0.5, 0, 0]
     assert evidence.pool.texts[found.reason[3]] == "the prompt is too long"
-    assert hits_of(found, 1, 2).tolist()[0] == [1, pytest.approx(math.nan, nan_ok=True)]
+    assert evidence.hits.tolist()[0] == [1, pytest.approx(math.nan, nan_ok=True)]
     [view] = evidence.views
     assert (view.accuracy.value, view.accuracy.n) == (1, 1)
 
@@ -186,13 +186,13 @@ def test_a_rank_beyond_a_stop_is_in_the_class_behind_it(made):
 def test_agreement_is_the_correlation_of_what_is_right(made):
     first, second = {"q000", "q001", "q002"}, {"q001", "q002", "q005", "q006"}
     runs = [made(knowing(facts), model=name) for name, facts in (("a", first), ("b", second))]
-    _, found = gathered(*runs)
-    told = {(row["first"][-1], row["second"][-1]): row["hit"] for row in agreeing(found, ["a", "b"], 8)}
+    evidence, _ = gathered(*runs)
+    told = {(row["first"][-1], row["second"][-1]): row["hit"] for row in agreeing(evidence.hits, ["a", "b"])}
     right = [[float(f"q00{number}" in facts) for number in range(8)] for facts in (first, second)]
     assert told["a", "b"] == pytest.approx(np.corrcoef(*right)[0, 1])
     assert told["a", "a"] == pytest.approx(1)
-    _, found = gathered(runs[0], made(never, model="c"))
-    assert agreeing(found, ["a", "c"], 8)[1]["hit"] is None
+    evidence, _ = gathered(runs[0], made(never, model="c"))
+    assert agreeing(evidence.hits, ["a", "c"])[1]["hit"] is None
 
 
 def test_kinds_of_facts(made):

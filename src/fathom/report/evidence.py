@@ -1,6 +1,6 @@
-"""What runs said of each fact, in columns small enough for a browser.
+"""Facts and predictions of runs, in columns small enough for a browser.
 
-A *view* is one run in one scoring. A *fact* has its ``fact_id``, or its query's id. Each prediction is a row; texts are
+A *view* is one run in one scoring. A fact has its ``fact_id``, or its query's id. Each prediction is a row; texts are
 numbers into one pool.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,57 +21,50 @@ from fathom.results.declarations import NATS
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.names import distinguished
-from fathom.results.rows import NONE, Floats, Ints, Rows
+from fathom.results.rows import NONE, Floats, Ints, Rows, best_gold
 from fathom.store.folder import RunFolder
 
 Array = npt.NDArray[Any]
 _WIDTHS = {False: ("u1", "u2", "u4"), True: ("i1", "i2", "i4")}
-UNTOLD = -(2**31)
-"""Among thousandths: there is no number."""
+MISSING = -(2**31)
+"""In thousandths: no number."""
 ANSWERS = 5
-"""So many of the best answers are shown of each prediction."""
+"""Number of best answers shown for each prediction."""
 SUBJECT, CAPITAL = "\ufdd0", "\ufdd1"
-"""In a prompt's pattern: the subject, and the subject with a capital letter. No text may have these characters."""
+"""In a prompt's pattern: the subject, and the capitalised subject. No text may have these characters."""
 _NOT_SHOWN = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _INHERITED = re.compile(
     "__proto__|__(define|lookup)[GS]etter__|constructor|to(Locale)?String|valueOf|hasOwnProperty|isPrototypeOf"
     "|propertyIsEnumerable"
 )
-"""What every object of a script has, which Vega takes for its own entries."""
+"""Properties of every JavaScript object, which Vega takes for its own entries."""
 MANY = 200
-"""A group with more values than that tells queries apart, such as a document: it is no slice."""
+"""A group with more values, such as a document, distinguishes queries and is no slice."""
 
 
 def showable(text: str) -> str:
-    """What a page can hold of it: "\ufffd" stands for each control character and half of a character, and names that a
-    script's objects have end in an invisible character."""
+    """Replace control characters and half characters, and mark names that JavaScript objects inherit."""
     return without_controls(text) + "\u2060" * bool(_INHERITED.fullmatch(text))
 
 
 def without_controls(text: str) -> str:
-    """What a page can hold of a text of its own."""
+    """Replace what a page cannot hold by "\ufffd"."""
     return _NOT_SHOWN.sub("\ufffd", text)
 
 
 class View(NamedTuple):
     """One run in one scoring.
 
-    :param name: what tables call it; "" until all are known.
-    :param unit: of its scores: nats, cosine, score or credit.
-    :param attention: causal or masked, "" where neither.
-    :param parameters: of its model, None where nobody knows.
-    :param accuracy: over the facts of which every prediction is scored.
+    :param name: label in tables; "" until all views are known.
+    :param attention: causal or bidirectional; "" for neither.
+    :param accuracy: over the scored facts.
     """
 
     name: str
-    model: str
     probe: str
     scoring: str
     data: str
-    reading: str
-    wording: str
     path: str
-    unit: str
     attention: str
     parameters: int | None
     accuracy: Estimate
@@ -85,38 +77,35 @@ class Pool:
         self._place: dict[str, int] = {"": 0}
 
     def add(self, text: str) -> int:
-        """Its number."""
+        """Return the text's number."""
         return self._place.setdefault(text, len(self._place))
-
-    def add_all(self, texts: Iterable[str]) -> Ints:
-        """Their numbers."""
-        return np.fromiter((self.add(text) for text in texts), dtype=np.int64)
 
     @property
     def texts(self) -> list[str]:
-        """In the order of their numbers."""
+        """Texts in the order of their numbers."""
         return list(self._place)
 
 
 class Predictions(NamedTuple):
-    """Of one view, or of all end to end, each [n], in as few bytes as hold it: many runs are held at once.
+    """Columns of one view, or of all views end to end, shape (n) each, in as few bytes as hold the values.
 
-    :param view: number of the view. :param fact: number of the fact.
-    :param hit: credit, or expected Hits@1; NaN where it is not known or not scored.
+    :param times: number of predictions of the fact in the view; 0 if one of them is unscored.
+    :param hit: credit, or expected Hits@1; NaN where unknown or unscored.
     :param rank: realistic; −k where it is only known to be beyond k; NaN where there is none.
-    :param confidence: probability of the best answer among all candidates; NaN where it cannot be told.
-    :param length: tokens of the gold answer of the best score, 0 where the run does not say.
-    :param prompt: its pattern in the pool, the fact's subject written :data:`SUBJECT` or :data:`CAPITAL`.
-    :param reason: why it is unscored, in the pool; 0 where it is not.
-    :param answers: the best ones in the pool, 0 beyond their end, [n, ANSWERS].
-    :param right: which of these are: 1 for the best, 2 for the second, 4 for the third … together.
-    :param values: of these, in thousandths: probabilities where the unit is nats and all scores were kept, else scores;
-        :data:`UNTOLD` where there is none.
-    :param score: of the best answer where it is no probability, such as a cosine; NaN.
+    :param confidence: probability of the best answer among all candidates; NaN where unknown.
+    :param length: tokens of the best gold answer; 0 where not recorded.
+    :param prompt: pattern in the pool, with the fact's subject as :data:`SUBJECT` or :data:`CAPITAL`.
+    :param reason: why it is unscored, in the pool; 0 if it is scored.
+    :param answers: the best ones in the pool, 0 after their end, shape (n, ANSWERS).
+    :param right: sum of 1 if the best answer is gold, 2 if the second is, 4 if the third is, …
+    :param values: of the answers, in thousandths: probabilities if the unit is nats and all scores were kept, else
+        scores; :data:`MISSING` where there is none.
+    :param score: of the best answer if it is no probability, such as a cosine; else NaN.
     """
 
     view: Array
     fact: Array
+    times: Array
     template: Array
     hit: Array
     rank: Array
@@ -130,26 +119,25 @@ class Predictions(NamedTuple):
     score: Array
 
     def places_of_views(self) -> list[slice]:
-        """Where the predictions of each stand."""
+        """Return the range of each view."""
         ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
         return [slice(begin, end) for begin, end in pairwise([0, *ends]) if end > begin]
 
     def only(self, places: slice) -> Predictions:
-        """Those that stand there."""
-        return Predictions(*(own[places] for own in self))
+        """Return the predictions of a range."""
+        return Predictions(*(column[places] for column in self))
 
     def each_view(self) -> Iterator[Predictions]:
-        """The predictions of each."""
+        """Yield the predictions of each view."""
         return map(self.only, self.places_of_views())
 
 
 def narrow(numbers: Array) -> Array:
-    """The same in as few bytes as hold them: unsigned, signed where one is below 0, or of less precision where that is
-    exact."""
+    """Return the same numbers in as few bytes as hold them exactly."""
     if numbers.dtype.kind == "f":
         with np.errstate(over="ignore"):
-            less = (numbers.astype(kind) for kind in ("<f2", "<f4"))
-            return next((own for own in less if np.array_equal(own, numbers, equal_nan=True)), numbers)
+            smaller = (numbers.astype(kind) for kind in ("<f2", "<f4"))
+            return next((column for column in smaller if np.array_equal(column, numbers, equal_nan=True)), numbers)
     signed = bool(numbers.min(initial=0) < 0)
     most = max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)) - 1)
     kind = next(kind for kind in _WIDTHS[signed] if most <= np.iinfo(kind).max)
@@ -157,7 +145,7 @@ def narrow(numbers: Array) -> Array:
 
 
 class Evidence:
-    """All facts and predictions of the runs that were added; one run at a time is held whole."""
+    """All facts and predictions of the added runs. Only one run at a time is in memory as a whole."""
 
     def __init__(self) -> None:
         self.pool = Pool()
@@ -167,54 +155,61 @@ class Evidence:
         self.subject: list[int] = []
         self.gold: list[list[int]] = []
         self.groups: list[dict[str, int]] = []
-        self._parts: dict[str, list[Array]] = {name: [] for name in Predictions._fields}
+        self._hits: list[tuple[Array, Array]] = []
+        self._identities: list[tuple[str, ...]] = []
+        self._parts: list[Predictions] = []
 
     def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[RunFacts]:
-        """One view for each of its scorings. :returns: these."""
+        """Add a view for each scoring, and return its facts."""
         outcomes = [RunFacts(folder, rows, scoring, model) for scoring in rows.scorings]
         for outcome in outcomes:
             self._add(outcome)
         return outcomes
 
     def _add(self, outcome: RunFacts) -> None:
-        """One view. :param outcome: with prompts and answers."""
-        unit = outcome.rows.declared.scoring(outcome.scoring)["unit"]
-        noted = outcome.run.manifest["circumstances"].get("model", {})
-        accuracy = outcome.mean("accuracy", outcome.hits(1))
-        self.views.append(View("", *outcome.told_by, unit, outcome.attention, noted.get("parameters"), accuracy))
-        fact = self._facts_of(outcome)[outcome.fact_of]
-        texts = self.pool.texts
-        subjects = [texts[self.subject[own]] for own in fact.tolist()]
-        part = _predictions(outcome, len(self.views) - 1, fact, subjects, self.pool, unit)
-        for own, column in zip(self._parts.values(), part, strict=True):
-            own.append(narrow(column))
+        """Add a view. :param outcome: with prompts and answers."""
+        hits = outcome.hits(1)
+        about = outcome.probe, outcome.scoring, outcome.data, outcome.path, outcome.attention, outcome.parameters
+        facts = self._numbers_of(outcome)
+        columns = _predictions(outcome, len(self.views), facts, self)
+        self.views.append(View("", *about, outcome.mean("accuracy", hits)))
+        self._identities.append(outcome.told_by)
+        self._hits.append((narrow(facts), narrow(hits)))
+        self._parts.append(Predictions(*map(narrow, columns)))
 
     def finish(self) -> Predictions:
-        """Of all views, in their order, which get their names."""
-        self.views = [
-            view._replace(name=showable(name))
-            for view, name in zip(self.views, distinguished([view[1:8] for view in self.views]), strict=True)
-        ]
-        for own in self._parts.values():
-            own[:] = [np.concatenate(own)]  # one column after the other, so that none is held twice
-        return Predictions(*(own for [own] in self._parts.values()))
+        """Name the views, and return their predictions end to end."""
+        names = distinguished(self._identities)
+        self.views = [view._replace(name=showable(name)) for view, name in zip(self.views, names, strict=True)]
+        columns = [list(column) for column in zip(*self._parts, strict=True)]
+        self._parts.clear()
+        for column in columns:
+            column[:] = [np.concatenate(column)]  # one column after the other, so that none is held twice
+        whole = Predictions(*(column for [column] in columns))
+        self._parts.append(whole)
+        return whole
+
+    @property
+    def hits(self) -> Floats:
+        """Hits@1 of each fact in each view, shape (views, facts); NaN where the fact is unscored or missing."""
+        hits = np.full((len(self.views), len(self.facts)), np.nan)
+        for row, (facts, values) in zip(hits, self._hits, strict=True):
+            row[facts] = values
+        return hits
 
     @property
     def keys(self) -> list[str]:
-        """Direction and groups of the queries, in order of appearance, but for those that tell nearly every fact apart,
-        or none."""
+        """Direction and groups of the queries, except those with one value or with nearly as many as facts."""
         names = dict.fromkeys(key for groups in self.groups for key in groups)
         values = {key: {groups.get(key, 0) for groups in self.groups} for key in names}
         return [key for key, own in values.items() if 1 < len(own) <= min(MANY, max(2, len(self.facts) / 2))]
 
-    def _facts_of(self, outcome: RunFacts) -> Ints:
-        """Number of each of its facts; those that are new are added."""
+    def _numbers_of(self, outcome: RunFacts) -> Ints:
+        """Return the number of each of its facts, after adding new ones."""
         facts, rows = outcome.facts, outcome.rows
         names = names_of(rows.candidates)
-        asked = zip(
-            facts, outcome.relations, outcome.asked_about(facts), outcome.golds_of(facts), outcome.queries, strict=True
-        )
-        for fact, relation, subject, golds, query in asked:
+        columns = outcome.relations, outcome.asked_about(facts), outcome.golds_of(facts), outcome.queries
+        for fact, relation, subject, golds, query in zip(facts, *columns, strict=True):
             if fact in self.facts:
                 continue
             self.facts[fact] = len(self.facts)
@@ -226,50 +221,59 @@ class Evidence:
         return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
 
 
-def _predictions(
-    outcome: RunFacts, view: int, fact: Ints, subjects: Sequence[str], pool: Pool, unit: str
-) -> Predictions:
-    """:param fact: of each, and *subjects* of these facts."""
-    rows, places = outcome.rows, outcome.places
+def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) -> Predictions:
+    """:param facts: number of each fact of the outcome."""
+    rows, places, pool = outcome.rows, outcome.places, evidence.pool
     table = rows.table.take(places)
     scored = rows.scored[places]
-    above = -rows.above[places]
-    rank = np.where(np.isnan(rows.rank[places]), above, rows.rank[places])
-    sums = _log_sums(rows, places) if unit == NATS else np.full(len(places), np.nan)
+    rank = np.where(np.isnan(rows.rank[places]), -rows.above[places], rows.rank[places])
+    is_nats = rows.declared.scoring(outcome.scoring)["unit"] == NATS
+    sums = _log_sums(rows, places) if is_nats else np.full(len(places), np.nan)
     answers, values = _answers(rows, table, pool)
     values = np.where(np.isnan(sums)[:, None], values, np.exp(values - sums[:, None]))
     confidence = np.where(scored & ~np.isnan(sums), values[:, 0], np.nan)
+    times = np.where(np.isnan(outcome.hits(1)), 0, np.bincount(outcome.fact_of, minlength=len(facts)))
+    golds = [rows.gold[query] for query in rows.query[places].tolist()]
+    best_scores, lengths = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
+    texts = pool.texts
+    subjects = [texts[evidence.subject[fact]] for fact in facts[outcome.fact_of].tolist()]
+    prompts = [showable(prompt or "") for prompt in table.column("prompt").to_pylist()]
+
+    def numbers(texts: Iterable[str]) -> Ints:
+        return np.array([pool.add(text) for text in texts], dtype=np.int64)
+
     return Predictions(
         np.full(len(places), view),
-        fact,
+        facts[outcome.fact_of],
+        times[outcome.fact_of],
         rows.template[places],
         np.where(scored, rows.hits(1)[places], np.nan),
         np.where(scored, rank, np.nan),
         confidence,
-        _lengths(table),
-        pool.add_all(_patterns(table, subjects)),
-        pool.add_all([showable(rows.reason[place] or "") for place in places.tolist()]),
+        np.array([n[best_gold(s)] or 0 if n else 0 for s, n in zip(best_scores, lengths, strict=True)], np.int64),
+        numbers(map(_pattern, prompts, subjects)),
+        numbers(showable(rows.reason[place] or "") for place in places.tolist()),
         answers,
-        _right(table, [rows.gold[query] for query in rows.query[places].tolist()]),
+        _right(table, golds),
         _thousandths(values),
         np.where(np.isnan(confidence) & np.isfinite(values[:, 0]), values[:, 0], np.nan),
     )
 
 
 def _thousandths(values: Floats) -> Ints:
-    """In four bytes each."""
-    told = np.where(np.isfinite(values), np.round(values * 1000), 0)
-    return np.where(np.isfinite(values), np.clip(told, UNTOLD + 2, -UNTOLD - 2), UNTOLD).astype(np.int64)
+    """Return thousandths that fit in four bytes."""
+    rounded = np.round(np.where(np.isfinite(values), values, 0) * 1000)
+    return np.where(np.isfinite(values), np.clip(rounded, MISSING + 2, -MISSING - 2), MISSING).astype(np.int64)
 
 
 def _log_sums(rows: Rows, places: Ints) -> Floats:
-    """Logarithm of the sum of all candidates' probabilities of each prediction; NaN where they were not kept."""
+    """Return the log of the sum of all candidates' probabilities of each prediction; NaN if they were not kept."""
     with np.errstate(invalid="ignore"):  # an unscored prediction may have scores of NaN
         return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
 
 
 def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
-    """The best answers and their scores, [n, ANSWERS]; written ones as they were written."""
+    """Return the best, or the written, answers and their scores, shape (n, ANSWERS)."""
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
     values = np.full((len(table), ANSWERS), np.nan)
@@ -281,7 +285,7 @@ def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
 
 
 def _right(table: pa.Table, golds: Sequence[Sequence[str]]) -> Ints:
-    """Which of the best answers, or of those written, are gold, as :class:`Predictions` has it."""
+    """Return which of the best, or of the written, answers are gold, as :class:`Predictions` has it."""
     best, written = (table.column(name).to_pylist() for name in ("top_ids", "answer_ids"))
     each = zip((own or others or () for own, others in zip(written, best, strict=True)), golds, strict=True)
     return np.array([sum(1 << at for at, id_ in enumerate(ids[:ANSWERS]) if id_ in gold) for ids, gold in each], int)
@@ -295,34 +299,16 @@ def _fill(answers: Ints, column: pa.ChunkedArray, number: Callable[[str], int]) 
 
 
 def _spread(column: pa.ChunkedArray) -> tuple[tuple[Ints, Ints], Any]:
-    """Of a column of lists: row and place in its list of each value that is among the first, and these values."""
+    """Return row and place of the first values of each list, and these values."""
     lists = column.combine_chunks()
     row = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
-    starts = np.searchsorted(row, row)
-    place = np.arange(len(row)) - starts
-    kept = place < ANSWERS
-    return (row[kept], place[kept]), lists.flatten().filter(pa.array(kept))
-
-
-def _lengths(table: pa.Table) -> Ints:
-    """Of the gold answer with the best score, as in the study of length bias; 0 where it was not recorded."""
-    scores, tokens = (table.column(name).to_pylist() for name in ("gold_scores", "gold_tokens"))
-    found = (_of_best(own or [], counts or [0]) for own, counts in zip(scores, tokens, strict=True))
-    return np.fromiter(found, dtype=np.int64, count=len(table))
-
-
-def _of_best(scores: Sequence[float | None], counts: Sequence[int | None]) -> int:
-    places = [place for place, score in enumerate(scores[: len(counts)]) if score is not None and not isnan(score)]
-    return counts[max(places, key=lambda place: scores[place] or 0.0, default=0)] or 0
-
-
-def _patterns(table: pa.Table, subjects: Sequence[str]) -> list[str]:
-    """Prompts without the subjects of their facts, few of which are different."""
-    prompts = (showable(prompt or "") for prompt in table.column("prompt").to_pylist())
-    return [_pattern(prompt, subject) for prompt, subject in zip(prompts, subjects, strict=True)]
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    first = place < ANSWERS
+    return (row[first], place[first]), lists.flatten().filter(pa.array(first))
 
 
 def _pattern(prompt: str, subject: str) -> str:
+    """Return the prompt without the subject; few patterns are different."""
     if subject and subject in prompt:
         return prompt.replace(subject, SUBJECT, 1)
     if subject and capitalized(subject) in prompt:

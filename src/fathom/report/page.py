@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from fathom._version import VERSION
 from fathom.errors import BadInput, FathomError, all_of
 from fathom.metrics.table import Metric, metric
+from fathom.reading import json_file
 from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
-from fathom.report.kept import tables_of_studies
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
@@ -31,6 +31,7 @@ from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
+from fathom.studies import STUDIES
 
 LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
 CELLS = {
@@ -43,10 +44,9 @@ CELLS = {
 
 
 class Report(NamedTuple):
-    """What was made.
+    """A written report.
 
-    :param path: of the file.
-    :param runs: how many it shows.
+    :param runs: number of runs that it shows.
     :param notes: what it does not show, and why.
     """
 
@@ -56,16 +56,11 @@ class Report(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One that is shown. :param sides: in each of its scorings."""
+    """A run in the report. :param sides: one for each scoring."""
 
     folder: RunFolder
     sides: tuple[RunFacts, ...]
     summary: Summary
-
-    @property
-    def scorings(self) -> list[str]:
-        """Those in which something was scored."""
-        return [side.scoring for side in self.sides if side.scored_facts]
 
 
 def report(
@@ -75,21 +70,21 @@ def report(
     title: str = "",
     groups: str | Path | None = None,
 ) -> Report:
-    """Write *out*; what is wrong with some of the runs is told in it, and the others are shown.
+    """Write a page on runs to *out*. The page lists runs that cannot be shown, with the reason.
 
-    :param runs: finished ones, of any data and probes.
-    :param cluster: what queries are drawn by, for the intervals; see :mod:`fathom.results.samples`.
-    :param title: what stands at its head.
+    :param runs: finished runs, of any data and probes.
+    :param cluster: sampling unit of the queries, for the intervals; see :mod:`fathom.results.samples`.
+    :param title: heading of the page.
     :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
-    needed = {name: library(name) for name in LIBRARIES}
+    libraries = {name: library(name) for name in LIBRARIES}
     path = Path(out)
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
-    folders, notes = _opened(runs)
+    folders, notes = _open_all(runs)
     if groups is not None:
         folders = [folder.grouped_by(Path(groups)) for folder in folders]
     evidence, shown = Evidence(), []
@@ -101,21 +96,22 @@ def report(
             notes += str(error).splitlines()
     if not shown:
         raise BadInput(notes)
-    comparison = _compared(shown, metrics, notes)
-    page = _page(needed, evidence, shown, comparison, notes, title or f"Fathom: {_counted(len(shown), 'run')}")
+    comparison = _compare(shown, metrics, notes)
+    title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
+    page = _page(libraries, evidence, shown, comparison, notes, title)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
 
-def _opened(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:
-    """Each once, and what is wrong with the others."""
+def _open_all(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:
+    """Open each finished run once. :returns: the folders, and notes on the others."""
     folders: dict[Path, RunFolder] = {}
     notes: list[str] = []
     for run in runs:
         try:
             folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
             if not folder.is_complete():
-                raise BadInput(f"{folder.path} is unfinished: type its command again, it goes on where it stopped")
+                raise BadInput(f"{folder.path} is unfinished: repeat its command, it resumes")
             if folders.setdefault(folder.path.resolve(), folder) is not folder:
                 notes.append(f"{folder.path} is given twice: it is shown once")
         except FathomError as error:
@@ -138,24 +134,24 @@ def _add(
 
 
 def _page(
-    needed: Mapping[str, Any],
+    libraries: Mapping[str, Any],
     evidence: Evidence,
     shown: Sequence[_Run],
     comparison: Comparison | None,
     notes: list[str],
     title: str,
 ) -> Iterator[str]:
-    """In pieces."""
-    found = evidence.finish()
-    dims = dimensions(evidence, found)
+    """Yield the page in pieces."""
+    predictions = evidence.finish()
+    dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
     cut = _slices(comparison, evidence) if comparison else []
-    kinds, told = kinds_of(evidence, found), whole(evidence.views)
-    drawn = there(evidence, dims, found)
-    about = [_about(one, dims, chart(one, dims, rows, told)) for one, rows in drawn]
-    studies, faults = tables_of_studies(run.folder.path for run in shown)
+    drawn = there(evidence, dims, predictions)
+    about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
+    studies, faults = _tables_of_studies(run.folder.path for run in shown)
+    by_template = bool(templates_of(predictions, (len(evidence.views), len(evidence.facts))))
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
-    page = needed["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = libraries["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return page.from_string(files.joinpath("report.html").read_text(encoding="utf-8")).generate(  # type: ignore[no-any-return]
         title=title,
         version=VERSION,
@@ -171,82 +167,82 @@ def _page(
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
-        choices=_choices(dims, kinds, bool(templates_of(found, (len(evidence.views), len(evidence.facts))))),
+        choices=_choices(dims, kinds, by_template),
         few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
         script=files.joinpath("report.js").read_text(encoding="utf-8"),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
-        charts_code=packed(needed["vl_convert"].javascript_bundle()),
+        charts_code=packed(libraries["vl_convert"].javascript_bundle()),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
-        evidence=packed_evidence(evidence, found, dims, kinds, about, cut, _of_pairs(comparison, evidence)),
+        evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, _of_pairs(comparison, evidence)),
     )
 
 
 def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
-    """Of views, by those of the comparison: it knows only runs that scored something, and tells these apart."""
+    """Return the names of views by those of the comparison, which has only runs that scored something."""
     views = {(view.path, view.scoring): view.name for view in evidence.views}
     return {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
 
 
 def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
-    """What the comparison says of each pair of views, either way round."""
+    """Return the comparison's result for each pair of views, in either order."""
     place = {view.name: number for number, view in enumerate(evidence.views)}
-    refused: dict[str, str] = {}
-    told: dict[str, str] = {}
     if comparison is None:
-        why = "These runs are not compared: the reason stands at the top of the page."
-        refused = {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}
-        return OfPairs(refused, told)
+        why = "These runs are not compared: the reason is at the top of the page."
+        return OfPairs({f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {})
     names = _names(comparison, evidence)
     ways = ((1, "{0}-{1}"), (-1, "{1}-{0}"))
+    refused: dict[str, str] = {}
+    differences: dict[str, str] = {}
     for pair in comparison.pairs:
         one, other = place[names[pair.first]], place[names[pair.second]]
-        told |= {key.format(one, other): _in_words(pair, sign) for sign, key in ways}
+        differences |= {key.format(one, other): _in_words(pair, sign) for sign, key in ways}
     for apart in comparison.not_compared:
         one, other = place[names[apart.first]], place[names[apart.second]]
         refused |= {key.format(one, other): f"Not compared: {showable(apart.why)}" for _, key in ways}
-    return OfPairs(refused, told)
+    return OfPairs(refused, differences)
 
 
 def _in_words(pair: ComparedPair, sign: int) -> str:
-    """Return the verdict on the difference in accuracy. :param sign: −1 for the other way round."""
-    own = pair.differences[0]
-    if isnan(own.number.value):
-        return own.number.note
-    value, between = points(own.number._replace(low=pair.decision.low, high=pair.decision.high), sign)
+    """Return the verdict on the difference in accuracy. :param sign: −1 for the reversed pair."""
+    number = pair.differences[0].number
+    if isnan(number.value):
+        return number.note
+    value, between = points(number._replace(low=pair.decision.low, high=pair.decision.high), sign)
     verdict = f"{pair.higher} is higher" if pair.higher else pair.decision.word
     p = p_value(pair.decision.p_value)
     return f"Over all {pair.facts:,} facts that both ranked: {value} points ({between}), {verdict} (p {p}, by Holm)."
 
 
 def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
-    """By the names of views."""
+    """Return slices with the names of views."""
     names = _names(comparison, evidence)
-    found = slices(comparison, [RELATION, *evidence.keys])
-    return [own._replace(first=names[own.first], second=names[own.second]) for own in found]
+    cut = slices(comparison, [RELATION, *evidence.keys])
+    return [own._replace(first=names[own.first], second=names[own.second]) for own in cut]
 
 
 def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[str, Any]:
-    """What the script needs to know of a chart; the page has its title already."""
+    """Return what the script needs of a chart; the page has its title already."""
+    last = drawing.brush[-1] if drawing.brush else None
     return {
         "name": drawing.name,
         "keys": drawing.keys,
-        # Of the last of them facts are chosen; a run beside it says whose predictions they are.
-        "of": drawing.brush[-1] if drawing.brush else None,
-        "brush": [[key, key if key == drawing.brush[-1] else f"{drawing.brush[-1]}.{key}"] for key in drawing.brush],
+        # The last key of the brush selects facts; a run before it selects whose predictions these are.
+        "of": last,
+        "brush": [[key, key if key == last else f"{last}.{key}"] for key in drawing.brush],
         "classes": [] if drawing.pairs else classes_of(drawing.keys, dims),
         "spec": drawn.properties(title="").to_dict(),
     }
 
 
-def _html(tables: Iterable[Table], of: str = "") -> list[str]:
-    """:param of: before each title, so that no two are alike."""
-    return [to_html(replace(table, title=of + table.title)) for table in tables]
+def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
+    """:param prefix: of each title, so that titles differ."""
+    return [to_html(replace(table, title=prefix + table.title)) for table in tables]
 
 
 def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> list[tuple[str, str, Sequence[str]]]:
-    """Of each field: what it chooses, its label, and what there is to choose."""
+    """Return name, label and choices of each field."""
     return [
         ("relation", "Relation", dims["relation"].labels),
         ("slice", "Kind of fact", kinds.labels),
@@ -258,16 +254,16 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> 
     ]
 
 
-def _compared(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
-    """All runs of which something was scored; None where there are no two, or none that can be compared."""
-    runs = [run for run in shown if run.scorings]
-    scorings = dict.fromkeys(name for run in runs for name in run.scorings)
-    if sum(len(run.scorings) for run in runs) < 2:
+def _compare(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
+    """Compare all runs with something scored; None if there are not two, or none can be compared."""
+    scored = {id(run): [side.scoring for side in run.sides if side.scored_facts] for run in shown}
+    runs = [run for run in shown if scored[id(run)]]
+    if sum(map(len, scored.values())) < 2:
         return None
     sides = [
         side.called(model)
         for run, model in zip(runs, short_names([run.folder for run in runs]), strict=True)
-        for scoring in scorings
+        for scoring in dict.fromkeys(name for names in scored.values() for name in names)
         for side in run.sides
         if side.scoring == scoring
     ]
@@ -279,5 +275,31 @@ def _compared(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]
         return None
 
 
-def _counted(number: int, of: str) -> str:
-    return f"{number} {of}" if number == 1 else f"{number} {of}s"
+# --- tables of studies
+
+
+def _tables_of_studies(runs: Iterable[Path]) -> tuple[list[tuple[str, list[Table]]], list[str]]:
+    """Return the tables that studies saved in the folders of runs or one above, where studies save their own runs.
+
+    :returns: name and tables of each file, and faults of unreadable files.
+    """
+    tables, faults = [], []
+    for folder in dict.fromkeys(own for run in runs for own in (run, run.resolve().parent)):
+        for study in STUDIES.entries():
+            file = folder / f"{study.name}.json"
+            if file.is_file():
+                try:
+                    content = [_saved_table(title, rows) for title, rows in json_file(file).items()]
+                    tables.append((f"{study.name} ({file})", content))
+                except (ValueError, AttributeError, TypeError) as error:
+                    faults.append(f"{file} is not a study's tables ({error}): repeat the study's command")
+                except BadInput as error:
+                    faults += error.faults
+    return tables, faults
+
+
+def _saved_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    columns = tuple(dict.fromkeys(name for row in rows for name in row))
+    body = tuple(tuple(row.get(name) for name in columns) for row in rows)
+    recipes = dict.fromkeys(str(row["recipe"]) for row in rows if row.get("recipe"))
+    return Table(columns, body, title, hidden=frozenset({"recipe", "note"}), notes=tuple(recipes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -17,15 +17,15 @@ from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 
 PAIRS = 66
-"""Of more pairs than those of twelve runs only the pairs with the first run are cut into slices."""
+"""With more pairs than twelve runs have, only the pairs with the first run have slices."""
 
 
 class Slice(NamedTuple):
     """A part of the facts that both of two runs ranked.
 
-    :param key: of the queries, such as "relation". :param value: of that key.
-    :param of_first: share that the first run has right; *of_second* likewise.
-    :param number: first − second, in accuracy, with its interval.
+    :param key: of the queries, such as "relation".
+    :param of_first: accuracy of the first run; *of_second* likewise.
+    :param number: first − second, with its interval.
     :param adjusted: its p value by Holm among all slices of the pair.
     """
 
@@ -40,12 +40,12 @@ class Slice(NamedTuple):
     adjusted: float | None
 
 
-def slices(found: Comparison, keys: Sequence[str]) -> list[Slice]:
-    """Of each pair, the greatest difference first.
+def slices(comparison: Comparison, keys: Sequence[str]) -> list[Slice]:
+    """Return the slices of each pair, the greatest difference first.
 
-    :param keys: of the queries; those that a run does not have, or that do not differ in it, make no slice.
+    :param keys: of the queries; a key that a run lacks, or that has one value, makes no slice.
     """
-    sides = [(run.name, run.outcome) for run in found.runs]
+    sides = [(run.name, run.outcome) for run in comparison.runs]
     pairs = list(combinations(sides, 2))
     if len(pairs) > PAIRS:
         pairs = [(sides[0], other) for other in sides[1:]]
@@ -60,23 +60,20 @@ def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Seque
         return []
     cut, hits = [], [first.hits(1), second.hits(1)]
     for key in keys:
-        parts = grouped(_labelled(first, facts, key))
+        values_of = first.groups.get(key, ())
+        parts = grouped(
+            (value, fact)
+            for fact, place in zip(facts, first.at(facts).tolist(), strict=True)
+            for value in (values_of[place] if values_of else ())
+        )
         for value, own in parts.items() if len(parts) > 1 else ():
             sample = first.sample(own)  # as the comparison has it
-            made = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own, sample)
-            if not np.isnan(made.value):
-                first_mean, second_mean = (
-                    float(np.mean(values[side.at(own)])) for side, values in zip((first, second), hits, strict=True)
+            number = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own, sample)
+            if not np.isnan(number.value):
+                one_mean, other_mean = (
+                    float(np.mean(h[s.at(own)])) for s, h in zip((first, second), hits, strict=True)
                 )
-                cut.append(Slice(name, second_name, key, value, len(own), first_mean, second_mean, made, None))
+                cut.append(Slice(name, second_name, key, value, len(own), one_mean, other_mean, number, None))
     decisions = decide([Claim(own.value, (Contrast("accuracy", own.number),)) for own in cut])
-    told = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
-    return sorted(told, key=lambda own: -abs(own.number.value))
-
-
-def _labelled(side: RunFacts, facts: Sequence[str], key: str) -> Iterable[tuple[str, str]]:
-    if key in side.groups:
-        of_fact = side.groups[key]
-        for fact, place in zip(facts, side.at(facts).tolist(), strict=True):
-            for value in of_fact[place]:
-                yield value, fact
+    adjusted = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
+    return sorted(adjusted, key=lambda own: -abs(own.number.value))
