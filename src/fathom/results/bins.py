@@ -1,8 +1,8 @@
-"""Keys whose values are numbers: queries in bins of like size, and whether accuracy goes with the number.
+"""Keys whose values are numbers: queries in bins of similar size, and the trend of accuracy.
 
-The trend is Spearman's rank correlation of the number with the accuracy of each fact. Facts that many know may be of
-relations that are easy: beside it stands the correlation within relations, of ranks less the mean of their relation,
-and the difference between the highest and the lowest bin, each relation compared by itself.
+The trend is Spearman's rank correlation of the number with the accuracy of each fact. Since popular facts may be of
+easy relations, its controls are the correlation within relations, of ranks less the mean of their relation, and the
+difference between the highest and the lowest bin, each relation compared by itself.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Table
 
 BINS = 5
-"""Where a key is one of numbers and nobody says how many."""
 OF_NUMBERS = {"popularity": "subject_views", "answer_popularity": "answer_views", "period": "valid_from"}
-"""What is broken down into bins by its name → the key that has its numbers."""
+"""Names that are broken down into bins → the key that has their numbers."""
 
 _TYPED = re.compile(r"(.+):([1-9]\d*)")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -37,9 +36,8 @@ _FEWEST = 3
 class Bins(NamedTuple):
     """Queries by a number.
 
-    :param name: as tables call it.
-    :param values: of each query, [queries], NaN where it is not known.
-    :param labels: of each query, "6 to 218"; those without a number are :data:`~fathom.results.rows.NONE`.
+    :param values: one per query; NaN if unknown.
+    :param labels: one per query, "6 to 218"; :data:`~fathom.results.rows.NONE` without a number.
     :param order: labels, from the smallest numbers to the greatest.
     """
 
@@ -50,27 +48,27 @@ class Bins(NamedTuple):
 
 
 def bins_of(rows: Rows, typed: str) -> Bins | None:
-    """What was typed behind ``--by``: a key of numbers (popularity), or ``key:10`` for so many bins; else None.
+    """Parse a value of ``--by``: a key of numbers (popularity), or ``key:10`` for so many bins; else None.
 
-    :raises BadInput: bins are wanted of a key whose values are no numbers.
+    :raises BadInput: bins of a key whose values are no numbers.
     """
-    found = _TYPED.fullmatch(typed) if typed not in rows.keys else None
-    name, count = (found[1], int(found[2])) if found else (typed, BINS)
+    match = _TYPED.fullmatch(typed) if typed not in rows.keys else None
+    name, count = (match[1], int(match[2])) if match else (typed, BINS)
     key = next((key for key in (OF_NUMBERS.get(name), name) if key in rows.keys), None)
-    if key is None or (found is None and name not in OF_NUMBERS):
+    if key is None or (match is None and name not in OF_NUMBERS):
         return None
-    said = [rows.text_of(query, key) or "" for query in range(len(rows.query_ids))]
-    numbers = [number_in(text) for text in said]
-    wrong = next((text for text, number in zip(said, numbers, strict=True) if number is None), None)
+    numbers = {text: number_in(text) for text in {rows.text_of(q, key) or "" for q in range(len(rows.query_ids))}}
+    wrong = min((text for text, number in numbers.items() if number is None), default=None)
     if wrong is None:
-        return _binned(name, np.array(numbers, dtype=np.float64), count)
-    if found is None:  # popularity as classes, in runs of a graph or of an earlier version
+        values = [numbers[rows.text_of(query, key) or ""] for query in range(len(rows.query_ids))]
+        return _binned(name, np.array(values, dtype=np.float64), count)
+    if match is None:  # popularity as classes, in runs of a graph or of an earlier version
         return None
     raise BadInput(f"--by {typed}: bins need numbers, {name} has values such as {wrong!r}: type --by {name}")
 
 
 def number_in(text: str) -> float | None:
-    """A number, the year of a date, NaN for what is not known; None for any other text."""
+    """Parse a number or the year of a date; NaN if unknown, None for any other text."""
     if text in _UNKNOWN:
         return float("nan")
     date = _DATE.fullmatch(text)
@@ -80,13 +78,13 @@ def number_in(text: str) -> float | None:
 
 
 def _binned(name: str, values: Floats, count: int) -> Bins:
-    """Bins as even as equal values let them be, which are never parted."""
+    """Make bins as even as possible without separating equal values."""
     known = ~np.isnan(values)
     shares = np.arange(1, count) / count
     edges: Floats = np.quantile(values[known], shares, method="inverted_cdf") if known.any() else shares[:0]
     place = np.searchsorted(edges, values)
     names = {int(bin_): _label(values[known & (place == bin_)]) for bin_ in np.unique(place[known])}
-    labels = [names[bin_] if there else NONE for bin_, there in zip(place.tolist(), known.tolist(), strict=True)]
+    labels = [names[bin_] if is_known else NONE for bin_, is_known in zip(place.tolist(), known.tolist(), strict=True)]
     return Bins(name, values, labels, [*names.values(), NONE])
 
 
@@ -137,9 +135,9 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
 
 
 def _units(rows: Rows, queries: Ints, highest: npt.NDArray[np.bool_]) -> Sequence[str] | None:
-    """Return the label that decides each fact's bin: its subject, or its answer; None where neither does.
+    """Return the label that decides each fact's bin, since all of a subject's facts share its popularity.
 
-    Popularity belongs to a subject, so all of its facts change bins together.
+    It is the subject or the answer; None where neither decides.
     """
     of_subject = [rows.subjects[query] or f"alone {query}" for query in queries.tolist()]
     of_answer = [" ".join(rows.gold[query]) or f"alone {query}" for query in queries.tolist()]
@@ -151,12 +149,11 @@ def _units(rows: Rows, queries: Ints, highest: npt.NDArray[np.bool_]) -> Sequenc
 
 
 def _facts(rows: Rows, found: Bins, scoring: str) -> tuple[list[int], Floats, Floats]:
-    """Of each fact that has a number and was scored: its first query, its number, its mean accuracy."""
-    asked: Ints = rows.of(scoring)
-    hits = rows.hits(1)
-    told = asked[rows.scored[asked] & ~np.isnan(hits[asked]) & ~np.isnan(found.values[rows.query[asked]])]
-    firsts, unit = np.unique(rows.unit[rows.query[told]], return_inverse=True)
+    """Return the first query, the number and the accuracy of each scored fact that has a number."""
+    places, hits = rows.of(scoring), rows.hits(1)
+    values = found.values[rows.query]
+    places = places[rows.scored[places] & ~np.isnan(hits[places]) & ~np.isnan(values[places])]
+    firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
     count = np.bincount(unit, minlength=len(firsts))
-    means = (np.bincount(unit, side, len(firsts)) / count for side in (found.values[rows.query[told]], hits[told]))
-    values, accuracy = (np.asarray(side, float) for side in means)
-    return firsts.tolist(), values, accuracy
+    numbers, accuracy = (np.bincount(unit, side[places], len(firsts)) / count for side in (values, hits))
+    return firsts.tolist(), numbers, accuracy

@@ -1,7 +1,6 @@
-"""What a run's manifest declares of its numbers: units of scorings, headline, cuts, usual options.
+"""Declarations of a probe in a run's manifest (``shows``): units of scorings, headline, cuts, usual options.
 
-A probe declares these where it is defined, and they travel in the manifest (``shows``), so that no reader of a run
-needs the probe. Runs of version 0.1.0 do not have them: ``earlier.json`` says it in their place.
+With them no reader of a run needs the probe. ``earlier.json`` declares them for runs of version 0.1.0.
 """
 
 from __future__ import annotations
@@ -16,17 +15,15 @@ NATS = "nats"
 
 
 class Declarations(NamedTuple):
-    """What a run says of how its numbers are to be read.
+    """How the numbers of a run are to be read.
 
-    :param scorings: of each its ``unit`` (nats, cosine, score or credit), and what else its probe says of it, such as
-        ``masks`` and ``pooling``.
-    :param headline: what the first table shows: "metrics", or "tasks", a line for each relation.
+    :param scorings: each with its ``unit`` (nats, cosine, score or credit), and others such as ``masks``, ``pooling``.
+    :param headline: the first table: "metrics", or "tasks", a line for each relation.
     :param cuts: the k of Hits@k in the headline.
     :param further: names of metrics that only such runs show.
-    :param by: names of metrics that breakdowns show besides accuracy and MRR.
-    :param options: the options that are not at their defaults, and what else the probe tells of how it read what it was
-        told, as a recipe writes them.
-    :param notes: on candidates that are left out or cannot be told apart.
+    :param by: names of metrics that breakdowns show in addition to accuracy and MRR.
+    :param options: those not at their defaults, and other settings, as a recipe writes them.
+    :param notes: on candidates that are excluded or have identical names.
     """
 
     scorings: Mapping[str, Mapping[str, str]]
@@ -38,12 +35,12 @@ class Declarations(NamedTuple):
     notes: tuple[str, ...]
 
     def scoring(self, name: str) -> Mapping[str, str]:
-        """What is said of the scoring of that name; only the unit "score" where nothing is."""
+        """Return the declarations of a scoring, by default the unit "score"."""
         return self.scorings.get(name, {"unit": "score"})
 
 
 def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
-    """Of a run of any version."""
+    """Read the declarations of a run of any version."""
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
@@ -65,7 +62,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
 
 
 def _screened(noted: Mapping[str, Any]) -> list[str]:
-    """How much of what a rough copy of the model scored first was scored again, where there was one."""
+    """Return a note on how many answers were scored again in full, if they were screened."""
     screened, again = noted.get("screened"), noted.get("scored_again")
     if not screened or again is None:
         return []
@@ -79,7 +76,7 @@ def _earlier() -> dict[str, Any]:
 
 
 def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, str]:
-    """The options that are not at their defaults, but for those that stand in every recipe already."""
+    """Return the options that are not at their defaults, except those in every recipe."""
     options = identity.get("options", {})
     elsewhere = {"templates", "reduction", "score", "dtype"} | ({"seed"} if not options.get("limit") else set())
     said = {

@@ -1,8 +1,8 @@
-"""What tables call models: one rule for all."""
+"""Names of models in tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fathom.errors import BadInput
@@ -10,9 +10,7 @@ from fathom.store.folder import RunFolder
 
 
 class _Model(NamedTuple):
-    """:param whole: name or folder, with the adapter's.
-    :param short: the last parts of these.
-    :param content: hash of what it is."""
+    """:param whole: name or folder, with the adapter's. :param short: their last parts. :param content: its hash."""
 
     whole: str
     short: str
@@ -20,13 +18,17 @@ class _Model(NamedTuple):
 
 
 def short_names(runs: Sequence[RunFolder]) -> list[str]:
-    """The model of each run by the last part of its name (and of its adapter's, behind a "+"), by all of it where two
-    models are alike in that part, and with a part of its content's hash where they are alike in all (a folder trained
-    anew).
+    """Return the last part of each model's name, with "+" and the adapter's; two models never get the same name.
 
-    Runs of one model, wherever its folder stood, get one name; two models never do.
+    If two models share that part, all of the name; if they share that, a part of the content's hash as well.
     """
-    return _told_apart(_of_run(run) for run in runs)
+    models = []
+    for identity in (run.manifest["identity"] for run in runs):
+        names = [str(identity["model"]["name"]), identity.get("options", {}).get("adapter")]
+        names = [name for name in names if name]
+        content = str(identity["model"].get("content_hash"))
+        models.append(_Model("+".join(names), "+".join(map(last_part, names)), content))
+    return _unique_names(models)
 
 
 def distinguished(parts: Sequence[tuple[str, ...]]) -> list[str]:
@@ -42,33 +44,26 @@ def distinguished(parts: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def folder_names(models: Sequence[str]) -> list[str]:
-    """Names, fit for folders, of models that are not loaded yet: :func:`short_names` with "-" in place of "/".
+    """Return names of folders for models that are not loaded yet: :func:`short_names` with "-" in place of "/".
 
-    :raises BadInput: one stands twice, or there is none.
+    :raises BadInput: one is given twice, or there is none.
     """
     whole = [name.rstrip("/") for name in models]
-    names = [name.strip("/.").replace("/", "-") for name in _told_apart(_Model(n, last_part(n), n) for n in whole)]
+    short = _unique_names([_Model(name, last_part(name), name) for name in whole])
+    names = [name.strip("/.").replace("/", "-") for name in short]
     if not names or len(set(names)) < len(names):
-        raise BadInput(f"a model stands twice in {', '.join(models)}" if models else "expected a model or more")
+        raise BadInput(f"a model is given twice in {', '.join(models)}" if models else "expected a model or more")
     return names
 
 
 def last_part(name: str) -> str:
-    """Of a path or a hub's name."""
+    """Return the last part of a path or a hub's name."""
     return name.rstrip("/").rpartition("/")[2] or name
 
 
-def _of_run(run: RunFolder) -> _Model:
-    identity = run.manifest["identity"]
-    parts = [str(identity["model"]["name"]), identity.get("options", {}).get("adapter")]
-    names = [part for part in parts if part]
-    return _Model("+".join(names), "+".join(map(last_part, names)), str(identity["model"].get("content_hash")))
-
-
-def _told_apart(models: Iterable[_Model]) -> list[str]:
-    every = list(models)
+def _unique_names(models: Sequence[_Model]) -> list[str]:
     first: dict[tuple[str, str], _Model] = {}
-    for model in every:
+    for model in models:
         first.setdefault((model.short, model.content), model)
     shorts, wholes = [short for short, _ in first], [model.whole for model in first.values()]
 
@@ -78,4 +73,4 @@ def _told_apart(models: Iterable[_Model]) -> list[str]:
         whole = first[model.short, model.content].whole
         return whole if wholes.count(whole) == 1 else f"{whole}@{model.content[:8]}"
 
-    return [name(model) for model in every]
+    return [name(model) for model in models]

@@ -1,4 +1,4 @@
-"""Joint statistics of several runs over the facts that all of them scored."""
+"""Statistics of several runs over the facts that all of them scored."""
 
 from __future__ import annotations
 
@@ -24,25 +24,23 @@ def difference(
     sample: Sample | None = None,
     form: str = "+.1%",
 ) -> Estimate:
-    """Σ sign · value over facts that all have, paired by fact, with interval and p value; without a value where that of
-    one is undefined.
+    """Return the mean over facts of Σ sign · value, paired by fact; undefined where a fact has no value.
 
     :param name: of the number, for its recipe.
     :param signed: +1 or −1 and the side.
-    :param values: of each side's facts.
+    :param values: one per fact of each side.
     :param facts: in common.
-    :param sample: how these were drawn, where it is known already.
-    :param form: how readers see it.
+    :param sample: how these were drawn, if already known.
+    :param form: display format.
     """
     terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
-    plus = sum(sign > 0 for sign, _ in signed)
-    made = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
+    recipe = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
     if np.isnan(terms).any():
         why = next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any())
-        return untold(why, made, form=form)
+        return untold(why, recipe, form=form)
+    plus, drawn = sum(sign > 0 for sign, _ in signed), sample or signed[0][1].sample(facts)
     limits = (float(plus - len(signed)), float(plus))
-    how = sample or signed[0][1].sample(facts)
-    return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), how, made, limits, form)
+    return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), drawn, recipe, limits, form)
 
 
 def over_seeds(
@@ -51,37 +49,37 @@ def over_seeds(
     values: Callable[[RunFacts], Floats],
     limits: tuple[float, float] = SHARE,
 ) -> tuple[Estimate, Noise]:
-    """Σ sign · value over the facts that all have, paired by fact and by seed, with interval, for other facts and other
-    seeds, and with a p value for several sides. Undefined where the value of one fact is.
+    """Return the mean over facts of Σ sign · value, paired by fact and by seed, for other facts and other seeds.
+
+    With a p value for several sides; undefined where a fact has no value.
 
     :param trainings: for each seed +1 or −1 and the side, in the same order.
-    :param values: of a side's facts. :param limits: of one of them.
+    :param values: takes a side and returns one per fact, between *limits*.
     :raises BadInput: no fact in common, or other candidates.
     """
     signed = trainings[0]
-    every = [[sides[place][1] for sides in trainings] for place in range(len(signed))]
-    facts = common_facts([side for sides in every for side in sides])
-    recipes = [combined("", [side.recipe("") for side in sides], " or ") for sides in every]
-    made = combined(name, recipes, _between(signed))
-    told = np.array([[sign * values(side)[side.at(facts)] for sign, side in sides] for sides in trainings])
-    if np.isnan(told).any():
-        whys = (side.why_untold for sides in every for side in sides if np.isnan(values(side)[side.at(facts)]).any())
-        return untold(next(whys), made), Noise(len(trainings))
-    ends = ([limits[sign < 0] * sign, limits[sign > 0] * sign] for sign, _ in signed)
-    low, high = np.sum(list(ends), axis=0)
-    tested = len(signed) > 1
-    return estimates.over_seeds(told.sum(axis=1), signed[0][1].sample(facts), made, (float(low), float(high)), tested)
+    sides = [[training[place][1] for training in trainings] for place in range(len(signed))]
+    facts = common_facts([side for seeds in sides for side in seeds])
+    recipes = [combined("", [side.recipe("") for side in seeds], " or ") for seeds in sides]
+    recipe = combined(name, recipes, _between(signed))
+    terms = np.array([[sign * values(side)[side.at(facts)] for sign, side in training] for training in trainings])
+    if np.isnan(terms).any():
+        whys = (side.why_untold for seeds in sides for side in seeds if np.isnan(values(side)[side.at(facts)]).any())
+        return untold(next(whys), recipe), Noise(len(trainings))
+    low, high = np.sum([[limits[sign < 0] * sign, limits[sign > 0] * sign] for sign, _ in signed], axis=0)
+    sample, ends = signed[0][1].sample(facts), (float(low), float(high))
+    return estimates.over_seeds(terms.sum(axis=1), sample, recipe, ends, len(signed) > 1)
 
 
 def _between(signed: Sequence[tuple[int, RunFacts]]) -> str:
-    """What stands between recipes: the sign of a plain difference."""
+    """Return the sign between recipes: that of a plain difference, else "and"."""
     return MINUS if [sign for sign, _ in signed] in ([1, -1], [-1, 1]) else " and "
 
 
 def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> Sequence[str]:
-    """Facts that all scored, in the order of the first.
+    """Return the facts that all scored, in the order of the first.
 
-    :param same_candidates: False where other candidates are the question.
+    :param same_candidates: False if other candidates are the question.
     :raises BadInput: none, or ranked among other candidates.
     """
     first, *others = outcomes
@@ -104,7 +102,7 @@ def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> 
                 mine, theirs = first.place[fact], other.place[fact]
                 raise BadInput(
                     f"{first.path} ranked {fact} among {first.sizes[mine]:.0f} candidates, {other.path} among "
-                    f"{other.sizes[theirs]:.0f} others: ask both with the same --pool, --candidates, --single-token "
-                    "and selection, of names that both can rank"
+                    f"{other.sizes[theirs]:.0f} others: use the same --pool, --candidates, --single-token and "
+                    "selection for both, of names that both can rank"
                 )
     return both

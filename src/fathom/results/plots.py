@@ -14,10 +14,8 @@ class Plot(NamedTuple):
     """A picture to be drawn.
 
     :param name: of the file, without its ending.
-    :param draw: given matplotlib's axes.
-    :param x: label of the horizontal axis.
-    :param y: label of the vertical axis.
-    :param title: above it, if any.
+    :param draw: takes matplotlib's axes.
+    :param x: label of the horizontal axis; *y* of the vertical one.
     """
 
     name: str
@@ -28,7 +26,7 @@ class Plot(NamedTuple):
 
 
 def save(plot: Plot, folder: Path) -> Path | None:
-    """As PNG. :returns: the file; None where matplotlib is not installed."""
+    """Save a plot as PNG. :returns: the file; None if matplotlib is not installed."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure

@@ -1,9 +1,8 @@
-"""What a number is taken for a sample of: which of its values were drawn together.
+"""Sampling units: which values of a number were drawn together.
 
-By default relations, where there are ten or more, worth five or more of equal size; else the facts within each, the
-relations being what they are. Queries of one fact, such as both directions of a triple, were drawn together.
-``benchmarks/coverage.py`` simulates that these intervals hold. ``--cluster`` names another key: what repeats in a data
-set is often its subjects, answers or documents.
+By default relations, if there are ten or more, worth five or more of equal size; else the facts within fixed relations.
+Queries of one fact, such as both directions of a triple, were drawn together. ``benchmarks/coverage.py`` simulates that
+these intervals hold. ``--cluster`` names another key, such as subjects, answers or documents.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from fathom.metrics.uncertainty import Labels, Ways, speak_for_others
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
-"""Keys that queries have besides their groups."""
+"""Keys that queries have in addition to their groups."""
 _WITHIN = " within "
 OF_SUBJECTS = f"subject{_WITHIN}{RELATION}"
 AND_SEED = " and seed"
-"""Behind the key of a sample that was answered by trainings from several seeds, which were drawn, too."""
+"""Suffix of the key of a sample that includes several training seeds."""
 
 
 class Sample(NamedTuple):
     """How values were drawn.
 
     :param key: as recipes name it: "relation", or "fact within relation".
-    :param clusters: label of each value, [n]; None: each was drawn for itself.
-    :param within: label of each, [n]: groups that are taken as they are. With clusters, these were drawn within them.
-    :param also: label of each, [n]: a second way in which values were drawn together; None: there is none.
+    :param clusters: label of each value, shape (n); None: each was drawn by itself.
+    :param within: label of each value's fixed group, within which values, or clusters, were drawn.
+    :param also: label of each value for a second way in which values were drawn together.
     """
 
     key: str
@@ -48,31 +47,25 @@ class Sample(NamedTuple):
 
     @property
     def one_cluster(self) -> bool:
-        """Whether all values are of one: these say nothing of others."""
-        return (
-            self.within is None
-            and self.clusters is not None
-            and all(label == self.clusters[0] for label in self.clusters)
-        )
+        """Whether all values are of one cluster, so that they show nothing of others."""
+        labels = self.clusters
+        return self.within is None and labels is not None and all(label == labels[0] for label in labels)
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> Sample:
-        """Of some of the values. :param chosen: whether each is, [n]."""
-        each = (self.clusters, self.within, self.also)
-        return Sample(self.key, *(None if labels is None else np.asarray(labels)[chosen] for labels in each))
+        """Select some of the values. :param chosen: a mask, shape (n)."""
+        return Sample(self.key, *(None if labels is None else np.asarray(labels)[chosen] for labels in self[1:]))
 
     def numbered(self) -> Sample:
-        """The same with numbers for labels, which many numbers of the same values are made with more quickly."""
-        each = (self.clusters, self.within, self.also)
-        told = (None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1] for labels in each)
-        return Sample(self.key, *told)
+        """Replace labels by numbers, which is faster for many numbers of the same values."""
+        every = (None if labels is None else np.asarray(labels) for labels in self[1:])
+        return Sample(self.key, *(None if own is None else np.unique(own, return_inverse=True)[1] for own in every))
 
 
 class Origin(NamedTuple):
-    """How one value was drawn, as the user says.
+    """How one value was drawn, by a key that the user chose.
 
-    :param key: what the user named.
-    :param unit: what the value is of: its query where queries are drawn, else its fact.
-    :param label: by that key; None: it has none.
+    :param unit: its query if queries are drawn, else its fact.
+    :param label: value of the key; None without one.
     """
 
     key: str
@@ -88,13 +81,12 @@ def drawn(
     units: Sequence[str] | None = None,
     subjects: Sequence[str | None] = (),
 ) -> Sample:
-    """Return how queries were drawn: as the user says, else by default.
+    """Return how queries were drawn; one entry per query in all parameters.
 
     :param cluster: key, "" for the default.
-    :param relations: of each query, [n].
-    :param labels: of each query by that key, [n]; a query that has none was drawn for itself.
-    :param units: what each value is of, [n], where several may be of one; None: each is of its own.
-    :param subjects: id of each query's subject, [n]; facts of one subject are not independent. Empty: not known.
+    :param labels: values of that key; a query without one was drawn by itself.
+    :param units: what each value is of, if several may be of one.
+    :param subjects: ids; facts of one subject are not independent. Empty if unknown.
     """
     repeated = units if units is not None and len(set(units)) < len(units) else None
     if not cluster:
@@ -109,29 +101,24 @@ def drawn(
 
 
 def drawn_from(origins: Sequence[Origin]) -> Sample:
-    """Values as the user says, of which several may be of one query or fact: asked again, or by another model.
-
-    :param origins: of each value, [n]; all by one key.
-    """
+    """Return how values were drawn of which several may be of one query or fact. :param origins: all by one key."""
     relations, labels = [one.relation for one in origins], [one.label for one in origins]
     return drawn(origins[0].key if origins else "", relations, labels, [one.unit for one in origins])
 
 
 def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -> Sample:
-    """Whole groups where there are enough of them, and none holds most of the values; else units within them.
+    """Sample whole groups if they are enough, and of similar size; else units within them.
 
-    :param groups: label of each value, [n].
+    :param groups: label of each value, shape (n).
     """
-    if speak_for_others(groups):
-        return Sample(group, groups)
-    return Sample(f"{unit}{_WITHIN}{group}", None, groups)
+    return Sample(group, groups) if speak_for_others(groups) else Sample(f"{unit}{_WITHIN}{group}", None, groups)
 
 
 def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
     """Add the subjects as a second sampling unit if they repeat among the values.
 
-    :param sample: by default, not as the user said: whole relations, or facts within relations.
-    :param subjects: of each value, [n]; one that has none was drawn for itself.
+    :param sample: the default: whole relations, or facts within relations.
+    :param subjects: one per value; a value without one was drawn by itself.
     """
     if len(set(subjects)) in (1, len(subjects)):  # facts of one subject alone are a sample of its facts
         return sample
@@ -145,16 +132,17 @@ def check_key(key: str, keys: Iterable[str], by_design: Mapping[str, str] = Mapp
     """:raises BadInput: queries cannot be clustered by *key*.
 
     :param keys: of their groups.
-    :param by_design: keys of whose values nobody drew a sample, and why.
+    :param by_design: keys whose values are fixed, not a sample, and why.
     """
-    there = [name for name in dict.fromkeys((*ALWAYS, *keys)) if name not in by_design]
-    if key and key not in there:
-        why = by_design.get(key, "the queries have no such key")
-        raise BadInput(f"--cluster {key}: {why}; there is {', '.join(there)}")
+    known = [name for name in dict.fromkeys((*ALWAYS, *keys)) if name not in by_design]
+    if key and key not in known:
+        raise BadInput(
+            f"--cluster {key}: {by_design.get(key, 'the queries have no such key')}; there is {', '.join(known)}"
+        )
 
 
 def scope(key: str) -> str:
-    """Return for what a verdict by this sampling unit holds, as a sentence."""
+    """Return a sentence on the scope of a verdict by this sampling unit."""
     unit, within, group = key.removesuffix(AND_SEED).partition(_WITHIN)
     seeds = ", and for other seeds" if key.endswith(AND_SEED) else ""
     if within:
@@ -163,7 +151,7 @@ def scope(key: str) -> str:
 
 
 def legend(key: str) -> str:
-    """For the reader of a table."""
+    """Return a note on the sampling unit for readers of a table."""
     if key.endswith(AND_SEED):
         return f"{legend(key.removesuffix(AND_SEED))}, and for other seeds of training"
     unit, within, group = key.partition(_WITHIN)
