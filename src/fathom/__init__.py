@@ -76,38 +76,24 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "write_report",
 ]
 _WHERE = {
-    "BadInput": "fathom.errors",
-    "CandidateSet": "fathom.data.queries",
-    "ClozeOptions": "fathom.probes.options",
-    "EmbeddingOptions": "fathom.probes.options",
-    "FathomError": "fathom.errors",
-    "GenerationOptions": "fathom.probes.options",
-    "KnowledgeGraph": "fathom.data.knowledge",
-    "LocalModel": "fathom.models.local",
-    "OntologyOptions": "fathom.probes.ontology_options",
-    "Query": "fathom.data.queries",
-    "QuerySet": "fathom.data.queries",
-    "Relation": "fathom.data.queries",
-    "Result": "fathom.api",
-    "RunFailed": "fathom.errors",
-    "RunFolder": "fathom.store.folder",
-    "StatementOptions": "fathom.probes.options",
-    "Template": "fathom.data.templates",
-    "VocabularyOptions": "fathom.probes.options",
-    "compare": "fathom.api",
-    "diff": "fathom.api",
-    "evaluate_links": "fathom.api",
-    "load_model": "fathom.models.loading",
-    "merge_runs": "fathom.api",
-    "open_run": "fathom.api",
-    "plant": "fathom.training.planting",
-    "plots": "fathom.api",
-    "probe": "fathom.api",
-    "read_data": "fathom.formats",
-    "train_links": "fathom.api",
-    "wrap_model": "fathom.models.loading",
-    "write_report": "fathom.api",
+    name: module
+    for module, names in {
+        "fathom.api": "Result compare diff evaluate_links merge_runs open_run plots probe train_links write_report",
+        "fathom.data.knowledge": "KnowledgeGraph",
+        "fathom.data.queries": "CandidateSet Query QuerySet Relation",
+        "fathom.data.templates": "Template",
+        "fathom.errors": "BadInput FathomError RunFailed",
+        "fathom.formats": "read_data",
+        "fathom.models.loading": "load_model wrap_model",
+        "fathom.models.local": "LocalModel",
+        "fathom.probes.ontology_options": "OntologyOptions",
+        "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions StatementOptions VocabularyOptions",
+        "fathom.store.folder": "RunFolder",
+        "fathom.training.planting": "plant",
+    }.items()
+    for name in names.split()
 }
+"""Name → module."""
 _NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap"}
 
 

@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import Any
 
 import typer
+from typer import BadParameter
 from typer.core import TyperCommand
 
 from fathom._version import VERSION
 from fathom.cli.commands import Commands, with_example
-from fathom.cli.usage import Refused, refusal
 from fathom.errors import BadInput, FathomError, MadeBefore
-from fathom.options import Group
+from fathom.options import Group, value_fault
 from fathom.progress import LOG
 from fathom.reading.files import printable
 from fathom.reading.replies import words_of
@@ -195,8 +195,41 @@ def _call() -> None:
     try:
         code = make_app()(prog_name="fathom", standalone_mode=False)
     except Refused as error:
-        raise BadInput(refusal(error) or ()) from error
+        raise BadInput(_refusal(error) or ()) from error
     raise SystemExit(code or 0)
+
+
+Refused: type[Exception] = BadParameter.__bases__[0]
+"""The exception of a refused command line: click's UsageError, of which Typer has a copy of its own."""
+
+
+def _refusal(error: Any) -> str:
+    """Return one line on a :data:`Refused` command line; "" if the help was shown instead."""
+    kind = type(error).__name__
+    if kind == "NoArgsIsHelpError":
+        return ""
+    if kind == "NoSuchOption":
+        meant = " or ".join(error.possibilities or ())
+        return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
+    option = getattr(error, "param", None)
+    if option is None:
+        return f"{' '.join(error.format_message().split()).rstrip('.')}{_more(error)}"
+    name = max(option.opts, key=len) if option.param_type_name == "option" else (option.name or "")
+    if kind == "MissingParameter":
+        return f"{name} is missing: expected {(getattr(option, 'help', '') or option.param_type_name).rstrip('.')}"
+    return f"{name}: {_expected(error)}"
+
+
+def _expected(error: Any) -> str:
+    """Return Typer's message on a value, or pydantic's with the value."""
+    checked = getattr(error.__cause__, "errors", None)
+    if checked is None:
+        return " ".join(str(error.message).split())
+    return value_fault(checked()[0])
+
+
+def _more(error: Any) -> str:
+    return f"; {error.ctx.command_path} --help lists what there is" if error.ctx else ""
 
 
 def faults() -> list[str]:

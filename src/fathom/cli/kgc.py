@@ -15,9 +15,8 @@ from fathom.cli.commands import add_command, described, flag, flags_of, free_fla
 from fathom.cli.formats import PrintOptions, say, write_tables
 from fathom.cli.probe import RunFolder, unfinished
 from fathom.errors import RunFailed
-from fathom.links import LINKS, Kind, named
+from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
-from fathom.links.presets import PRESETS
 from fathom.options import ARGUMENT, REPEATED, Given, Group, opt
 from fathom.progress import is_quiet, shown, starting
 from fathom.store.surroundings import NOTED

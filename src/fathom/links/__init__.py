@@ -1,4 +1,4 @@
-"""Link predictors: one file per kind. This table is their list; a kind's own module is loaded when it is used.
+"""The registry of link predictors, one file per kind. A kind's module is loaded on first use.
 
 Another package adds a kind by an entry point of the group ``fathom.links``, a script by ``LINKS.add``.
 """
@@ -6,13 +6,14 @@ Another package adds a kind by an entry point of the group ``fathom.links``, a s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fathom.doors import Door
 from fathom.errors import BadInput
-from fathom.links.presets import preset
-from fathom.options import parse_options
+from fathom.options import Given, parse_options
+from fathom.reading import yaml_file
 
 if TYPE_CHECKING:
     from fathom.links.base import Predictor
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """How a kind of link predictor enters the table.
+    """An entry of LINKS.
 
-    :param options_at: where its options model is, as "module:Name".
-    :param predictor_at: where its class is, likewise (:class:`fathom.links.base.Predictor` says what it has).
+    :param options_at: its options model, as "module:Name".
+    :param predictor_at: its subclass of :class:`fathom.links.base.Predictor`, likewise.
     :param does: one line for ``--help``.
-    :param begins_with: the kind of model that ``fathom kgc pretrain`` makes for it to begin with; None for none.
+    :param begins_with: the kind of model of ``fathom kgc pretrain`` that it can start from, if any.
     """
 
     name: str
@@ -36,103 +37,68 @@ class Kind(NamedTuple):
 
     @property
     def options(self) -> type[LinkTraining]:
-        """The model that its options are checked against."""
+        """The options model."""
         return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
     def parse(self, model: str, given: Mapping[str, Any]) -> Any:
-        """Its options.
+        """Parse options.
 
-        :param model: as the user named it, which tells PyKEEN's models apart.
-        :param given: options, which win over those of a ``preset`` named among them.
+        :param model: the name that the user gave, which may be one of PyKEEN's.
+        :param given: options, which win over those of a ``preset`` among them.
         :raises BadInput: unknown options, or values out of range; no such preset of this kind.
         """
-        said = dict(given)
-        name = said.pop("preset", None)
-        before = {} if name is None else preset(name, self.name)
+        options = dict(given)
+        name = options.pop("preset", None)
+        defaults = {} if name is None else preset(name, self.name)
         named = {"model": model} if "model" in self.options.model_fields else {}
-        return parse_options(self.options, {**before, **said, **named})
+        return parse_options(self.options, {**defaults, **options, **named})
 
     def load(self) -> type[Predictor]:
-        """The class, to be called with graph, options, source and device."""
+        """Import the class."""
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 
-_OPTIONS = "fathom.links.options"
-PYKEEN = Kind(
-    "pykeen",
-    f"{_OPTIONS}:Embedding",
-    "fathom.links.embedding:Predictor",
-    "a knowledge graph embedding of PyKEEN",
-)
-"""Every name that is not in the table is that of a PyKEEN model."""
+def _kind(name: str, options: str, does: str, begins_with: Any = None, module: str = "") -> Kind:
+    module = module or name.replace("-", "_")
+    return Kind(name, f"fathom.links.options:{options}", f"fathom.links.{module}:Predictor", does, begins_with)
+
+
+PYKEEN = _kind("pykeen", "Embedding", "a knowledge graph embedding of PyKEEN", module="embedding")
+"""Every name that is not in the registry is that of a PyKEEN model."""
 LINKS: Door[Kind] = Door(
     "link predictor",
     "fathom.links",
     (
         PYKEEN,
-        Kind(
-            "simkgc",
-            f"{_OPTIONS}:SimKgc",
-            "fathom.links.simkgc:Predictor",
-            "two text encoders trained by contrast",
-            begins_with="masked",
-        ),
-        Kind(
-            "knn-kge",
-            f"{_OPTIONS}:KnnKge",
-            "fathom.links.knn_kge:Predictor",
-            "masked entity prediction with nearest neighbours",
-            begins_with="masked",
-        ),
-        Kind(
-            "kg-bert",
-            f"{_OPTIONS}:KgBert",
-            "fathom.links.kg_bert:Predictor",
-            "an encoder that reads whole triples and tells right from wrong",
-            begins_with="masked",
-        ),
-        Kind(
-            "kgt5",
-            f"{_OPTIONS}:Kgt5",
-            "fathom.links.kgt5:Predictor",
-            "an encoder-decoder that writes the entity's name",
-            begins_with="t5",
-        ),
-        Kind(
-            "genkgc",
-            f"{_OPTIONS}:GenKgc",
-            "fathom.links.genkgc:Predictor",
-            "an encoder-decoder shown triples of the relation",
-            begins_with="bart",
-        ),
-        Kind(
-            "prompted",
-            f"{_OPTIONS}:Prompted",
-            "fathom.links.prompted:Predictor",
-            "a language model shown candidates and triples",
-            begins_with="causal",
-        ),
-        Kind(
-            "ultra",
-            f"{_OPTIONS}:Ultra",
-            "fathom.links.ultra:Predictor",
-            "a graph network that reads no text and has no vector of an entity",
-        ),
+        _kind("simkgc", "SimKgc", "two text encoders trained by contrast", "masked"),
+        _kind("knn-kge", "KnnKge", "masked entity prediction with nearest neighbours", "masked"),
+        _kind("kg-bert", "KgBert", "an encoder that classifies whole triples as right or wrong", "masked"),
+        _kind("kgt5", "Kgt5", "an encoder-decoder that writes the entity's name", "t5"),
+        _kind("genkgc", "GenKgc", "an encoder-decoder shown triples of the relation", "bart"),
+        _kind("prompted", "Prompted", "a language model shown candidates and triples", "causal"),
+        _kind("ultra", "Ultra", "a graph network that reads no text and has no vector of an entity"),
     ),
 )
+PRESETS: dict[str, dict[str, Given]] = yaml_file(Path(__file__).with_name("presets.yaml"))
+"""Options as in a paper, by preset and kind of predictor."""
+
+
+def preset(name: object, kind: str) -> Given:
+    """Return the options of one kind in a preset. :raises BadInput: no such preset, or one without this kind."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise BadInput(f"--preset: expected {', '.join(PRESETS)}, found {name!r}")
+    if kind not in PRESETS[name]:
+        raise BadInput(f"--preset {name}: has no options of {kind} models, but of {', '.join(PRESETS[name])}")
+    return dict(PRESETS[name][kind])
 
 
 def named() -> list[Kind]:
-    """All kinds with a name of their own, which is all but PyKEEN's."""
+    """Return all kinds but PyKEEN's, whose models have names of their own."""
     return [kind for kind in LINKS.entries() if kind is not PYKEEN]
 
 
 def find(name: str) -> Kind:
-    """The kind that a name stands for.
-
-    :param name: of a kind, as in a model folder, or what ``--model`` says: simkgc, TransE, …
-    :raises BadInput: no name at all.
-    """
+    """Return the kind of a name, such as simkgc or TransE. :raises BadInput: an empty name."""
     if not name.strip():
         known = ", ".join(kind.name for kind in named())
         raise BadInput(f"--model: expected {known} or a PyKEEN model such as TransE, found nothing")

@@ -1,8 +1,7 @@
-"""What every link predictor is: trained on a graph, it ranks all its entities as the answer to a question; and how
-those that read texts are trained: validation, early stopping, checkpoints.
+"""The base class of link predictors, and the training of those that read texts, with early stopping and checkpoints.
 
-The random numbers of an epoch depend on the seed and the epoch alone, so a training that was killed goes on to the same
-curve as one that never was.
+A link predictor is trained on a graph and ranks all its entities as the answer to a query. The random numbers of an
+epoch depend on seed and epoch alone, so a resumed training has the same curve as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -47,12 +46,11 @@ Line = dict[str, Any]
 
 
 class Predictor(AnyModel, ABC):
-    """A link predictor of one graph. Its constructor makes it untrained: :meth:`load` or :meth:`train` come after.
+    """A link predictor of one graph. The constructor makes it untrained: :meth:`load` or :meth:`train` follow.
 
-    :param graph: whose entities and relations it knows by their place.
+    :param graph: entities and relations are identified by their place in it.
     :param options: of its kind.
-    :param source: folder that :meth:`describe` wrote, to be made alike (without reading the weights); None to begin
-        anew as the options say.
+    :param source: folder that :meth:`describe` wrote, to restore its shape without the weights; None to begin anew.
     """
 
     scoring: Scoring
@@ -72,48 +70,46 @@ class Predictor(AnyModel, ABC):
 
     @abstractmethod
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """The place of each right answer among all entities, filtered; in the order of the questions.
+        """Rank each gold answer among all entities, filtered; in the order of the queries.
 
-        A search that stopped before it found the right answer says so by ``above``. Called in evaluation mode without
-        gradients, after :meth:`prepare`.
+        A search that stopped early sets ``above``. Called in evaluation mode without gradients, after :meth:`prepare`.
 
-        :param top: how many of the best answers to list, known ones among them.
-        :param keep_scores: also give the scores of all entities, where there are such.
+        :param top: how many of the best answers to list, known ones included.
+        :param keep_scores: also return the scores of all entities, if there are any.
         """
 
     def stages(self) -> Sequence[Stage]:
-        """How it is trained, one after the other, for those whose :meth:`train` is this one."""
+        """Return the stages of the training, for kinds that do not override :meth:`train`."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------------------------- what few kinds do otherwise
 
     def as_read(self, links: Links) -> list[str] | None:
-        """Each question as its language model reads it, demonstrations and special tokens among it; None of those that
-        know entities and relations by their place alone."""
+        """Return each query as the language model reads it, or None for kinds that read no text."""
         return None
 
     @classmethod
     def check(cls, options: Any) -> None:
-        """What can be told of options without a graph, and quickly. :raises BadInput: no such language model, …"""
+        """Check options quickly, without a graph. :raises BadInput: such as an unknown language model."""
         weights = getattr(options, "weights", None)
         if weights is not None and getattr(options, "server", None) is None:
             from_pretrained(AutoConfig, Part(weights), {})
 
     def prepare(self, progress: Progress) -> None:
-        """Make what all questions share (entity vectors, …). Called again whenever the weights have changed."""
+        """Compute what all queries share, such as entity vectors; called again after the weights have changed."""
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
-        """:meth:`prepare` for a run. :param artifacts: its folder, for what must survive a kill (answered calls, …)."""
+        """Prepare for a run. :param artifacts: its folder, for what must survive a kill, such as replies."""
         self.prepare(progress)
 
     def train(self, folder: Path, progress: Progress) -> Line:
-        """The best weights are in ``folder/weights.safetensors`` and in the network when this returns.
+        """Train into *folder*, or resume from its ``checkpoint.pt``; the network ends with the best weights.
 
-        Goes on from ``folder/checkpoint.pt`` where there is one. ``folder/curve.jsonl`` has one line per epoch.
+        Writes ``weights.safetensors``, and ``curve.jsonl`` with one line per epoch.
 
-        :returns: why and where it ended: ``why`` (epochs, patience or seconds), ``epoch`` and ``hits@10`` of the best.
-        :raises NotANumber: the loss is none.
-        :raises RunFailed: the disk is full; the same call goes on.
+        :returns: ``why`` it ended (epochs, patience or seconds), ``epoch`` and ``hits@10`` of the best.
+        :raises NotANumber: the loss is NaN or infinite.
+        :raises RunFailed: the disk is full; the same call resumes.
         """
         return _Fit(self, folder, progress).run()
 
@@ -121,38 +117,38 @@ class Predictor(AnyModel, ABC):
         """Write what the constructor needs of ``source`` (configuration, tokenizer), without the weights."""
 
     def load(self, folder: Path) -> None:
-        """Read the weights that a training left in *folder*, to be asked: without dropout."""
+        """Read the weights of a training in *folder*, for evaluation."""
         load_weights(self.network, folder / "weights.safetensors")
         self.network.eval()
 
     def state(self) -> State:
-        """What a checkpoint must hold beside weights and optimiser: tensors, numbers, texts."""
+        """Return what a checkpoint needs in addition to weights and optimiser: tensors, numbers, texts."""
         return {}
 
     def set_state(self, state: State) -> None:
-        """Take back what :meth:`state` gave."""
+        """Restore :meth:`state`."""
 
     def notes(self) -> list[str]:
-        """What its user should know of this graph and this predictor: "12 entities have no description"."""
+        """Return notes on this graph and predictor, such as "12 entities have no description"."""
         return []
 
     def circumstances(self) -> Facts:
-        """What to note of how asking went."""
+        """Return counts of the evaluation for the manifest."""
         return {}
 
     # ------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def validation(self) -> Links | None:
-        """The questions that validation asks; None where the graph has no such split."""
+        """Queries of the validation split; None if the graph has none."""
         if "dev" not in self.graph.splits:
             return None
         return split_links(self.graph, "dev", self.options.validate_on, self.options.seed)
 
     def validate(self) -> Mapping[str, float]:
-        """Hits@1, 3, 10 and MRR on the validation split, both directions, filtered; nothing where there is none.
+        """Compute Hits@1, 3, 10 and MRR on the validation split, both directions, filtered; empty without one.
 
-        A question without a rank is a miss here: validation chooses among epochs and reports nothing.
+        A query without a rank is a miss: validation only chooses among epochs.
         """
         if not self.validation:
             return {}
@@ -165,7 +161,7 @@ class Predictor(AnyModel, ABC):
 
 
 def measured(found: Sequence[Found]) -> dict[str, float]:
-    """Hits@k (expected under ties) and MRR, a question without a rank counting as a miss; the share without a score."""
+    """Return Hits@k (expected under ties), MRR and the share without a score. A query without a rank is a miss."""
     ranks = [one.ranks for one in found if one.ranks is not None]
     optimistic, pessimistic = [rank.optimistic for rank in ranks], [rank.pessimistic for rank in ranks]
     values = {f"hits@{k}": hits_at_k(optimistic, pessimistic, k).sum() / len(found) for k in (1, 3, 10)}
@@ -178,7 +174,7 @@ def measured(found: Sequence[Found]) -> dict[str, float]:
 
 
 class Course:
-    """What a training has come to, in its folder: the learning curve, the best weights, the state to go on from."""
+    """The progress of a training in its folder: learning curve, best weights, checkpoint."""
 
     def __init__(self, predictor: Predictor, folder: Path, progress: Progress) -> None:
         self.predictor, self.options, self.progress = predictor, predictor.options, progress
@@ -189,31 +185,30 @@ class Course:
 
     @property
     def best(self) -> Line:
-        """The first of the lines with the highest validated Hits@10; empty where nothing was validated."""
+        """First line with the highest validated Hits@10; empty without validation."""
         return max((line for line in self.curve if WATCHED in line), key=lambda line: line[WATCHED], default={})
 
     def is_out_of_patience(self) -> bool:
-        """Whether so many validations have brought nothing better."""
+        """Return whether the last ``patience`` validations brought no improvement."""
         validated = [line for line in self.curve if WATCHED in line]
         patience = self.options.patience
         return bool(validated) and patience is not None and len(validated) - validated.index(self.best) > patience
 
     def ended(self, why: str) -> Line:
-        """What the manifest says: why it ended, and the best epoch."""
+        """Return why it ended and the best epoch, for the manifest."""
         return {"why": why, "epoch": self.best.get("epoch"), WATCHED: self.best.get(WATCHED)}
 
     def keep(self, state: State) -> None:
-        """The curve, and *state* with the weights for a later call."""
+        """Write the curve, and a checkpoint of *state* and the weights."""
         self.folder.keep_curve(self.curve)
         self.folder.keep_checkpoint(state | {"network": self.predictor.network.state_dict()})
         self.kept = time.monotonic()
 
 
 class _Fit(Course, Hooks):
-    """By the one training loop."""
+    """A training by :class:`~fathom.training.loop.Loop`."""
 
     def run(self) -> Line:
-        """See :meth:`Predictor.train`."""
         asked = ("warm_up", "weight_decay", "clip", "accumulate", "precision", "seconds")
         rules = Rules("linear", **{name: getattr(self.options, name) for name in asked})
         loop = Loop(self.predictor.stages(), rules, self, self.predictor.device)
@@ -251,7 +246,7 @@ class _Fit(Course, Hooks):
             self._keep_checkpoint(loop)
 
     def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
-        """Validate, and keep what there is."""
+        """Validate, and write weights, curve and checkpoint."""
         name, number = epoch.stage.name, epoch.number
         line: Line = {"stage": name, "epoch": number, "share": round(epoch.share, 4), "loss": epoch.loss}
         if epoch.stage.watched:
@@ -285,10 +280,7 @@ class _Fit(Course, Hooks):
 
 
 def shuffled(count: int, size: int, *seed: int) -> Iterator[NDArray[np.int64]]:
-    """The numbers 0 to *count* − 1 in random order, *size* at a time.
-
-    :param seed: e.g. the options' seed and the epoch.
-    """
+    """Yield the numbers below *count* in random order, *size* at a time. :param seed: such as seed and epoch."""
     order = np.random.default_rng(seed).permutation(count)
     for start in range(0, count, size):
         yield order[start : start + size]

@@ -1,12 +1,12 @@
-"""The best answers of an encoder-decoder among the names of all entities, exactly, without writing every name.
+"""The best answers of an encoder-decoder among all entity names, exactly, without scoring each name.
 
-A name's score is its log-likelihood given the question: the sum of log p over its tokens and the end token, each a
-softmax over the whole vocabulary. Entities of one name share a leaf of the trie of all names, hence a score: they tie.
-See :mod:`fathom.scoring.walk` for what is left out, and why nothing is missed.
+A name's score is its log-likelihood given the query: the sum of log p over its tokens and the end token, each a
+softmax over the whole vocabulary. Entities of one name share a leaf of the trie of names, so they tie.
+:mod:`fathom.scoring.walk` explains which nodes are skipped and why no answer is missed.
 
-The trie is walked level by level from the encoded question, several questions at once. A walk may be narrow: only the
-best *width* nodes of each question go on. If it cut off a node that was not below the bound in the end, the answer is
-not proven; the walk is then repeated four times as wide, with the bound it has found, which leaves it little to do.
+The trie is walked level by level for several queries at once. A narrow walk keeps only the best *width* nodes of each
+query. If it cut off a node above the final bound, the answer is not proven. The walk is then repeated four times as
+wide, starting from the bound it has found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WIDER = 4
 
 @dataclass(frozen=True)
 class EncodedQuestions:
-    """n questions as the decoder sees them.
+    """n queries as the decoder sees them.
 
     :param states: of the encoder, shape (n, source, d).
     :param mask: 1 at tokens, 0 at padding, shape (n, source).
@@ -63,16 +63,13 @@ class EncodedQuestions:
         return len(self.mask)
 
     def take(self, rows: Tensor) -> EncodedQuestions:
-        """Some of the questions, in the order of *rows*."""
+        """Select queries by *rows*, in that order."""
         layers = _rows(self.cross, rows), _rows(self.past, rows)
         return EncodedQuestions(self.states[rows], self.mask[rows], *layers, self.logits[rows])
 
 
 class Decoder:
-    """One step at a time through an encoder-decoder of `transformers`.
-
-    :param start: the token that decoding begins with.
-    """
+    """An encoder-decoder of `transformers`, run one step at a time. :param start: first token of the decoder."""
 
     def __init__(self, network: PreTrainedModel, start: int) -> None:
         self.network, self.start, self.device = network, start, network.device
@@ -80,9 +77,9 @@ class Decoder:
         """Nodes run in one pass."""
 
     def encode(self, ids: Tensor, mask: Tensor) -> EncodedQuestions:
-        """Read questions and the start token.
+        """Read queries and the start token.
 
-        :param ids: of the questions, shape (n, source).
+        :param ids: of the queries, shape (n, source).
         :param mask: 0 at padding, shape (n, source).
         """
         states = self.network.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -93,12 +90,12 @@ class Decoder:
         return EncodedQuestions(states, mask, *layers, out.logits[:, -1].float())
 
     def step(self, encoded: EncodedQuestions, question: Tensor, tokens: Tensor, past: Layers) -> tuple[Tensor, Layers]:
-        """Run one more token of each of some beginnings, all of one length.
+        """Run one more token of some prefixes of equal length.
 
-        :param question: whose beginning each is, shape (rows,).
+        :param question: the query of each prefix, shape (rows,).
         :param tokens: the tokens to run, shape (rows,).
         :param past: keys and values of the tokens before.
-        :returns: logits after it, float32, shape (rows, vocabulary), and the grown *past*.
+        :returns: logits after it, float32, shape (rows, vocabulary), and the extended *past*.
         """
         rows, alone = len(question), bool((question == question[0]).all())
         cross = _rows(encoded.cross, question[:1] if alone else question)
@@ -128,7 +125,7 @@ class Decoder:
 
 
 def padded(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> Tensor:
-    """Token ids of unlike number as a matrix, filled up on the right, shape (sequences, longest)."""
+    """Pad token ids on the right to a matrix, shape (sequences, longest)."""
     return pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True, padding_value=fill).to(device)
 
 
@@ -141,7 +138,7 @@ def _layers(cache: DynamicCache) -> Layers:
 
 
 def _cache(layers: Layers) -> DynamicCache:
-    """A cache with just these tensors in it. ``update`` would copy them, views and all."""
+    """Return a cache of exactly these tensors. ``update`` would copy them, views included."""
     cache = DynamicCache()
     for number, (keys, values) in enumerate(layers):
         cache.update(keys[:1, :, :1], values[:1, :, :1], number)
@@ -151,14 +148,13 @@ def _cache(layers: Layers) -> DynamicCache:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far to search.
+    """The extent of a search.
 
-    :param depth: find the best so many answers, known ones not counted; the right answer's rank is exact up to it.
-    :param top: how many of the best to list, known ones among them; at most *depth*.
-    :param width: nodes of each question that go on from level to level at first; None for all, whence every answer at
-        or above the right one is met and every rank is exact.
-    :param widest: the same at last.
-    :param keep_scores: score every answer; only where *width* is None.
+    :param depth: how many of the best answers to find, known ones excluded; ranks are exact up to it.
+    :param top: how many of the best to list, known ones included; at most *depth*.
+    :param width: nodes of each query kept at a level, at first; None for all, which makes every rank exact.
+    :param widest: the same, at most.
+    :param keep_scores: score every answer; requires *width* None.
     """
 
     depth: int
@@ -169,10 +165,10 @@ class Reach:
 
 
 def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links: Links, reach: Reach) -> list[Searched]:
-    """The best answers and the right answer's filtered place, for each question.
+    """Find the best answers and the gold answer's filtered rank, for each query.
 
-    :param answers: what follows the start token: tokens of each entity's name and the end token, by place.
-    :raises RunFailed: the two ways of scoring disagree: this network's cache is not what it is taken for.
+    :param answers: tokens of each entity's name and the end token, by place; they follow the start token.
+    :raises RunFailed: the two ways of scoring disagree: the network's cache works differently.
     """
     if not len(links):
         return []
@@ -198,7 +194,7 @@ def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links:
 
 
 class NameState(State):
-    """What is known of one question, over several walks. Only rivals of the right answer are among the best sought."""
+    """The state of one query over several walks. Only rivals of the gold answer are searched for."""
 
     NOT_A_NUMBER = NOT_A_NUMBER
 
@@ -213,7 +209,7 @@ class NameState(State):
         """The best node that was cut off."""
 
     def restart(self) -> None:
-        """Forget the walk before, but not its bound."""
+        """Forget the previous walk, except its bound."""
         self.floor, self.cut = self.bound(), -np.inf
         self.begin()
 
@@ -247,7 +243,7 @@ class NameState(State):
 
 
 class NameReader:
-    """See :class:`fathom.scoring.walk.Reader`: goes level by level from the keys and values of the nodes' parents."""
+    """Reads level by level from the keys and values of the parents, see :class:`fathom.scoring.walk.Reader`."""
 
     def __init__(
         self,
@@ -260,13 +256,13 @@ class NameReader:
         self.decoder, self.encoded, self.answers, self.states, self.width = decoder, encoded, answers, states, width
 
     def first(self) -> Floats:
-        """log p of the first tokens of all names, shape (questions, roots)."""
+        """Return log p of the first tokens of all names, shape (queries, roots)."""
         question, root = (grid.ravel() for grid in np.indices((len(self.states), len(self.answers.roots))))
         tokens = self.answers.trie.tokens[self.answers.roots[root]]
         return self._log_probs(self.encoded.logits, question, tokens).reshape(len(self.states), -1)
 
     def size(self, branches: Branches) -> int:
-        """Those of one question, where it has many, or of several."""
+        """Return how many branches to run: those of one query with many, or of several queries."""
         question = branches.question
         crowded = np.bincount(question)[question] >= ALONE
         if crowded[0]:
@@ -276,7 +272,7 @@ class NameReader:
         return size if self.width is not None else min(size, self.decoder.rows)
 
     def order(self, branches: Branches) -> Ints:
-        """Of each question in turn the best, as many as go on."""
+        """Return the best branches of each query, as many as the width allows."""
         order = np.lexsort((-branches.promise, branches.question))
         if self.width is None:
             return order
@@ -295,7 +291,7 @@ class NameReader:
         return self._log_probs(logits, row, tokens), past
 
     def _log_probs(self, logits: Tensor, rows: Ints, tokens: Ints) -> Floats:
-        """In nats. :param rows: of *logits*, one for each token."""
+        """Return log p in nats. :param rows: of *logits*, one per token."""
         at = self._tensor(rows)
         found = logits[at, self._tensor(tokens)] - torch.logsumexp(logits, dim=1)[at]
         return found.cpu().numpy().astype(np.float64)

@@ -1,9 +1,8 @@
-"""Knowledge graph embeddings: PyKEEN's models, losses and training loops behind Fathom's folders and ranks.
+"""Knowledge graph embeddings: PyKEEN's models, losses and training loops with Fathom's folders and ranks.
 
 Random numbers are drawn in the order of ``pykeen.pipeline.pipeline``, so that the same seed gives the same weights.
 The stopping rule is that of PyKEEN's early stopper, on ranks from :func:`~fathom.links.ranking.rank_links`.
-Checkpoints hold what PyKEEN's hold, but are read without unpickling code, and a kill while one is written leaves the
-one before whole.
+Checkpoints hold what PyKEEN's hold, but are read without unpickling code and replaced atomically.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ CHECKPOINT_SECONDS = 10
 
 
 class Predictor(base.Predictor):
-    """A PyKEEN model of a graph, learnt from its training split, or from all of its triples where it has no splits.
+    """A PyKEEN model of a graph, trained on its training split, or on all triples of a graph without splits.
 
     :raises BadInput: unknown names or arguments that PyKEEN refuses, before anything is written.
     """
@@ -104,7 +103,7 @@ class Predictor(base.Predictor):
                 self.sizes = self.try_out(self.make_loop())
 
     def make(self) -> Model:
-        """The untrained model, in evaluation mode; draws its weights by the seed."""
+        """Return the untrained model, in evaluation mode; its weights are drawn by the seed."""
         options = self.options
         set_random_seed(options.seed)
         kind, loss, given = self.kinds["model"], self.kinds["loss"], dict(options.model_kwargs)
@@ -118,7 +117,7 @@ class Predictor(base.Predictor):
         return kind(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
 
     def make_loop(self) -> TrainingLoop[Any]:
-        """PyKEEN's training loop for the model at hand, with an optimizer of its own."""
+        """Return PyKEEN's training loop for the current model, with a new optimizer."""
         options = self.options
         sampling = {}
         if options.loop == "slcwa":
@@ -136,7 +135,7 @@ class Predictor(base.Predictor):
         )
 
     def try_out(self, loop: TrainingLoop[Any]) -> tuple[int | None, int | None]:
-        """Two batches without a step.
+        """Run two batches without a step.
 
         :returns: sizes of the parts in which batches and entities fit into memory, None for all at once.
         """
@@ -150,7 +149,7 @@ class Predictor(base.Predictor):
     # ------------------------------------------------------------------------------------------------ training
 
     def train(self, folder: Path, progress: Progress) -> Line:
-        """PyKEEN's own loop, with validation and checkpoints as all kinds have them."""
+        """Run PyKEEN's own loop, with the validation and checkpoints of all kinds."""
         with _calmed():
             ended = _Training(self, folder, progress).run()
             self.network = self.make()  # anew: some models cache what they computed from other weights
@@ -158,12 +157,12 @@ class Predictor(base.Predictor):
         return ended
 
     def describe(self, folder: Path) -> None:
-        """For readers: how PyKEEN understood the options."""
+        """Record for readers how PyKEEN understood the options."""
         said = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
         write_json(folder / "pykeen.json", said)
 
     def notes(self) -> list[str]:
-        """Missing splits, and how many entities and relations training never sees."""
+        """Return missing splits, and how many entities and relations do not occur in training."""
         graph = self.graph
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
@@ -180,12 +179,12 @@ class Predictor(base.Predictor):
     # ------------------------------------------------------------------------------------------------ asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """Some questions at a time: all scores of a batch are held at once."""
+        """Rank in blocks of queries: all scores of a block are held at once."""
         rows = min(ROWS, SCORES // len(self.graph.entities))
         return [one for some in blocks(links, rows) for one in rank_links(self.scores(some), some, top, keep_scores)]
 
     def scores(self, links: Links) -> Tensor:
-        """PyKEEN's scores of all entities as the answer to each question, shape (questions, entities)."""
+        """Return PyKEEN's scores of all entities as the answer to each query, shape (queries, entities)."""
         given, relation, inverse = (
             torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
         )
@@ -199,13 +198,13 @@ class Predictor(base.Predictor):
         return scores
 
     def _slice(self, rows: int) -> int | None:
-        """How many entities to score at a time; None for all of them."""
+        """Return how many entities to score at a time; None for all."""
         width = sum(int(np.prod(whose.shape)) for whose in getattr(self.network, "entity_representations", []))
         return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width)) if width else None
 
 
 def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
-    """Which entities and relations occur in some triples."""
+    """Return the entities and relations that occur in some triples."""
     head, relation, tail = graph.columns(rows)
     return {"entities": np.union1d(head, tail), "relations": np.unique(relation)}
 
@@ -223,7 +222,7 @@ RESOLVERS = {
 
 
 def _kinds(options: Embedding) -> dict[str, Any]:
-    """The classes that the options name, None where they name none.
+    """Return the classes that the options name, or None.
 
     :raises BadInput: one line per name that PyKEEN does not have.
     """
@@ -254,7 +253,7 @@ def _no_negatives(options: Embedding) -> None:
 
 @contextmanager
 def _refused(options: Embedding) -> Iterator[None]:
-    """What PyKEEN says of arguments that it does not take, in one line."""
+    """Turn PyKEEN's errors on arguments into one line."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -270,8 +269,9 @@ def _too_large(options: Embedding) -> RunFailed:
 
 @contextmanager
 def _calmed() -> Iterator[None]:
-    """PyKEEN without what it does beside: it logs every default it takes, asks for pinned memory where there is no GPU,
-    and after every epoch looks for garbage among all objects there are, which takes longer than a small graph's epoch.
+    """Suppress side effects of PyKEEN: log lines on defaults, and requests for pinned memory without a GPU.
+
+    It also collects garbage after every epoch, which takes longer than a small graph's epoch.
     """
     logger = logging.getLogger("pykeen")
     level = logger.level
@@ -290,11 +290,11 @@ def _calmed() -> Iterator[None]:
 
 
 class _TimeIsUp(Exception):
-    """Leaves PyKEEN's loop in the midst of an epoch."""
+    """Leaves PyKEEN's loop during an epoch."""
 
 
 class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is untyped here
-    """PyKEEN's loop, which calls back, with our curve, stopping and checkpoints."""
+    """PyKEEN's loop with Fathom's curve, stopping and checkpoints, by callbacks."""
 
     predictor: Predictor
 
@@ -307,7 +307,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         """Those of the calls before this one, and when this one began."""
 
     def run(self) -> Line:
-        """:returns: why it ended, and the best epoch. :raises NotANumber: the loss is none."""
+        """Train. :returns: why it ended, and the best epoch. :raises NotANumber: the loss is NaN or infinite."""
         predictor = self.predictor
         predictor.network = predictor.make()
         self.loop = predictor.make_loop()
@@ -361,7 +361,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         self.batches, self.losses = 0, 0.0
 
     def _close_epoch(self, epoch: int, loss: float) -> None:
-        """Validate, and keep what there is. A part of an epoch, where the time was up, is an epoch of its own."""
+        """Validate, and write what there is. A part of an epoch, cut by the time limit, counts as one."""
         options, network = self.options, self.predictor.network
         line: Line = {"stage": "triples", "epoch": epoch, "loss": loss}
         if epoch == options.epochs or self._out_of_time() or epoch % options.validate_every == 0:
@@ -379,7 +379,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
             self._keep_checkpoint()
 
     def _ends(self) -> str:
-        """Why no epoch follows; "" where one does."""
+        """Return why no epoch follows; "" if one does."""
         if self.loop._epoch >= self.options.epochs:
             return "epochs"
         if self.is_out_of_patience():
@@ -408,7 +408,7 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         )
 
     def _resume(self) -> bool:
-        """Take back what :meth:`_keep_checkpoint` kept; without executing anything that the file says."""
+        """Restore a checkpoint without executing its content."""
         saved = self.folder.checkpoint(self.predictor.device)
         if saved is None:
             return False

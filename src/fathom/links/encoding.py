@@ -1,12 +1,12 @@
-"""Texts as token ids, and token ids as vectors through which gradients flow.
+"""Token ids with special tokens, and vectors of texts through which gradients flow.
 
-Sequences of a batch are de-duplicated and run in groups alike in length, so that little is padding. In evaluation mode
-a vector depends on its own sequence alone (up to rounding), whatever else is in the batch.
+Sequences of a batch are deduplicated and run in groups of similar length, to limit padding. In evaluation mode a
+vector depends on its own sequence alone, up to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ OTHERWISE = 16384
 class Framed(NamedTuple):
     """One or two texts with their special tokens.
 
-    :param ids: shape (length,). :param second: where tokens of type 1 begin, *length* where there is one text.
+    :param ids: shape (length,). :param second: where tokens of type 1 start, *length* for a single text.
     """
 
     ids: Ids
@@ -33,10 +33,10 @@ class Framed(NamedTuple):
 
 
 class Framing:
-    """Puts a tokenizer's special tokens around texts that are tokenised already, as the tokenizer itself would.
+    """Adds a tokenizer's special tokens to tokenised texts, as the tokenizer itself would.
 
-    :param longest: tokens of a sequence, special ones among them; longer texts are cut at their end, the longer of two
-        first (where both alone are longer than that, the odd token may go to the other).
+    :param longest: tokens of a sequence, special ones included. Longer texts are cut at their end, the longer of two
+        first. If both alone are too long, the odd token may go to either.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int) -> None:
@@ -50,20 +50,20 @@ class Framing:
         self.second = types.index(1) - len(self.before) - 1 if 1 in types else None
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
-        """Token ids of each text alone, no more than are ever used."""
+        """Tokenise each text alone, cut to the longest sequence."""
         if not texts:
             return []
         found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
         return [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
 
     def one(self, ids: Ids) -> Framed:
-        """One text with the special tokens around it."""
+        """Frame one text."""
         room = max(0, self.longest - len(self.one_before) - len(self.one_after))
         framed = np.concatenate([self.one_before, ids[:room], self.one_after])
         return Framed(framed, len(framed))
 
     def pair(self, first: Ids, second: Ids) -> Framed:
-        """Two texts with the special tokens around and between them."""
+        """Frame two texts."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
         framed = np.concatenate([self.before, first[: kept[0]], self.between, second[: kept[1]], self.after])
@@ -72,14 +72,14 @@ class Framing:
 
 
 def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
-    """What stands before and after one of the texts."""
+    """Return what precedes and follows one of the texts."""
     places = [place for place, of in enumerate(encoded.sequence_ids(0)) if of == text]
     ids = np.array(encoded["input_ids"], dtype=np.int32)
     return ids[: places[0]], ids[places[-1] + 1 :]
 
 
 def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """How much of each stays: the longer is cut, both to halves where neither half is short of its own."""
+    """Return how many tokens of each text remain: the longer is cut, both to halves if each is long enough."""
     if first + second <= room:
         return first, second
     if first > second:
@@ -95,26 +95,24 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 
 
 def mean_pool(states: Tensor, real: Tensor) -> Tensor:
-    """Mean over the tokens."""
+    """Average the tokens."""
     weights = real.to(states.dtype)[:, :, None]
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
 def first_pool(states: Tensor, real: Tensor) -> Tensor:
-    """The first token: [CLS]."""
+    """Return the first token: [CLS]."""
     return states[:, 0]
 
 
 def encode(network: PreTrainedModel, sequences: Sequence[Framed], pool: Pool) -> Tensor:
-    """A vector of each sequence; equal sequences have the same one, to the bit.
+    """Encode each sequence; equal sequences have identical vectors.
 
     :returns: shape (sequences, d), on the network's device.
     """
-    numbers: dict[tuple[bytes, int], int] = {}
-    rows = [numbers.setdefault((tokens.ids.tobytes(), tokens.second), len(numbers)) for tokens in sequences]
-    distinct = [sequences[place] for place in np.unique(rows, return_index=True)[1]]
-    order = np.argsort([len(tokens.ids) for tokens in distinct], kind="stable")
-    ordered = [distinct[place] for place in order]
+    rows, first = distinct((tokens.ids.tobytes(), tokens.second) for tokens in sequences)
+    order = first[np.argsort([len(sequences[place].ids) for place in first], kind="stable")]
+    ordered = [sequences[place] for place in order]
     lengths = np.array([len(tokens.ids) for tokens in ordered])
     device = network.device
     # Looked up together: the gradient of a lookup is as large as the vocabulary.
@@ -130,12 +128,29 @@ def encode(network: PreTrainedModel, sequences: Sequence[Framed], pool: Pool) ->
         vectors = pad_sequence(embedded[some], batch_first=True)
         states = network(inputs_embeds=vectors, attention_mask=real, **types).last_hidden_state
         parts.append(pool(states, real))
-    back = np.argsort(order)
+    back = np.argsort(rows[order])
     return torch.cat(parts)[torch.from_numpy(back[rows]).to(device)]
 
 
+def distinct(keys: Iterable[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number equal keys alike. :returns: the number of each key, and the place of the first key of each number."""
+    numbers: dict[Hashable, int] = {}
+    rows = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    return rows, np.unique(rows, return_index=True)[1]
+
+
+def length_groups(lengths: Sequence[int], device: torch.device) -> tuple[list[NDArray[np.int64]], Tensor]:
+    """Group sequences of similar length, to run together.
+
+    :returns: the places of each group's sequences; and the place of each sequence in all groups one after the other.
+    """
+    order = np.argsort(lengths, kind="stable")
+    sizes = groups(np.array(lengths)[order], TOKENS.get(device.type, OTHERWISE))
+    return [order[some] for some in sizes], torch.from_numpy(np.argsort(order)).to(device)
+
+
 def groups(lengths: NDArray[Any], tokens: int) -> list[slice]:
-    """Cut sequences that ascend in length into runs of at most *tokens*, padding among them."""
+    """Cut sequences of ascending length into runs of at most *tokens*, padding included."""
     cuts, start = [], 0
     for place, length in enumerate(lengths.tolist()):
         if place > start and (place + 1 - start) * length > tokens:

@@ -1,7 +1,7 @@
-"""A trained link predictor as a folder: what it is, its weights, its learning curve.
+"""A trained link predictor as a folder.
 
 ``link.json`` holds the kind, the options, the graph and how the training ended; ``weights.safetensors`` the best
-weights; ``curve.jsonl`` a line per epoch; ``checkpoint.pt`` the state of a training that has not ended.
+weights; ``curve.jsonl`` a line per epoch; ``checkpoint.pt`` the state of an unfinished training.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Manifest = dict[str, Any]
 def train_links(
     kind: str, data: QuerySet, options: LinkTraining, out: str | Path, progress: Progress | None = None
 ) -> Manifest:
-    """Train a link predictor into the folder *out*, or go on with the same training where it was stopped.
+    """Train a link predictor into the folder *out*, or resume the same training.
 
     :param kind: as ``--model`` names it. :param data: a knowledge graph.
-    :returns: the manifest: ``ended`` says why and at which epoch, ``notes`` what to know of the graph.
+    :returns: the manifest: ``ended`` says why and at which epoch, ``notes`` describe the graph.
     :raises BadInput: no graph, an unknown kind, or *out* holds another training. :raises RunFailed: NaN, full disk.
     """
     chosen, folder = find(kind), Path(out)
@@ -59,7 +59,7 @@ def train_links(
 
 
 def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Progress) -> Manifest:
-    """Begin, or go on. :returns: the manifest as it is at the end."""
+    """Train or resume. :returns: the final manifest."""
     if manifest["ended"] is not None:
         (folder / "checkpoint.pt").unlink(missing_ok=True)  # where a kill came between the manifest and its removal
         if manifest["ended"].get("failed"):
@@ -80,11 +80,11 @@ def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Pro
 
 
 def open_links(folder: str | Path, data: QuerySet, device: str | None = None, asking: Given | None = None) -> Predictor:
-    """A trained predictor, ready for :meth:`~fathom.links.base.Predictor.prepare`.
+    """Open a trained predictor, ready for :meth:`~fathom.links.base.Predictor.prepare`.
 
     :param data: the graph it was trained on, or another with the same entities and relations (a world of it).
-    :param asking: options to ask it with instead of those it was trained with.
-    :raises BadInput: not a model folder, a training that has not ended or never began to learn, another graph.
+    :param asking: options that replace those of its training.
+    :raises BadInput: not a model folder, a training that has not ended or learnt nothing, another graph.
     """
     path = Path(folder)
     manifest = read_manifest(path)
@@ -109,7 +109,7 @@ def open_links(folder: str | Path, data: QuerySet, device: str | None = None, as
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """:raises BadInput: not a model folder, or one whose training has not ended."""
+    """Read ``link.json``. :raises BadInput: not a model folder, or an unfinished training."""
     manifest = read_begun(folder)
     if manifest["ended"] is None:
         raise BadInput(f"the training of {folder} has not ended: the same fathom kgc train command goes on with it")
@@ -117,7 +117,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_begun(folder: Path) -> Manifest:
-    """Of a training that has begun, ended or not. :raises BadInput: not a model folder."""
+    """Read ``link.json``, finished or not. :raises BadInput: not a model folder."""
     try:
         return store.read_manifest(folder, store.LinkManifest)
     except Missing as error:
@@ -127,7 +127,7 @@ def read_begun(folder: Path) -> Manifest:
 
 
 def read_curve(folder: Path) -> list[Line]:
-    """The learning curve, one entry per epoch: stage, epoch, loss, seconds, and where validated hits@k and mrr."""
+    """Read the learning curve, one entry per epoch: stage, epoch, loss, seconds, and any validated metrics."""
     file = folder / "curve.jsonl"
     lines = list(json_lines(file)) if is_there(file) else []
     for number, line in lines:
@@ -150,7 +150,7 @@ def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTr
 
 
 def _places(graph: KnowledgeGraph) -> str:
-    """Digest of the ids of entities and relations in their order: a predictor knows them by their place."""
+    """Hash the ids of entities and relations in order: a predictor identifies them by place."""
     ids = [*graph.entities.column("id").to_pylist(), "", *graph.relations.column("id").to_pylist()]
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:16]
 

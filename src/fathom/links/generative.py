@@ -1,7 +1,7 @@
-"""What KGT5 and GenKGC share: a question goes in as text, the name of the answer comes out token by token.
+"""The base of KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
 
-Training is plain cross-entropy of the right name after the question, in both directions of every training triple.
-Asking scores the names of all entities, and nothing else, by their log-likelihood (see ``decoding``).
+Training is cross-entropy of the gold name after the query, in both directions of each training triple. Evaluation
+scores the names of all entities, and nothing else, by their log-likelihood (see ``decoding``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fathom.training.loop import ADAMW, Optimizer, Stage
 from fathom.training.small import NO_TARGET
 
 FULL_UP_TO = 5_000
-"""Entities of a graph up to which every rank is searched for, unless told otherwise."""
+"""Entities of a graph up to which every rank is searched for, by default."""
 DEPTH = 10
 """Ranks up to it are always known: Hits@10 is exact."""
 TOGETHER = 64
@@ -47,11 +47,11 @@ WINDOW = 32
 
 
 class NameBatch(NamedTuple):
-    """Questions and the names that answer them.
+    """Queries and the names that answer them.
 
-    :param ids: tokens of the questions, shape (b, source).
+    :param ids: tokens of the queries, shape (b, source).
     :param mask: 0 at padding, shape (b, source).
-    :param before: tokens of the names, one place to the right, shape (b, target).
+    :param before: tokens of the names, shifted right by one, shape (b, target).
     :param labels: tokens of the names and the end token, shape (b, target), −100 at padding.
     """
 
@@ -62,7 +62,7 @@ class NameBatch(NamedTuple):
 
 
 class GenerativePredictor(TextPredictor):
-    """See :class:`fathom.links.base.Predictor`. A kind says how a question reads."""
+    """See :class:`fathom.links.base.Predictor`. A kind defines the text of a query."""
 
     AUTO = AutoModelForSeq2SeqLM
     scoring = Scoring("log-likelihood", "nats")
@@ -77,7 +77,7 @@ class GenerativePredictor(TextPredictor):
 
     @abstractmethod
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
-        """Texts of the questions (given, relation, ?), or (?, relation, given) where *inverse*."""
+        """Return texts of the queries (given, relation, ?), or (?, relation, given) if *inverse*."""
 
     @property
     def answers(self) -> Sequence[str]:
@@ -87,7 +87,7 @@ class GenerativePredictor(TextPredictor):
     # -------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        """A single one: cross-entropy of the right names."""
+        """Return a single stage: cross-entropy of the gold names."""
         options, count = self.options, 2 * len(self.graph.training)
         return [
             Stage(
@@ -116,10 +116,7 @@ class GenerativePredictor(TextPredictor):
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
     def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> NameBatch:
-        """:param some: numbers of training questions.
-
-        :param read: their tokens.
-        """
+        """:param some: numbers of training queries. :param read: their tokens."""
         names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
         labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
@@ -139,9 +136,9 @@ class GenerativePredictor(TextPredictor):
     # ---------------------------------------------------------------------------------------------------- asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """By log-likelihood in nats. Questions of like length are searched together.
+        """Rank by log-likelihood in nats. Queries of similar length are searched together.
 
-        :raises RunFailed: this network's cache is not what it is taken for.
+        :raises RunFailed: the network's cache works differently.
         """
         reach = self._reach(top, keep_scores)
         encoded = self._read(links)
@@ -158,8 +155,10 @@ class GenerativePredictor(TextPredictor):
         return [searched[place].found for place in np.argsort(order).tolist()]
 
     def _reach(self, top: int, keep_scores: bool) -> Reach:
-        """Validation is cheaper than asking: ranks beyond the tenth count as misses, and a search that proves nothing
-        ends early (the answers of a network that has not learnt much are all alike)."""
+        """Return the extent of a search.
+
+        In validation ranks beyond the tenth are misses, and unproven searches stop early. The answers of a network that has learnt little are all alike, which makes proofs expensive.
+        """
         options, depth = self.options, max(top, DEPTH)
         if self.validating:
             return Reach(depth, top, options.beams, min(options.widest, VALIDATING * options.beams))
@@ -173,20 +172,20 @@ class GenerativePredictor(TextPredictor):
 
     @cached_property
     def _names(self) -> list[list[int]]:
-        """Tokens of each entity as the decoder writes it, the end token last."""
+        """Tokens of each entity's answer, ending with the end token."""
         longest, end = self._longest, self._end
         found = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
         bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in found]
         return [[*ids[: longest - 1], end] for ids in bare]
 
     def notes(self) -> list[str]:
-        """Texts that are missing, and how many entities share their name."""
+        """Add how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
         said = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
         return super().notes() + (said if shared else [])
 
     def circumstances(self) -> Facts:
-        """How many answers are proven, and what they cost."""
+        """Return how many answers are proven, and their cost."""
         return {
             "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
             "nodes_run": self._nodes,
@@ -195,7 +194,7 @@ class GenerativePredictor(TextPredictor):
     # --------------------------------------------------------------------------------------------------- helpers
 
     def _check(self) -> None:
-        """:raises BadInput: a tokenizer that does not fit."""
+        """:raises BadInput: a tokenizer that does not fit the network."""
         if self._end is None:
             raise BadInput(f"the tokenizer of '{self.options.weights}' has no end token: set eos_token in its config")
         vocabulary = self.network.get_input_embeddings().num_embeddings
@@ -212,7 +211,7 @@ class GenerativePredictor(TextPredictor):
 
     @property
     def _start(self) -> int:
-        """What decoding begins with: what the network was made for, else padding (T5) or the end token (BART)."""
+        """First token of the decoder: of the network's configuration, else padding (T5) or the end token (BART)."""
         own = getattr(self.network.config, "decoder_start_token_id", None)
         return next(int(id_) for id_ in (own, self.tokenizer.pad_token_id, self._end) if id_ is not None)
 
@@ -222,13 +221,13 @@ class GenerativePredictor(TextPredictor):
         return min(self.options.max_tokens, window or self.options.max_tokens)
 
     def _read(self, links: Links) -> list[list[int]]:
-        """Tokens of the questions."""
+        """Return the tokens of the queries."""
         texts = self.questions(links.given, links.relation, links.inverse.tolist())
         found = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
 
     def as_read(self, links: Links) -> list[str]:
-        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        """Return the queries as text."""
         return list(self.tokenizer.batch_decode(self._read(links)))
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

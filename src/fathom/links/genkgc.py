@@ -1,10 +1,10 @@
-"""GenKGC (Xie et al. 2022): BART reads some training triples of the relation, then the question, and writes the answer.
+"""GenKGC (Xie et al. 2022): BART reads demonstrations and the query, and writes the answer.
 
-*Relation-guided demonstration*: before a question stand a few training triples of its relation, each read in both
-directions. Here they never mention the entity that is asked about, so that no question is shown its own answer; the
-authors' code draws them once for a relation, without that care. *Entity-aware hierarchical decoding*: in a graph whose
-entities have types the answer's type is written first and then a name in the prefix tree of that type (``--types``);
-without types, and in the authors' scripts (``--use_label_type 0``), the hierarchy is the prefix tree of all names.
+*Relation-guided demonstration*: a query follows a few training triples of its relation, each in both directions. They
+never mention the entity of the query, so no query shows its own answer; the authors' code draws them once per
+relation, without this check. *Entity-aware hierarchical decoding*: with ``--types`` the answer's type is written
+before its name. Without types, and in the authors' scripts (``--use_label_type 0``), the hierarchy is the prefix tree
+of all names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Predictor(GenerativePredictor):
         self.tokenizer.truncation_side = "left"  # the question stands last and must stay
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
-        """Demonstrations, then the entity that is given with its description, and the relation."""
+        """Return demonstrations, then the given entity with its description, and the relation."""
         triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
         separator = self.tokenizer.sep_token or self.tokenizer.eos_token
         return [
@@ -43,7 +43,7 @@ class Predictor(GenerativePredictor):
         ]
 
     def notes(self) -> list[str]:
-        """Also how many relations go without demonstrations."""
+        """Add how many relations have no demonstrations."""
         alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
         said = {"relations have no training triple to be shown": alone}
         if self.types is not None:
@@ -52,7 +52,7 @@ class Predictor(GenerativePredictor):
 
     @cached_property
     def answers(self) -> Sequence[str]:
-        """ "TYPE: NAME" where types are written, and there is one; else the name."""
+        """ "TYPE: NAME" with ``--types`` for entities that have one; else the name."""
         if self.types is None:
             return self.texts.names
         return [f"{type_}: {name}" if type_ else name for type_, name in zip(self.types, self.texts.names, strict=True)]
@@ -61,7 +61,7 @@ class Predictor(GenerativePredictor):
         return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
 
     def _shown(self, entity: int, relation: int) -> list[str]:
-        """The demonstrations of a question, both directions of each triple."""
+        """Return the demonstrations of a query, both directions of each triple."""
         triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
         return [
             f"{self._statement(self.texts.names[known], relation, inverse)} {self.answers[answer]}"
@@ -71,12 +71,11 @@ class Predictor(GenerativePredictor):
 
     @cached_property
     def _demonstrations(self) -> list[list[tuple[int, int]]]:
-        """See :func:`fathom.links.reading.examples_of_relations`."""
         return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
     @cached_property
     def _descriptions(self) -> list[str]:
-        """Each with a comma before it, cut so that it takes at most half of a question."""
+        """Descriptions with a comma before, cut to at most half of a query."""
         texts, most = list(self.texts.descriptions), self._longest // 2
         side, self.tokenizer.truncation_side = self.tokenizer.truncation_side, "right"
         found = self.tokenizer(
@@ -87,7 +86,7 @@ class Predictor(GenerativePredictor):
 
 
 def _types(graph: KnowledgeGraph) -> list[str]:
-    """Of each entity, "" for none. :raises BadInput: no entity has any."""
+    """Return the type of each entity, "" for none. :raises BadInput: no entity has any."""
     types = graph.entities.column("type").to_pylist() if "type" in graph.entities.column_names else []
     if not any(types):
         raise BadInput(

@@ -1,10 +1,9 @@
-"""KG-BERT (Yao et al. 2019): a language model reads head, relation and tail together and says whether the triple is
-right.
+"""KG-BERT (Yao et al. 2019): a language model classifies a triple, read as a whole, as right or wrong.
 
 x = [CLS] head [SEP] relation [SEP] tail [SEP]; two classes by the model's own classification head, learnt from the
 training triples and from triples with a wrong head or tail (Sakai et al. 2024, equations 2 and 3). The score of a
-triple is its log-odds of being right. Nothing is shared between triples: every question reads every entity, so a graph
-of n entities costs n forward passes a question. See docs/methods/link-prediction.md.
+triple is its log-odds. Triples share nothing, so a query costs a forward pass per entity. See
+docs/methods/link-prediction.md.
 """
 
 from __future__ import annotations
@@ -19,18 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers import AutoModelForSequenceClassification
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.encoding import OTHERWISE, TOKENS, Framing, groups
+from fathom.links.encoding import Framing, distinct, length_groups
 from fathom.links.options import KgBert
 from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
-from fathom.models.base import Attention
-from fathom.models.families import known_attention
 from fathom.probes.base import Facts
 from fathom.scoring.rows import Found
 from fathom.store.predictions import Scoring
@@ -77,7 +74,9 @@ class Predictor(TextPredictor):
 
     def __init__(self, graph: KnowledgeGraph, options: KgBert, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        _check(self.language, options)
+        self.check_encoder("kg-bert", options.max_tokens)
+        if (count := self.language.config.num_labels) != 2:
+            raise BadInput(f"--weights {options.weights}: a classifier of {count} classes; kg-bert has two")
         self.network = self.language
         self.framing = Framing(self.tokenizer, options.max_tokens)
         self.entity_ids, self.relation_ids = (
@@ -86,18 +85,17 @@ class Predictor(TextPredictor):
         self.triples_read = 0
 
     def notes(self) -> list[str]:
-        """Also what asking costs."""
+        """Add the cost of a query."""
         count = len(self._distinct[1])
         return [*super().notes(), f"a question costs {count:,} forward passes, one for each entity: ask few (--limit)"]
 
     def circumstances(self) -> Facts:
-        """How many triples were read."""
         return {"triples_read": self.triples_read}
 
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        """A single one: each training triple and its wrong ones, told apart."""
+        """Return a single stage: training triples and wrong ones."""
         options = self.options
         count = len(self.graph.training) * (1 + options.negatives)
         steps = -(-count // options.batch_size)
@@ -110,9 +108,11 @@ class Predictor(TextPredictor):
             yield Examples(*(column[some] for column in examples))
 
     def examples(self, epoch: int) -> Examples:
-        """Every training triple, each followed by its wrong ones: another head in all of them, or another tail, drawn
-        evenly among the entities anew in each epoch, and again where that makes a training triple. In a graph so dense
-        that :data:`TRIES` draws find none, the triple drawn counts as what it is."""
+        """Return each training triple, followed by its wrong ones.
+
+        All wrong ones of a triple have another head, or another tail, drawn anew in each epoch. A draw that makes a
+        training triple is repeated, up to :data:`TRIES` times; after that the triple is labelled as right.
+        """
         random = np.random.default_rng((self.options.seed, epoch, 1))
         times = 1 + self.options.negatives
         columns = self.graph.columns(self.graph.training)
@@ -136,7 +136,7 @@ class Predictor(TextPredictor):
         return np.unique(self._packed(*self.graph.columns(self.graph.training)))
 
     def _packed(self, head: Places, relation: Places, tail: Places) -> NDArray[np.int64]:
-        """A number for each triple."""
+        """Return a number for each triple."""
         return (head * len(self.graph.relations) + relation) * len(self.graph.entities) + tail
 
     def _loss(self, batch: Examples) -> Tensor:
@@ -147,8 +147,7 @@ class Predictor(TextPredictor):
     # ------------------------------------------------------------------------------------------------- reading
 
     def read(self, head: int, relation: int, tail: int) -> Read:
-        """[CLS] head [SEP] relation [SEP] tail [SEP]; where that is too long, the longest loses its last token, of
-        level ones the later, until it fits."""
+        """Return [CLS] head [SEP] relation [SEP] tail [SEP], cut to fit: the longest text first."""
         texts = [self.entity_ids[head], self.relation_ids[relation], self.entity_ids[tail]]
         framing = self.framing
         special = len(framing.before) + 2 * len(framing.between) + len(framing.after)
@@ -160,12 +159,9 @@ class Predictor(TextPredictor):
         return Read(ids, np.repeat(np.array([0, 1, 0]), sizes))
 
     def _logits(self, triples: Sequence[Read]) -> Tensor:
-        """Of both classes, float32, shape (triples, 2); those alike in length run together."""
-        lengths = np.array([len(triple.ids) for triple in triples])
-        order = np.argsort(lengths, kind="stable")
-        together = [order[some] for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE))]
-        found = [self._run([triples[place] for place in some.tolist()]) for some in together]
-        return torch.cat(found)[torch.from_numpy(np.argsort(order)).to(self.device)].float()
+        """Return logits of both classes, float32, shape (triples, 2)."""
+        parts, back = length_groups([len(triple.ids) for triple in triples], self.device)
+        return torch.cat([self._run([triples[place] for place in some.tolist()]) for some in parts])[back].float()
 
     def _run(self, triples: Sequence[Read]) -> Tensor:
         ids, types = zip(*triples, strict=True)
@@ -181,11 +177,11 @@ class Predictor(TextPredictor):
     # -------------------------------------------------------------------------------------------------- asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """By the log-odds, one question at a time. Entities that read alike are read once, and are level."""
+        """Rank by the log-odds, one query at a time. Entities with equal texts are read once and tie."""
         return [one for some in blocks(links, 1) for one in rank_links(self._scores(some), some, top, keep_scores)]
 
     def _scores(self, question: Links) -> Tensor:
-        """Log-odds of each entity as the answer of a single question, float32, shape (1, entities)."""
+        """Return log-odds of each entity as the answer of a single query, float32, shape (1, entities)."""
         [given], [relation], [inverse] = (c.tolist() for c in (question.given, question.relation, question.inverse))
         rows, entities = self._distinct
         triples = [
@@ -198,13 +194,11 @@ class Predictor(TextPredictor):
 
     @cached_property
     def _distinct(self) -> tuple[Places, Places]:
-        """Which text each entity has, and an entity of each text."""
-        numbers: dict[bytes, int] = {}
-        rows = np.array([numbers.setdefault(ids.tobytes(), len(numbers)) for ids in self.entity_ids], dtype=np.int64)
-        return rows, np.unique(rows, return_index=True)[1]
+        """The text of each entity, and an entity of each text."""
+        return distinct(ids.tobytes() for ids in self.entity_ids)
 
     def as_read(self, links: Links) -> list[str]:
-        """See :meth:`fathom.links.base.Predictor.as_read`; "[Y]" stands for the entity that is asked for."""
+        """Return the queries as read, with "[Y]" for the candidate."""
         asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
         return [self._as_read(*question) for question in asked]
 
@@ -217,20 +211,8 @@ class Predictor(TextPredictor):
 
 
 def _kept(lengths: Sequence[int], room: int) -> list[int]:
-    """How many tokens of each text stay."""
+    """Return how many tokens of each text fit."""
     kept = list(lengths)
     while sum(kept) > room:
         kept[max(range(len(kept)), key=lambda text: (kept[text], text))] -= 1
     return kept
-
-
-def _check(network: PreTrainedModel, options: KgBert) -> None:
-    """:raises BadInput: see :class:`Predictor`."""
-    config, name = network.config, f"--weights {options.weights}"
-    if config.is_encoder_decoder or known_attention(config) is Attention.CAUSAL:
-        raise BadInput(f"{name}: kg-bert reads triples as a whole: give a masked model, such as BERT")
-    if config.num_labels != 2:
-        raise BadInput(f"{name}: a classifier of {config.num_labels} classes; kg-bert has two, right and wrong")
-    window = getattr(config, "max_position_embeddings", None)
-    if window is not None and options.max_tokens > window:
-        raise BadInput(f"--max-tokens {options.max_tokens}: {options.weights} reads at most {window}")

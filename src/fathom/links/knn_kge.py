@@ -1,9 +1,8 @@
-"""kNN-KGE (Zhang et al. 2022): a masked language model whose vocabulary holds the entities.
+"""kNN-KGE (Zhang et al. 2022): a masked language model whose vocabulary is the entities.
 
 First the entities' rows alone are learnt, from "the description of [MASK] is d"; then the whole model, from triples
-with one end masked. Asked, it mixes what it predicts at [MASK] with what stood there in the nearest training questions
-(and, if asked to, in the nearest descriptions).
-See docs/methods/link-prediction.md.
+with one end masked. Predictions at [MASK] are mixed with the answers of the nearest training queries, and optionally
+of the nearest descriptions. See docs/methods/link-prediction.md.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.encoding import OTHERWISE, TOKENS, groups
+from fathom.links.encoding import distinct, length_groups
 from fathom.links.options import KnnKge
 from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
@@ -42,14 +41,14 @@ CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""
 AT_ONCE = 8192
 """Questions whose prompts are held at a time."""
-NOBODY = -1
-"""Stands for the known entity where a prompt shows no token of it."""
+NO_TOKEN = -1
+"""Place of the known entity's token in a prompt without one."""
 
 Ids = NDArray[np.int64]
 
 
 class Predictor(TextPredictor):
-    """Its scores are natural logarithms of the mixed probability; see :meth:`scores`."""
+    """See :class:`fathom.links.base.Predictor`. Scores are log-probabilities of a mixture, see :meth:`scores`."""
 
     AUTO = AutoModelForMaskedLM
     scoring = Scoring("log-probability", "nats")
@@ -68,13 +67,13 @@ class Predictor(TextPredictor):
         """Keys of the store, by what they come from."""
 
     def circumstances(self) -> Facts:
-        """How many questions, and descriptions, are stored as neighbours."""
+        """Return how many queries and descriptions are stored as neighbours."""
         return {} if self.store is None else dict(self.stored)
 
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        """The rows of the entities alone, from descriptions; then all weights, from triples."""
+        """Return two stages: the rows of the entities, from descriptions; then all weights, from triples."""
         options, size = self.options, self.options.batch_size
         described = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / size)
         asked = math.ceil(2 * len(self.graph.training) / size)
@@ -86,7 +85,7 @@ class Predictor(TextPredictor):
         ]
 
     def _descriptions(self, epoch: int) -> Iterator[PromptBatch]:
-        """Each entity with its whole text, and with parts of it that begin anywhere (equation 5)."""
+        """Yield each entity with its whole text, and with random parts of it (equation 5)."""
         times = 1 + self.options.entity_parts
         count, seed = len(self.graph.entities) * times, self.options.seed
         begins = np.random.default_rng((seed, 0, epoch, 1)).random(count)
@@ -97,7 +96,7 @@ class Predictor(TextPredictor):
             yield PromptBatch([self.prompts.description(part) for part in parts], some // times, some // times)
 
     def _triples(self, epoch: int) -> Iterator[PromptBatch]:
-        """Both questions of each training triple (equations 4 and 6)."""
+        """Yield both queries of each training triple (equations 4 and 6)."""
         asked = 2 * len(self.graph.training)
         for some in shuffled(asked, self.options.batch_size, self.options.seed, 1, epoch):
             links = training_links(self.graph, some)
@@ -122,17 +121,14 @@ class Predictor(TextPredictor):
         return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
 
     def _read(self, prompts: Sequence[MaskedPrompt], given: Places) -> tuple[Tensor, Tensor]:
-        """State and vector at [MASK] of each prompt, (n, d) and (n, width); those alike in length run together."""
-        lengths = np.array([len(prompt.ids) for prompt in prompts])
-        order = np.argsort(lengths, kind="stable")
-        together = [order[some] for some in groups(lengths[order], TOKENS.get(self.device.type, OTHERWISE))]
-        read = [self.network(*self._padded([prompts[place] for place in some], given[some])) for some in together]
-        back = torch.from_numpy(np.argsort(order)).to(self.device)
+        """Return state and vector at [MASK] of each prompt, shape (n, d) and (n, width)."""
+        parts, back = length_groups([len(prompt.ids) for prompt in prompts], self.device)
+        read = [self.network(*self._padded([prompts[place] for place in some], given[some])) for some in parts]
         states, vectors = (torch.cat(column)[back] for column in zip(*read, strict=True))
         return states, vectors
 
     def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
-        """What :meth:`EntityModel.forward` takes, padded on the right."""
+        """Return the arguments of :meth:`EntityModel.forward`, padded on the right."""
         tokens, masked, known = zip(*prompts, strict=True)
         ids = padded(tokens, self.tokenizer.pad_token_id or 0)
         real = padded([np.ones_like(some) for some in tokens], 0)
@@ -143,16 +139,16 @@ class Predictor(TextPredictor):
     # --------------------------------------------------------------------------------------------------- asking
 
     def as_read(self, links: Links) -> list[str]:
-        """See :meth:`fathom.links.base.Predictor.as_read`; a first mask stands where the entity's own token does."""
+        """Return the prompts; a first mask is in the place of the entity's own token."""
         return list(self.tokenizer.batch_decode([prompt.ids for prompt in self._questions(links)]))
 
     @property
     def weight(self) -> float:
-        """Of the neighbours: none in validation, as the authors do it, or the store would be made anew each epoch."""
+        """Weight of the neighbours; 0 in validation as in the authors' code, which saves storing them in each epoch."""
         return 0.0 if self.validating else self.options.knn_weight
 
     def prepare(self, progress: Progress) -> None:
-        """Read all training questions into the store of neighbours, and the descriptions if they shall be there."""
+        """Store all training queries as neighbours, and optionally the descriptions."""
         self.store, self.stored = None, {}
         if not self.weight or not len(self.graph.training):
             return
@@ -167,7 +163,7 @@ class Predictor(TextPredictor):
         self.store = Store(states, key, entity)
 
     def _stored_questions(self, progress: Progress) -> tuple[Tensor, Places, Places]:
-        """State of each distinct training question, and the question and the answer of each; see :class:`Store`."""
+        """Return the state of each distinct training query; and query and answer of each, see :class:`Store`."""
         count = 2 * len(self.graph.training)
         links = training_links(self.graph, np.concatenate([np.arange(0, count, 2), np.arange(1, count, 2)]))
         packed = (links.given * len(self.graph.relations) + links.relation) * 2 + links.inverse
@@ -176,11 +172,9 @@ class Predictor(TextPredictor):
         return states.cpu(), key.reshape(-1), links.gold
 
     def _stored_descriptions(self, progress: Progress) -> tuple[Tensor, Places]:
-        """State at [MASK] of each distinct whole description (equation 5), and which is each entity's."""
+        """Return the state at [MASK] of each distinct description (equation 5), and that of each entity."""
         prompts = [self.prompts.description(ids) for ids in self._entity_ids]
-        numbers: dict[bytes, int] = {}
-        key = np.array([numbers.setdefault(prompt.ids.tobytes(), len(numbers)) for prompt in prompts])
-        first = np.unique(key, return_index=True)[1]
+        key, first = distinct(prompt.ids.tobytes() for prompt in prompts)
         states = []
         for start in range(0, len(first), AT_ONCE):
             some = first[start : start + AT_ONCE]
@@ -189,7 +183,7 @@ class Predictor(TextPredictor):
         return torch.cat(states), key
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """By :meth:`scores`, some questions at a time."""
+        """Rank by :meth:`scores`, in blocks of queries."""
         states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))
         parts = zip(blocks(links, step), torch.split(states, step), torch.split(vectors, step), strict=True)
@@ -200,12 +194,12 @@ class Predictor(TextPredictor):
         ]
 
     def scores(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
-        """log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training questions)).
+        """Compute log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training queries)).
 
-        Both are distributions over the answers that are not known yet: others are left out before they are made to add
-        up to 1, as the authors do it. A known answer's score is on the same scale, but may exceed 0.
+        Both distributions are normalised over the answers that are not known yet, as in the authors' code. A known
+        answer's score is on the same scale, but may exceed 0.
 
-        :param states, vectors: of the questions, shape (n, d) and (n, width). :returns: shape (n, entities).
+        :param states, vectors: of the queries, shape (n, d) and (n, width). :returns: shape (n, entities).
         """
         logits = linear(vectors, self.network.entities, self.network.bias)
         row, column = _pairs(known, self.device)
@@ -219,7 +213,7 @@ class Predictor(TextPredictor):
         return torch.logaddexp(predicted + math.log1p(-self.weight), near + math.log(self.weight))
 
     def _ask(self, links: Links, progress: Progress = unseen) -> tuple[Tensor, Tensor]:
-        """State and vector at [MASK] of each question, float32, shape (n, d) and (n, width)."""
+        """Return state and vector at [MASK] of each query, float32, shape (n, d) and (n, width)."""
         read = []
         for number, some in enumerate(blocks(links, AT_ONCE)):
             read.append(self._read(self._questions(some), some.given))
@@ -229,7 +223,7 @@ class Predictor(TextPredictor):
 
 
 class MaskedPrompt(NamedTuple):
-    """:param masked: where [MASK] stands. :param known: where the known entity's token goes, or :data:`NOBODY`."""
+    """:param masked: place of [MASK]. :param known: place of the known entity's token, or :data:`NO_TOKEN`."""
 
     ids: Ids
     masked: int
@@ -237,7 +231,7 @@ class MaskedPrompt(NamedTuple):
 
 
 class PromptBatch(NamedTuple):
-    """:param given: the known entity of each prompt. :param gold: the right answer of each."""
+    """:param given: the known entity of each prompt. :param gold: the gold answer of each."""
 
     prompts: list[MaskedPrompt]
     given: Places
@@ -261,19 +255,18 @@ class MaskedPrompts:
         self.before, self.after = (ids.tolist() for ids in self.ids(["The description of", " is"]))
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
-        """Token ids of each text alone."""
         found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
         return [np.array(ids, dtype=np.int64) for ids in found]
 
     def description(self, text: Ids) -> MaskedPrompt:
-        """[CLS] The description of [MASK] is … [SEP]"""
+        """Return [CLS] The description of [MASK] is … [SEP]."""
         before = [*self.start, *self.before]
         return self._put([*before, *self.mask, *self.after], text, self.sep, masked=len(before))
 
     def question(self, text: Ids, relation: Ids, ask_head: bool, with_token: bool) -> MaskedPrompt:
-        """[CLS] text [SEP] relation [SEP] [MASK] [SEP], or for a head [CLS] [MASK] [SEP] relation [SEP] text [SEP].
+        """Return [CLS] text [SEP] relation [SEP] [MASK] [SEP], or for a head the reverse order.
 
-        :param with_token: leave a place before the text for the known entity's own token.
+        :param with_token: reserve a place before the text for the known entity's own token.
         """
         said = relation[: self.longest // 3].tolist()
         if ask_head:
@@ -288,14 +281,14 @@ class MaskedPrompts:
         place = self.mask if with_token else []
         room = max(0, self.longest - len(before) - len(place) - len(after))
         ids = np.array([*before, *place, *text[:room].tolist(), *after], dtype=np.int64)
-        return MaskedPrompt(ids, masked % len(ids), len(before) if with_token else NOBODY)
+        return MaskedPrompt(ids, masked % len(ids), len(before) if with_token else NO_TOKEN)
 
 
 class EntityModel(nn.Module):
     """A masked language model that predicts entities instead of words.
 
-    :param language: with its head, whose last layer (the product with the vocabulary) is taken out.
-    :param count: of entities. Their rows begin random, their biases at zero.
+    :param language: with its head, whose product with the vocabulary is removed.
+    :param count: of entities. Their rows start random, their biases at zero.
     :raises BadInput: a model without such a head.
     """
 
@@ -313,13 +306,13 @@ class EntityModel(nn.Module):
         self.bias = nn.Parameter(torch.zeros(count, device=language.device))
 
     def forward(self, ids: Tensor, real: Tensor, masked: Tensor, known: Tensor, given: Tensor) -> tuple[Tensor, Tensor]:
-        """What the body says at [MASK], shape (n, d), and what the head makes of it for the entities' rows.
+        """Return the state of the body at [MASK], shape (n, d), and the output of the head for it.
 
-        :param ids, real: tokens of n prompts, and 1 for those that are no padding, shape (n, length).
+        :param ids, real: tokens of n prompts, and 1 where not padded, shape (n, length).
         :param masked, known: see :class:`MaskedPrompt`, shape (n,). :param given: the known entity, shape (n,).
         """
         vectors = self.language.get_input_embeddings()(ids)
-        shown = torch.nonzero(known != NOBODY)[:, 0]
+        shown = torch.nonzero(known != NO_TOKEN)[:, 0]
         if len(shown):
             vectors = vectors.index_put((shown, known[shown]), self.entities[given[shown]])
         rows = torch.arange(len(ids), device=ids.device)
@@ -335,7 +328,7 @@ class _NoVocabulary(nn.Identity):
 
 @contextmanager
 def _watching(module: nn.Module) -> Iterator[list[Tensor]]:
-    """While inside, what *module* puts out (the first of several) is noted."""
+    """Collect the first output of each call of *module* while inside."""
     seen: list[Tensor] = []
     hook = module.register_forward_hook(lambda _, __, output: seen.append(output[0]))
     try:
@@ -345,11 +338,10 @@ def _watching(module: nn.Module) -> Iterator[list[Tensor]]:
 
 
 class Store:
-    """What stood at [MASK] in training questions or descriptions. Those that read alike share a key and hold several
-    answers.
+    """States at [MASK] of training queries or descriptions. Equal texts share a key with several answers.
 
-    :param keys: state at [MASK] of each distinct question or description, float32, shape (keys, d).
-    :param key: the question of each answer, shape (answers,). :param entity: the answer, shape (answers,).
+    :param keys: state of each distinct text, float32, shape (keys, d).
+    :param key: the key of each answer, shape (answers,). :param entity: the answer, shape (answers,).
     """
 
     def __init__(self, keys: Tensor, key: Places, entity: Places) -> None:
@@ -360,11 +352,11 @@ class Store:
         self.entity = torch.from_numpy(entity[np.argsort(key, kind="stable")].astype(np.int64))
 
     def closeness(self, states: Tensor, entities: int, neighbours: int, temperature: float) -> Tensor:
-        """−d²/T of the nearest among an entity's occurrences in the *neighbours* nearest answers; −inf for the others.
+        """Return −d²/T of each entity's nearest occurrence in the *neighbours* nearest answers; −inf for others.
 
-        d is the Euclidean distance. Answers as near as the last neighbour count as well, so no order decides.
+        d is the Euclidean distance. Answers as near as the last neighbour are included, so no order decides.
 
-        :param states: of the questions, shape (n, d). :returns: shape (n, entities).
+        :param states: of the queries, shape (n, d). :returns: shape (n, entities).
         """
         distance, nearest = self.nearest(states, neighbours)
         nearest = nearest.cpu()
@@ -381,9 +373,9 @@ class Store:
         return found.scatter_reduce_(0, cell.to(states.device), value, "amax").view(len(states), entities)
 
     def nearest(self, states: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Squared distance and place of the nearest keys, nearest first; exact, some keys at a time.
+        """Return squared distance and place of the nearest keys, nearest first; exact, computed in blocks.
 
-        :returns: shape (n, count), narrower where there are fewer keys.
+        :returns: shape (n, count), narrower if there are fewer keys.
         """
         own = (states * states).sum(dim=1, keepdim=True)
         best = torch.empty((len(states), 0), device=states.device)
@@ -400,9 +392,9 @@ class Store:
 
 
 def smoothed_cross_entropy(vectors: Tensor, rows: Tensor, bias: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """Mean cross-entropy of logits = vectors @ rows.T + bias; 1 − smoothing is on the right answer, the rest on all.
+    """Compute the mean cross-entropy of logits = vectors @ rows.T + bias, with label smoothing over all entities.
 
-    Some entities at a time where they are many; their logits are then made again for the gradient instead of kept.
+    Computed in blocks of entities; the blocks' logits are recomputed for the gradient instead of kept.
 
     :param vectors: shape (n, width). :param rows: shape (entities, width). :param gold: shape (n,).
     """
@@ -421,14 +413,13 @@ def _log_sum(vectors: Tensor, rows: Tensor, bias: Tensor) -> Tensor:
 
 
 def _log_sum_without(scores: Tensor, row: Tensor, column: Tensor) -> Tensor:
-    """log Σ exp of each row without some of its cells, shape (n, 1)."""
+    """Return log Σ exp of each row without some of its cells, shape (n, 1)."""
     rest = scores.clone()
     rest[row, column] = -torch.inf
     return rest.logsumexp(dim=1, keepdim=True)
 
 
 def _pairs(places: Sequence[Places], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Row and column of every place listed."""
     row = np.repeat(np.arange(len(places)), [len(some) for some in places])
     column = np.concatenate([np.empty(0, dtype=np.int64), *places])
     return torch.from_numpy(row).to(device), torch.from_numpy(column.astype(np.int64)).to(device)

@@ -1,7 +1,7 @@
-"""Options of link predictors, without the libraries that train them: the command line reads them.
+"""Options of link predictors, without the libraries that train them, for the command line.
 
 The defaults are those of the original papers or of their authors' code; docs/methods/link-prediction.md gives the
-source of each. Fields marked as *asking* may be changed when the trained model is asked.
+source of each. Fields marked as *asking* may be changed when the trained model is evaluated.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class LinkOptions(ClusterOptions, EvaluationOptions):
 
     group: ClassVar = Group.SELECTION
 
-    limit: int | None = opt(None, "Ask at most this many triples, drawn at random by --seed.", ge=1)
+    limit: int | None = opt(None, "Evaluate on at most this many triples, drawn at random by --seed.", ge=1)
     directions: Directions = opt(("tail", "head"), DIRECTIONS)
     top_k: int = opt(10, "How many of the best answers to record.", Group.OUTPUT, ge=1)
 
 
 class LinkTraining(BaseModel):
-    """What every link predictor can be told. Kinds change the defaults and add their own."""
+    """Options of all link predictors. Kinds change the defaults and add their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     group: ClassVar = Group.TRAINING
@@ -52,17 +52,17 @@ class LinkTraining(BaseModel):
     )
 
     def identity(self) -> Given:
-        """The fields that can change a number."""
+        """Return the fields that can change a number."""
         return identity_of(self)
 
     @classmethod
     def asking(cls) -> set[str]:
-        """Names of the fields that may be changed when the trained model is asked."""
+        """Return the names of the fields that may be changed when the trained model is evaluated."""
         return marked(cls, "asking")
 
 
 class TextTraining(LinkTraining):
-    """Predictors that read the names and descriptions of entities and relations with a language model."""
+    """Options of predictors that read the names and descriptions of entities and relations."""
 
     weights: str = Field(
         description="Name or folder of the language model to start from.", json_schema_extra=Group.MODEL.mark
@@ -84,7 +84,7 @@ class TextTraining(LinkTraining):
 
 
 def _mapping(value: Any) -> Any:
-    """The command line says a mapping as text, in JSON or YAML."""
+    """Parse a mapping that is typed as JSON or YAML."""
     if not isinstance(value, str):
         return value
     with suppress(NotData):
@@ -99,7 +99,7 @@ PyKeenArguments = Annotated[Given, BeforeValidator(_mapping)]
 
 
 class Embedding(LinkTraining):
-    """A knowledge graph embedding of PyKEEN. What is not said here is PyKEEN's own default for the model."""
+    """Options of a knowledge graph embedding of PyKEEN. Unset ones take PyKEEN's default for the model."""
 
     model: str = Field(description="Name of a PyKEEN model.")
     epochs: int = opt(1000, "Maximum passes over the training triples.", ge=0)
@@ -140,7 +140,7 @@ class SimKgc(TextTraining):
     epochs: int = opt(50, "Maximum passes over the training triples.", ge=0)
     batch_size: int = opt(1024, "Questions per step.", ge=1)
     clip: float = opt(10.0, "Maximum norm of the gradient.", gt=0)
-    max_tokens: int = opt(50, "Maximum tokens of a question, and of an entity.", Group.PROMPTS, ge=8)
+    max_tokens: int = opt(50, "Maximum tokens of a query, and of an entity.", Group.PROMPTS, ge=8)
     pooling: Literal["mean", "cls"] = opt("mean", "Vector of a text: mean over its tokens, or [CLS].", Group.MODEL)
     temperature: float = opt(0.05, "Initial temperature; it is learnt.", gt=0)
     margin: float = opt(0.02, "Additive margin of the right answer.", ge=0)
@@ -170,7 +170,7 @@ class KnnKge(TextTraining):
         16, "Passes over the descriptions in which the entities' rows are learnt first, all else frozen.", ge=0
     )
     entity_learning_rate: Rate = opt(1e-4, "Highest learning rate of these passes.")
-    entity_parts: int = opt(10, "Random parts of each description read in such a pass besides the whole.", ge=0)
+    entity_parts: int = opt(10, "Random parts of each description read in such a pass in addition to the whole.", ge=0)
     entity_token: bool = opt(
         False, "Also show the known entity's own token before its text, as the authors' code does.", Group.PROMPTS
     )
@@ -215,7 +215,7 @@ class Generative(TextTraining):
     validate_on: int | None = opt(
         200, "Validate on this many triples, drawn by --seed: searching costs more than scoring.", ge=1
     )
-    max_tokens: int = opt(128, "Maximum tokens of a question, and of a name.", Group.PROMPTS, ge=8)
+    max_tokens: int = opt(128, "Maximum tokens of a query, and of a name.", Group.PROMPTS, ge=8)
     label_smoothing: float = opt(0.0, "Share of the probability spread over all tokens.", ge=0, lt=1)
     full_rank: bool | None = opt(
         None,
@@ -296,7 +296,7 @@ class Prompted(ServerOptions, LinkTraining):
     dtype: Literal["float32", "bfloat16", "float16"] = opt("float32", "Precision of a model loaded here.", Group.MODEL)
     wording: Literal["lambdakg", "autokg"] = opt(
         "lambdakg",
-        "lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, behind "
+        "lambdakg: candidates and the most similar training triples; autokg: a [MASK] to be filled, after "
         "training triples of the relation, without any search; every entity is then a candidate.",
         ASKING,
         LATER,

@@ -1,4 +1,4 @@
-"""The best answers to one question, on demand."""
+"""The best answers to one query, on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = 20
 
 
 class Predicted(NamedTuple):
-    """:param split: the split that has this triple, "" where the graph does not have it."""
+    """:param split: the split with this triple, "" if the graph does not have it."""
 
     id: str
     name: str
@@ -30,7 +30,7 @@ class Predicted(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """:param question: ``(head, relation, ?)`` in words. :param scoring: what the scores are."""
+    """:param question: ``(head, relation, ?)`` in words. :param scoring: name of the scores."""
 
     question: str
     scoring: str
@@ -47,9 +47,9 @@ def predict_links(
     top: int = 10,
     device: str | None = None,
 ) -> Predictions:
-    """What the predictor in *folder* answers to (head, relation, ?), or (?, relation, tail).
+    """Predict the answers to (head, relation, ?), or (?, relation, tail), with the predictor in *folder*.
 
-    :param relation, head, tail: name or id; just one of head and tail.
+    :param relation, head, tail: name or id; exactly one of head and tail.
     :raises BadInput: an unknown or ambiguous name, both or neither of head and tail.
     """
     if (head is None) == (tail is None):
@@ -77,7 +77,7 @@ def predict_links(
 
 
 def predictions_table(found: Predictions) -> Table:
-    """The best answers to one question."""
+    """Make a table of the best answers to one query."""
     rows = tuple(
         (place, answer.name, answer.id, answer.score, answer.split)
         for place, answer in enumerate(found.answers, start=1)
@@ -86,7 +86,7 @@ def predictions_table(found: Predictions) -> Table:
 
 
 def _place(table: pa.Table, said: str, what: str) -> int:
-    """:raises BadInput: nobody is called so, or several are."""
+    """Find an entity or relation by id or name. :raises BadInput: none or several match."""
     ids: list[str] = table.column("id").to_pylist()
     names: list[str] = table.column("name").to_pylist()
     if said in set(ids):
@@ -103,7 +103,7 @@ def _place(table: pa.Table, said: str, what: str) -> int:
 
 
 def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
-    """Right answers that the graph has, and in which split."""
+    """Return the known answers, with the split that has each."""
     known, asked = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
     rows = np.flatnonzero((known == given) & (graph.relation == relation))
     return {

@@ -1,7 +1,6 @@
-"""The link probe: whom does a trained link predictor put first, as tail of (head, relation) and as head of (relation,
-tail)?
+"""The link probe: ranks of a trained link predictor for tails of (head, relation) and heads of (relation, tail).
 
-Ranks are among all entities of the graph, other right answers of any split left out (the filtered setting). See
+Ranks are among all entities of the graph, without other known answers of any split (the filtered setting). See
 docs/methods/link-prediction.md.
 """
 
@@ -47,7 +46,7 @@ class LinkProbe(ShardedProbe):
         return shards_of(NO_TEMPLATE, self.queryset.queries, SHARD_QUERIES)
 
     def resolved(self) -> Facts:
-        """What the predictor is asked with that it need not have been trained with."""
+        """Return the options that may differ from those of the training."""
         options = self.predictor.options
         return {"asking": {name: value for name, value in options.identity().items() if name in options.asking()}}
 
@@ -72,11 +71,11 @@ class LinkProbe(ShardedProbe):
             yield one, [of_found(answer, self.space)]
 
     def circumstances(self) -> Facts:
-        """What the predictor counts."""
+        """Return the predictor's counts."""
         return self.predictor.circumstances()
 
     def _in_short(self, query: Query) -> str:
-        """As predictors are asked that read no text."""
+        """Return a query for predictors that read no text."""
         relation = self.queryset.relations[query.relation].name or query.relation
         known = query.subject or query.subject_id
         return f"({known}, {relation}, [Y])" if query.direction == "tail" else f"([Y], {relation}, {known})"

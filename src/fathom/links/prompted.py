@@ -1,14 +1,13 @@
-"""A language model that is not trained at all: it is shown 100 candidates and five similar triples, and gives its ten
-best answers (LambdaKG, Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B).
+"""An untrained language model that is shown 100 candidates and five similar triples, and gives its ten best answers.
 
-A model at hand is not sampled: every candidate is scored by the log-likelihood of "… The answer is CANDIDATE." after
-the prompt, so its ten most probable answers, and the order of all candidates, are exact. A model behind a server is
-sampled; its answers are ranked by how often it gave them, and an entity it did not name has no rank.
+After LambdaKG (Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B). A local model is not sampled: each candidate
+is scored by the log-likelihood of "… The answer is CANDIDATE." after the prompt, so the order of all candidates is
+exact. A server's model is sampled; its answers are ranked by frequency, and an entity that it never names has no rank.
 
 In AutoKG's wording (``--wording autokg``) every entity is a candidate, and nothing is retrieved.
 
-Candidates stand before all other entities: the place of a right answer among them is its place among all. One that is
-not among them is only known to be lower. See docs/methods/link-prediction.md.
+Candidates rank before all other entities, so a gold answer's rank among them is its rank among all. One that is not a
+candidate is only known to be lower. See docs/methods/link-prediction.md.
 """
 
 from __future__ import annotations
@@ -54,12 +53,10 @@ Scores = NDArray[np.float64]
 
 
 class Local:
-    """A language model at hand that scores candidates.
+    """A local language model that scores candidates.
 
-    Scores are log-likelihoods in nats of " NAME." after "… The answer is".
-
-    The full stop (a comma behind AutoKG's demonstrations) belongs to the answer: without it "dog" could never be less
-    probable than "dog house".
+    Scores are log-likelihoods in nats of " NAME." after "… The answer is". The full stop (a comma after AutoKG's
+    demonstrations) belongs to the answer: without it "dog" could never be less probable than "dog house".
     """
 
     scoring = Scoring("log-likelihood", "nats")
@@ -75,7 +72,7 @@ class Local:
         self.prompts = 0
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
-        """For each question the scores of its candidates in nats, or why there are none; equal ones are asked once.
+        """Return the scores of each query's candidates in nats, or the reason for having none.
 
         :param names: of all entities.
         """
@@ -84,7 +81,7 @@ class Local:
         return [found[one] for one in shown]
 
     def text(self, shown: Shown) -> str:
-        """What stands before an answer."""
+        """Return the prompt."""
         return f"{shown.prompt} {LEAD}"
 
     def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
@@ -103,7 +100,7 @@ class Local:
         return scores if np.isfinite(scores).all() else NOT_A_NUMBER
 
     def circumstances(self) -> Facts:
-        """Distinct prompts, and how they were read."""
+        """Return the number of distinct prompts, and how they were read."""
         refusal = self.model.refuses_cache()
         return {
             "prompts": self.prompts,
@@ -113,9 +110,10 @@ class Local:
 
 
 class Sampled:
-    """A language model behind a server that is sampled.
+    """A server's language model that is sampled.
 
-    Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first."""
+    Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first.
+    """
 
     scoring = Scoring("votes", "score")
 
@@ -124,10 +122,10 @@ class Sampled:
         self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
     def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
-        """For each question the votes for its candidates, −inf for one that was not named; or why there are none.
+        """Return the votes for each query's candidates, −inf for unnamed ones; or the reason for having none.
 
         :param names: of all entities.
-        :raises RunFailed: no further call can work.
+        :raises RunFailed: no further call can succeed.
         """
         requests = [
             ChatRequest(
@@ -143,7 +141,7 @@ class Sampled:
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
     def text(self, shown: Shown) -> str:
-        """What is sent."""
+        """Return the message to send."""
         return f"{shown.prompt}\n{REQUEST.format('candidate' if self.options.wording == 'lambdakg' else 'entity')}"
 
     def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
@@ -157,14 +155,14 @@ class Sampled:
         return np.array([votes.get(key, -np.inf) for key in keys])
 
     def circumstances(self) -> Facts:
-        """Replies of this session, and what the journal holds."""
+        """Return counts of the replies in this session and in the journal."""
         return {**self.counts, **self.server.circumstances()}
 
 
 def parsed(reply: str) -> str:
-    """What is compared with the candidates: the whole reply, letter case, spaces and quotation marks evened out.
+    """Normalise a reply for comparison with candidates: case, spaces and quotation marks.
 
-    A reply may repeat the words that the demonstrations say before an answer, and after it.
+    Words that demonstrations use before and after an answer are removed.
     """
     text = reply.strip().partition(FILLED)[0]
     return answer_key(text[len(LEAD) :] if text.casefold().startswith(LEAD.casefold()) else text)
@@ -191,11 +189,11 @@ class Predictor(base.Predictor):
         self._last: tuple[Links, list[Shown]] | None = None
 
     def train(self, folder: Path, progress: Progress) -> Facts:
-        """Nothing is learnt: the folder only says what is asked, and how."""
+        """Learn nothing: the folder records the model and the options."""
         return {"why": "nothing to train"}
 
     def load(self, folder: Path) -> None:
-        """:raises BadInput: the language model is no longer the one that the folder was made with."""
+        """Check the model. :raises BadInput: it is no longer the one that the folder was made with."""
         made = read_manifest(folder)["identity"]["weights"]
         if made["content_hash"] != self.identity.content_hash:
             raise BadInput(
@@ -204,12 +202,12 @@ class Predictor(base.Predictor):
             )
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
-        """Keep a server's answers in the run."""
+        """Keep a server's replies in the run."""
         if isinstance(self.asked, Sampled):
             self.asked.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """Among all entities, as far as the candidates tell: others have no scores, so *keep_scores* gives none.
+        """Rank among all entities, as far as the candidates go. Others have no scores, so *keep_scores* has no effect.
 
         :raises RunFailed: a server that no further call can reach, or no memory.
         """
@@ -220,11 +218,11 @@ class Predictor(base.Predictor):
         return [self._found(one, own, gold, set(known.tolist()), top) for one, own, gold, known in columns]
 
     def as_read(self, links: Links) -> list[str]:
-        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        """Return the prompts."""
         return [self.asked.text(shown) for shown in self._shown(links)]
 
     def _shown(self, links: Links) -> list[Shown]:
-        """Made once, though they are asked and kept."""
+        """Return the prompts, made once although ranking and recording both need them."""
         if self._last is None or self._last[0] is not links:
             self._last = links, self.prompts.make(links)
         return self._last[1]
@@ -247,12 +245,12 @@ class Predictor(base.Predictor):
         return found
 
     def notes(self) -> list[str]:
-        """Texts that are missing, and whether the right answer is given away."""
-        handed = ["the right answer is always put among the candidates, which no other predictor is told"]
-        return [*self.prompts.texts.notes, *(handed if self.options.gold_among_candidates else [])]
+        """Return missing texts, and whether the gold answer is always a candidate."""
+        given_away = ["the gold answer is always among the candidates, an advantage over other predictors"]
+        return [*self.prompts.texts.notes, *(given_away if self.options.gold_among_candidates else [])]
 
     def circumstances(self) -> Facts:
-        """What the candidates held, and how the model was asked."""
+        """Return counts on the candidates and on the model's calls."""
         return {
             "questions": self.questions,
             "right_answer_among_candidates": self.prompts.gold_listed,

@@ -1,11 +1,11 @@
-"""What a prompted language model is shown: candidates, some training triples, and the question (Xie et al. 2023).
+"""Prompts of the prompted predictor: candidates, some training triples, and the query (Xie et al. 2023).
 
-Candidates and triples are retrieved by BM25 as in Sakai et al. 2024, appendix A.2; the wording of tails asked for, the
-sentence that explains each triple and the other defaults are those of the authors' code
-(github.com/zjunlp/PromptKG, ``lambdaKG/LLM``). Heads are asked for likewise, which that code does not do.
+Candidates and triples are retrieved by BM25 as in Sakai et al. 2024, appendix A.2. Wording, explanations of the triples
+and other defaults are those of the authors' code (github.com/zjunlp/PromptKG, ``lambdaKG/LLM``). Queries for heads,
+which that code lacks, are worded likewise.
 
-The other wording is AutoKG's (Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning/FB15k-237/prompts``), which
-shows no candidates and searches for nothing: 0-shot, or behind answered questions of the same relation.
+The other wording is AutoKG's (Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning/FB15k-237/prompts``). It shows
+no candidates and retrieves nothing: 0-shot, or after answered queries of the same relation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FURTHER_TRIPLES = 50
 
 
 class Bm25:
-    """How well texts match a query: BM25 with k1 = 1.5 and b = 0.75, Lucene's inverse document frequency.
+    """BM25 scores of texts, with k1 = 1.5, b = 0.75 and Lucene's inverse document frequency.
 
     :raises MissingExtra: bm25s is not installed.
     """
@@ -49,7 +49,7 @@ class Bm25:
             self._index.index([_words(text) or [""] for text in texts], show_progress=False)
 
     def scores(self, query: str) -> NDArray[np.float32]:
-        """Of every text, 0 where it shares no word with *query*; shape (texts,)."""
+        """Return the score of each text, 0 if it shares no word with *query*; shape (texts,)."""
         known = [word for word in _words(query) if self._size and word in self._index.vocab_dict]
         if not known:
             return np.zeros(self._size, dtype=np.float32)
@@ -67,9 +67,9 @@ def _words(text: str) -> list[str]:
 
 
 class Shown(NamedTuple):
-    """A question as a language model reads it.
+    """A query as a language model reads it.
 
-    :param prompt: candidates, triples and the question.
+    :param prompt: candidates, triples and the query.
     :param candidates: their places among the graph's entities, in the order shown.
     :param end: what follows an answer in the demonstrations.
     """
@@ -80,10 +80,10 @@ class Shown(NamedTuple):
 
 
 class Prompts:
-    """Makes the prompts of one graph. Equal questions get equal prompts, whatever is asked beside them.
+    """The prompts of one graph. A prompt depends on its query alone.
 
-    ``gold_listed`` counts the questions whose right answer was among the candidates without being put there,
-    ``drawn`` the candidates that stand there by chance because BM25 found too few.
+    ``gold_listed`` counts the queries whose gold answer was retrieved as a candidate. ``drawn`` counts candidates drawn
+    at random because BM25 returned too few.
     """
 
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
@@ -94,18 +94,18 @@ class Prompts:
 
     @cached_property
     def entities(self) -> Bm25:
-        """Over names and descriptions."""
+        """Index of names and descriptions."""
         return Bm25([f"{name} {said}" for name, said in zip(self.texts.names, self.texts.descriptions, strict=True)])
 
     @cached_property
     def triples(self) -> Bm25:
-        """Over the training triples in words; one index serves both directions, as their words are the same."""
+        """Index of the training triples in words, which serves both directions."""
         columns = zip(self.head.tolist(), self.relation.tolist(), self.tail.tolist(), strict=True)
         names = self.texts.names
         return Bm25([f"{self._question(h, r, False)} {LEAD} {names[t]}." for h, r, t in columns])
 
     def make(self, links: Links) -> list[Shown]:
-        """One for each question, in their order."""
+        """Return a prompt for each query."""
         columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
         if self.options.wording == "autokg":
             self.gold_listed += len(links)
@@ -118,11 +118,10 @@ class Prompts:
 
     @cached_property
     def _examples(self) -> list[list[tuple[int, int]]]:
-        """See :func:`fathom.links.reading.examples_of_relations`."""
         return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
     def _to_fill(self, given: int, relation: int, inverse: bool) -> Shown:
-        """As AutoKG asks; no demonstration mentions the entity asked about."""
+        """Return AutoKG's prompt; no demonstration mentions the entity of the query."""
         others = [ends for ends in self._examples[relation] if given not in ends][: self.options.demonstrations]
         lines = []
         for head, tail in others:
@@ -134,7 +133,7 @@ class Prompts:
         return Shown("\n".join(lines), self._everybody, end="," if others else ".")
 
     def _masked(self, given: int, relation: int, inverse: bool, space: str = "") -> str:
-        """:param space: before the quotation mark; the published demonstrations have one, the questions none."""
+        """Word a query with [MASK]. :param space: before the quotation mark; only published demonstrations have one."""
         name, link = self.texts.names[given], self.texts.relations[relation]
         triple = f"([MASK], {link}, {name})" if inverse else f"({name}, {link}, [MASK])"
         return (
@@ -165,7 +164,7 @@ class Prompts:
         return f"{name} is the {link} of what?" if inverse else f"what is the {link} of {name}?"
 
     def _candidates(self, given: int, relation: int, inverse: bool, triples: Sequence[int]) -> list[int]:
-        """Best first; where BM25 finds too few, the rest are drawn by the seed."""
+        """Return candidates, best first; the rest are drawn by the seed if BM25 returns too few."""
         texts, wanted = self.texts, min(self.options.candidates, len(self.texts.names))
         if self.options.candidates_by == "triples":
             _, answers = self._asked(inverse)
@@ -182,11 +181,11 @@ class Prompts:
         return found
 
     def _asked(self, inverse: bool) -> tuple[Places, Places]:
-        """The known and the asked side of every training triple."""
+        """Return the known and the asked side of all training triples."""
         return (self.tail, self.head) if inverse else (self.head, self.tail)
 
     def _demonstrations(self, asked: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> list[str]:
-        """The best training triples, answered; never the one that is asked for."""
+        """Return the best training triples with answers, without the triple of the query."""
         givens, answers = self._asked(inverse)
         columns = (column[triples].tolist() for column in (givens, self.relation, answers))
         others = [triple for triple in zip(*columns, strict=True) if triple != asked]
@@ -200,8 +199,9 @@ class Prompts:
 
 
 def rationale(description: str, given: str, answer: str) -> list[str]:
-    """The sentences of the given entity's description that name the answer, after the first that names the entity
-    itself; where none names the answer, the first of all.
+    """Return the sentences of a description that name the answer, after the first that names the entity.
+
+    If none names the answer, return the first sentence.
     """
     sentences = [part.rstrip(".") + "." for part in re.split(r"(?<=[.!?])\s+", description.strip()) if part]
     naming = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()]

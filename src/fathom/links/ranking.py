@@ -15,20 +15,20 @@ NOT_A_NUMBER = "the model's score of the right answer is not a number"
 
 
 def blocks(links: Links, size: int) -> Iterator[Links]:
-    """The questions in their order, *size* of them at a time, but at least one."""
+    """Split queries into blocks of *size*, in order."""
     size = max(1, size)
     for start in range(0, len(links), size):
         yield links.take(np.arange(start, min(start + size, len(links))))
 
 
 def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-    """Rank each right answer among all entities, the other right answers left out (the filtered setting).
+    """Rank each gold answer among all entities, without the other known answers (the filtered setting).
 
-    An entity whose score is NaN is above nobody.
+    NaN scores rank below all others.
 
-    :param scores: of every entity for each question, higher is better, shape (n, entities).
-    :param top: how many of the best to list, known answers among them.
-    :param keep_scores: give the scores of all entities, too.
+    :param scores: of every entity for each query, higher is better, shape (n, entities).
+    :param top: how many of the best to list, known answers included.
+    :param keep_scores: also return the scores of all entities.
     """
     rows, gold = torch.arange(len(links)), torch.from_numpy(links.gold)
     scores = scores.float()
@@ -55,6 +55,6 @@ def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False
 
 
 def _ranks(scores: Tensor, right: Tensor) -> list[Ranks]:
-    """Of the right answer in each row. :param scores: shape (n, m). :param right: its own, among them, shape (n, 1)."""
+    """Rank the gold answer in each row. :param scores: shape (n, m). :param right: its score, shape (n, 1)."""
     counts = (scores > right).sum(1).tolist(), (scores == right).sum(1).tolist()
     return [Ranks.below(above, level - 1) for above, level in zip(*counts, strict=True)]

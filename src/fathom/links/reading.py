@@ -1,5 +1,4 @@
-"""What a link predictor reads of a graph, and the language model that it reads with: from a name or folder, with its
-weights or with random ones."""
+"""Texts of a graph, and the language model of a link predictor: pretrained, or with random weights."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.links.base import Predictor
 from fathom.links.options import TextTraining
-from fathom.models.base import Identity
+from fathom.models.base import Attention, Identity
+from fathom.models.families import known_attention
 from fathom.models.hub import Part, from_pretrained
 from fathom.models.loading import check_weights, content_hash, load_tokenizer
 
@@ -25,8 +25,7 @@ SPARE = 16
 
 
 class TextPredictor(Predictor):
-    """What predictors with a language model of their own share: its :attr:`language`, not trained yet, and the
-    :attr:`texts` that it reads."""
+    """Base of predictors with a language model of their own: its untrained :attr:`language`, and the :attr:`texts`."""
 
     AUTO: ClassVar[Any]
     """The class of `transformers` that loads it, such as ``AutoModelForMaskedLM``."""
@@ -41,25 +40,34 @@ class TextPredictor(Predictor):
             self.identity = Identity(options.weights, None, "float32", hashed)
         self.texts = GraphTexts(graph, options.descriptions)
 
+    def check_encoder(self, kind: str, max_tokens: int) -> None:
+        """:raises BadInput: a language model that does not read whole texts, or fewer tokens than *max_tokens*."""
+        config, name = self.language.config, self.options.weights
+        if config.is_encoder_decoder or known_attention(config) is Attention.CAUSAL:
+            raise BadInput(f"--weights {name}: {kind} needs an encoder that reads whole texts, such as BERT")
+        window = getattr(config, "max_position_embeddings", None)
+        if window is not None and max_tokens > window:
+            raise BadInput(f"--max-tokens {max_tokens}: {name} reads at most {window}")
+
     def describe(self, folder: Path) -> None:
-        """Configuration and tokenizer of the language model."""
+        """Write configuration and tokenizer of the language model."""
         (folder / NETWORK).mkdir(parents=True, exist_ok=True)
         self.language.config.save_pretrained(folder / NETWORK)
         self.tokenizer.save_pretrained(folder / NETWORK)
 
     def notes(self) -> list[str]:
-        """How many entities lack a name or a description."""
+        """Return how many entities lack a name or a description."""
         return list(self.texts.notes)
 
 
 def language_model(
     auto: Any, options: TextTraining, source: Path | None, device: torch.device, new: tuple[str, ...] = ("pooler",)
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The language model of a link predictor, in training mode, all its weights to be learnt; and its tokenizer.
+    """Load the language model of a link predictor, in training mode, and its tokenizer.
 
     :param auto: a class such as ``AutoModel`` or ``AutoModelForMaskedLM``.
-    :param source: a model folder, to make the same shape with weights that are still to be loaded; None for what
-        *options* say: the weights of ``options.weights``, or random ones (drawn by the seed) in the same shape.
+    :param source: a model folder, to make the same shape with weights that are still to be loaded; None for
+        ``options.weights``, or for random weights (drawn by the seed) in the same shape.
     :param new: parts that its weights may lack, such as a head that is learnt here.
     :raises BadInput: it cannot be loaded, or is of another kind.
     """
@@ -82,9 +90,9 @@ def language_model(
 
 
 def examples_of_relations(graph: KnowledgeGraph, count: int, seed: int) -> list[list[tuple[int, int]]]:
-    """Of each relation, the heads and tails of some training triples, in an order drawn by *seed*.
+    """Return heads and tails of some training triples of each relation, in an order drawn by *seed*.
 
-    :param count: how many are wanted; :data:`SPARE` more stand behind them.
+    :param count: how many are wanted; :data:`SPARE` more follow them.
     """
     span = graph.training
     order = np.random.default_rng(seed).permutation(len(span)) + span.start
@@ -98,13 +106,12 @@ def examples_of_relations(graph: KnowledgeGraph, count: int, seed: int) -> list[
 
 
 def _names_any(weight: str, parts: tuple[str, ...]) -> bool:
-    """Whether a weight belongs to one of some parts of a network."""
+    """Return whether a weight belongs to one of some parts of a network."""
     return not set(parts).isdisjoint(weight.split("."))
 
 
 class GraphTexts:
-    """What is said of a graph, by place in it. An entity or relation without a name is called by its id; no description
-    is "".
+    """Texts of a graph, by place. An entity or relation without a name is named by its id; no description is "".
 
     :param descriptions: whether to read them.
     """

@@ -1,8 +1,7 @@
-"""SimKGC (Wang et al. 2022): a question (head, relation) and its answer are encoded by two language models, and the
-score is the cosine between them.
+"""SimKGC (Wang et al. 2022): two language models encode a query and its answer; the score is the cosine between them.
 
 Sakai et al. 2024, equations 7 to 9; the loss, the negatives and the defaults are those of Wang et al. and of their code
-(github.com/intfloat/SimKGC). See docs/methods/link-prediction.md for what differs.
+(github.com/intfloat/SimKGC). See docs/methods/link-prediction.md for the differences.
 """
 
 from __future__ import annotations
@@ -23,14 +22,11 @@ from transformers import AutoModel, PreTrainedModel
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.encoding import Framed, Framing, Ids, Pool, encode, first_pool, mean_pool
+from fathom.links.encoding import Framed, Framing, Ids, Pool, distinct, encode, first_pool, mean_pool
 from fathom.links.options import SimKgc
 from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
-from fathom.models.base import Attention
-from fathom.models.families import known_attention
 from fathom.progress import Progress
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import Found
@@ -44,13 +40,13 @@ from fathom.training.saving import State
 SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""
 POOLS: dict[str, Pool] = {"mean": mean_pool, "cls": first_pool}
-NOBODY = -1
+NO_ENTITY = -1
 REACHED = 100_000
 """More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
 
 
 class Encoders(nn.Module):
-    """Everything that is learnt: an encoder of questions, one of answers, and the temperature."""
+    """All learnt weights: an encoder of queries, one of answers, and the temperature."""
 
     def __init__(self, question: PreTrainedModel, temperature: float) -> None:
         super().__init__()
@@ -61,14 +57,14 @@ class Encoders(nn.Module):
 
 
 def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, further: Sequence[Tensor] = ()) -> Tensor:
-    """InfoNCE with an additive margin, of the answer to each question and of the question to each answer.
+    """Compute InfoNCE with an additive margin, from queries to answers and from answers to queries.
 
-    −log exp((c_ii − γ)/τ) / (exp((c_ii − γ)/τ) + Σ exp(c_ij/τ) + …), mean over the questions i, plus the same with
-    questions and answers changing places, where nothing but the batch takes part (Wang et al. 2022, equation 4).
+    −log exp((c_ii − γ)/τ) / (exp((c_ii − γ)/τ) + Σ exp(c_ij/τ) + …), mean over the queries i; plus the same with
+    queries and answers exchanged, within the batch alone (Wang et al. 2022, equation 4).
 
-    :param cosines: of question i and the answer j, shape (n, n); its own answer is on the diagonal.
-    :param known: whether j is a right answer to i; such are no negatives. :param scale: 1/τ.
-    :param further: logits of further negatives of the questions, −inf for none, each of shape (n, any).
+    :param cosines: of query i and answer j, shape (n, n); the gold answers are on the diagonal.
+    :param known: whether j is a right answer to i, hence no negative. :param scale: 1/τ.
+    :param further: logits of further negatives of the queries, −inf for none, each of shape (n, any).
     """
     own = torch.arange(len(cosines), device=cosines.device)
     diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
@@ -88,15 +84,15 @@ class Grouped:
         self.values, self._places = values[new], Lookup(keys[new])
 
     def of(self, keys: NDArray[np.int64]) -> tuple[Places, Places]:
-        """Their values, and for each the place of its key among *keys*, which comes first."""
+        """Return the place of the key of each value among *keys*, and the values."""
         owner, place = self._places.of(keys)
         return owner, self.values[place]
 
 
 class TrainingTriples:
-    """The training triples in both directions; all of the graph's where it has no splits.
+    """The training triples in both directions; all of the graph's if it has no splits.
 
-    A relation's number counts the graph's relations and then their inverses.
+    Relations are numbered from 0, then their inverses.
 
     :param head, relation, tail: (h, r, t) of each triple, then (t, inverse r, h) of each; shape (2 × triples,).
     """
@@ -116,7 +112,7 @@ class TrainingTriples:
         return head * self.relations + relation
 
     def known(self, head: Places, relation: Places, answers: Places) -> NDArray[np.bool_]:
-        """Which of m entities are right answers to which of n questions (head, relation, ?); shape (n, m)."""
+        """Return which of m entities answer which of n queries (head, relation, ?); shape (n, m)."""
         owner, right = self._answers.of(self._key(head, relation))
         index, column = Lookup(answers).of(right)
         found = np.zeros((len(head), len(answers)), dtype=bool)
@@ -124,12 +120,12 @@ class TrainingTriples:
         return found
 
     def neighbours(self, entity: int, most: int) -> list[int]:
-        """The first entities of the graph that are linked to it, itself left out."""
+        """Return the first other entities that are linked to an entity."""
         linked = self._linked.of(np.array([entity]))[1]
         return linked[linked != entity][:most].tolist()  # type: ignore[no-any-return]
 
     def within(self, entity: int, hops: int) -> Places:
-        """The entity and those at most so many links away, ascending; nobody where they are over :data:`REACHED`."""
+        """Return the entities at most *hops* links away, itself included; none if they exceed :data:`REACHED`."""
         seen = frontier = np.array([entity], dtype=np.int64)
         for _ in range(hops):
             frontier = np.setdiff1d(self._linked.of(frontier)[1], seen)
@@ -142,7 +138,7 @@ class TrainingTriples:
 
 
 class EntityTexts:
-    """The tokens of an entity: its name, its description, and where that is short the names of its neighbours.
+    """The tokens of an entity: name, description, and if that is short the names of neighbours.
 
     :param neighbours: how many at most; 0 for none.
     """
@@ -152,8 +148,8 @@ class EntityTexts:
         self._kept: dict[tuple[int, int], Ids] = {}
         self._linked = cache(triples.neighbours)
 
-    def text(self, entity: int, without: int = NOBODY) -> str:
-        """:param without: a neighbour not to name: training must not read the answer in the question."""
+    def text(self, entity: int, without: int = NO_ENTITY) -> str:
+        """Return an entity's text. :param without: a neighbour not to name, lest training reads the answer."""
         name, said = self.texts.names[entity], self.texts.descriptions[entity]
         said = said.removeprefix(f"{name} ").strip()
         others = [self.texts.names[other] for other in self._neighbours(entity) if other != without]
@@ -161,9 +157,9 @@ class EntityTexts:
         return f"{name}: {said}" if said else name
 
     def ids(self, entities: Places, without: Places) -> list[Ids]:
-        """Tokens of each, kept for the next time."""
+        """Return the tokens of each, cached."""
         keys = [
-            (entity, other if other in self._neighbours(entity) else NOBODY)
+            (entity, other if other in self._neighbours(entity) else NO_ENTITY)
             for entity, other in zip(entities.tolist(), without.tolist(), strict=True)
         ]
         new = [key for key in dict.fromkeys(keys) if key not in self._kept]
@@ -186,9 +182,7 @@ class Predictor(TextPredictor):
 
     def __init__(self, graph: KnowledgeGraph, options: SimKgc, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
-        _check_fits(self.language, options)
-        if source is None:
-            _refuse_causal(self.language, options.weights)
+        self.check_encoder("simkgc", options.max_tokens)
         if options.rerank_weight:
             self.scoring = Scoring("cosine", "score")  # neighbours have the weight added
         if hasattr(self.language, "pooler"):
@@ -205,7 +199,7 @@ class Predictor(TextPredictor):
     # ------------------------------------------------------------------------------------------------- training
 
     def stages(self) -> Sequence[Stage]:
-        """A single one, over the training triples in both directions."""
+        """Return a single stage over the training triples in both directions."""
         options, count = self.options, len(self.triples)
         return [
             Stage(
@@ -233,7 +227,7 @@ class Predictor(TextPredictor):
     def _contrast(
         self, questions: Tensor, answers: Tensor, heads: Tensor, places: tuple[Places, Places, Places]
     ) -> Tensor:
-        """:param heads: the vectors of the questions' own heads, as negatives; none for no such."""
+        """Compute the loss. :param heads: vectors of the queries' own heads as negatives, or none."""
         head, relation, tail = places
         scale = self.network.log_scale.exp()
         further = [
@@ -258,15 +252,15 @@ class Predictor(TextPredictor):
         return [self.framing.pair(ids, self.relation_ids[number]) for ids, number in pairs]
 
     def _encode(self, network: PreTrainedModel, sequences: Sequence[Framed]) -> Tensor:
-        """Of length 1, float32, shape (sequences, d)."""
+        """Return unit vectors, float32, shape (sequences, d)."""
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
     def state(self) -> State:
-        """The answers of earlier batches, which are negatives."""
+        """Return the answers of earlier batches, which are negatives."""
         return {"queue": list(self._queue)}
 
     def set_state(self, state: State) -> None:
-        """Take back what :meth:`state` gave."""
+        """Restore :meth:`state`."""
         self._queue.clear()
         self._queue.extend(state["queue"])
 
@@ -274,14 +268,11 @@ class Predictor(TextPredictor):
 
     @cached_property
     def _distinct(self) -> tuple[Places, Places]:
-        """The row of each entity's vector, and an entity of each row: those with the same text share one."""
-        numbers: dict[str, int] = {}
-        texts = (self.entities.text(entity) for entity in range(len(self.graph.entities)))
-        rows = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-        return rows, np.unique(rows, return_index=True)[1]
+        """The row of each entity's vector, and an entity of each row: equal texts share one."""
+        return distinct(self.entities.text(entity) for entity in range(len(self.graph.entities)))
 
     def _pieces(self, has: Callable[[int], bool], progress: Progress) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The number of each piece that *has* says is not there yet, and the vectors of its entities."""
+        """Yield number and vectors of each piece that *has* says is missing."""
         entities = self._distinct[1].tolist()
         for piece, start in enumerate(range(0, len(entities), PIECE)):
             some = entities[start : start + PIECE]
@@ -292,19 +283,19 @@ class Predictor(TextPredictor):
             progress(start + len(some), len(entities))
 
     def prepare(self, progress: Progress) -> None:
-        """Encode all entities, into memory."""
+        """Encode all entities, in memory."""
         vectors = np.concatenate([made for _, made in self._pieces(lambda piece: False, progress)])
         self.space = Space(self._distinct[0], lambda rows: vectors[rows])
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
-        """Encode all entities, into files: what there is survives a kill, and memory never holds them all."""
+        """Encode all entities into files: they survive a kill, and memory never holds all."""
         store = VectorStore(artifacts, len(self._distinct[1]))
         for piece, made in self._pieces(store.has, progress):
             store.write(piece, made)
         self.space = Space(self._distinct[0], store.take)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """By the cosine, to which ``rerank_weight`` is added for entities near the given one."""
+        """Rank by the cosine, plus ``rerank_weight`` for entities near the given one."""
         questions = self._encode(self.network.question, self._asked(links))
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
         asked = links.take(np.flatnonzero(good))
@@ -314,7 +305,7 @@ class Predictor(TextPredictor):
         return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def as_read(self, links: Links) -> list[str]:
-        """See :meth:`fathom.links.base.Predictor.as_read`."""
+        """Return the queries as text."""
         return list(self.tokenizer.batch_decode([question.ids for question in self._asked(links)]))
 
     def _asked(self, links: Links) -> list[Framed]:
@@ -330,7 +321,7 @@ class Predictor(TextPredictor):
         return found
 
     def _rank_among_neighbours(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
-        """With ``rerank_weight`` more for entities few links from the given one (Wang et al. 2022, section 3.5)."""
+        """Rank with ``rerank_weight`` more for entities a few links away (Wang et al. 2022, section 3.5)."""
         found = []
         step = max(1, CELLS // len(self.space))
         for some, vectors in zip(blocks(links, step), torch.split(questions, step), strict=True):
@@ -342,26 +333,8 @@ class Predictor(TextPredictor):
         return found
 
     def _cosines(self, questions: Tensor) -> Tensor:
-        """With every entity, shape (questions, entities)."""
+        """Return the cosines with all entities, shape (queries, entities)."""
         width = len(self.space.distinct)
         pieces = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
         found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]
         return torch.cat(found, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]
-
-
-def _refuse_causal(language: PreTrainedModel, name: str) -> None:
-    """:raises BadInput: its tokens see what stands before them alone."""
-    if known_attention(language.config) is Attention.CAUSAL:
-        raise BadInput(
-            f"--weights {name}: a causal language model, whose tokens see only what stands before them; SimKGC reads "
-            "texts as a whole: give a masked one, such as BERT"
-        )
-
-
-def _check_fits(network: PreTrainedModel, options: SimKgc) -> None:
-    """:raises BadInput: an encoder-decoder, or a window shorter than what is to be read."""
-    if network.config.is_encoder_decoder:
-        raise BadInput(f"simkgc needs an encoder such as BERT, and {options.weights} is an encoder-decoder")
-    window = getattr(network.config, "max_position_embeddings", None)
-    if window is not None and options.max_tokens > window:
-        raise BadInput(f"--max-tokens {options.max_tokens}: {options.weights} reads at most {window}")

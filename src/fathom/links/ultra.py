@@ -1,12 +1,12 @@
 """ULTRA: a graph network with one set of weights for all graphs (Galkin et al. 2024, "Towards Foundation Models for
-Knowledge Graph Reasoning"). It knows no names, no texts and no vectors of entities: it can infer and cannot remember.
+Knowledge Graph Reasoning"). It reads no names, texts or vectors of entities: it can infer and cannot remember.
 
-A question (given, relation, ?) is answered in two passes of messages. In the graph of relations (which share a head, a
-tail, or a head and a tail) each relation gets a vector that depends on the relation asked for; in the graph of entities
-these vectors carry messages from the given entity to all others, whose last states are scored. Both passes are
-generalised Bellman-Ford iterations (Zhu et al. 2021, NBFNet) with DistMult messages and sums. See
-docs/methods/link-prediction.md for the equations, and for two conventions of the published weights: a node hears from
-the node that its edge leads to, and a question for a head reads the relations as one for a tail does.
+A query (given, relation, ?) is answered by two passes of messages. The first runs in the graph of relations, linked if
+they share a head, a tail, or a head and a tail; its vectors depend on the relation of the query. With these vectors,
+the second pass carries messages from the given entity to all others, whose last states are scored. Both are
+generalised Bellman-Ford iterations (Zhu et al. 2021, NBFNet) with DistMult messages and sums.
+docs/methods/link-prediction.md has the equations, and two conventions of the published weights: messages run against
+the edges, and queries for heads read the relations as queries for tails do.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ CELLS = {"cpu": 2**22, "cuda": 2**27}
 
 
 class Predictor(base.Predictor):
-    """See :class:`fathom.links.base.Predictor`. Nothing is trained: its edges are the training triples of the graph it
-    is asked about.
+    """See :class:`fathom.links.base.Predictor`. Nothing is trained: the edges are the graph's training triples.
 
     :raises BadInput: the file does not hold the weights of ULTRA.
     """
@@ -66,7 +65,7 @@ class Predictor(base.Predictor):
                 self.network.load_state_dict(_published(Path(options.weights), self.network.state_dict()))
         self.network.to(device).eval()
         self.relations = len(graph.relations)
-        """Those of the graph; each has an inverse, which stands so many places behind it."""
+        """Relations of the graph. Their inverses follow, in the same order."""
 
     @classmethod
     def check(cls, options: Ultra) -> None:
@@ -74,12 +73,12 @@ class Predictor(base.Predictor):
         _published(Path(options.weights), _Network().state_dict())
 
     def train(self, folder: Path, progress: Progress) -> Facts:
-        """Nothing is learnt: the folder keeps the weights."""
+        """Learn nothing: the folder keeps the weights."""
         TrainingFolder(folder).keep_weights(self.network)
         return {"why": "nothing to train"}
 
     def prepare(self, progress: Progress) -> None:
-        """The vectors of all relations, for each that can be asked for."""
+        """Compute the vectors of all relations, for each relation of a query."""
         head, relation, tail = self.graph.columns(self.graph.training)
         starts, ends = np.concatenate([head, tail]), np.concatenate([tail, head])
         kinds = np.concatenate([relation, relation + self.relations])
@@ -91,14 +90,14 @@ class Predictor(base.Predictor):
         self.vectors = torch.cat([self.network.relation_model(between, some) for some in asked])
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
-        """Questions that are asked together are so many that the states of all nodes fit into memory."""
+        """Rank in blocks whose states of all nodes fit into memory."""
         found = []
         for some in blocks(links, self._block(len(self.graph.entities))):
             found += rank_links(self.scores(some), some, top, keep_scores)
         return found
 
     def scores(self, links: Links) -> Tensor:
-        """Of every entity for each question, shape (n, entities); they mean something in one question's order alone."""
+        """Score all entities for each query, shape (n, entities). Scores of different queries are not comparable."""
         given, relation = (torch.from_numpy(column).to(self.device) for column in (links.given, links.relation))
         asked = relation + self.relations * torch.from_numpy(links.inverse).to(self.device)
         vectors = self.vectors[relation].transpose(0, 1)
@@ -109,16 +108,16 @@ class Predictor(base.Predictor):
         return max(1, CELLS.get(self.device.type, CELLS["cuda"]) // (nodes * WIDTH))
 
     def notes(self) -> list[str]:
-        """What it can see."""
+        """Return what it can see."""
         return ["reads edges alone: neither names nor descriptions, and no vector of an entity"]
 
 
 class Edges(NamedTuple):
-    """Typed edges, for messages from where they lead to where they start.
+    """Typed edges, for messages from their ends to their starts.
 
     :param nodes: how many there are.
-    :param of_kind: for each kind of edge the nodes that such edges start at, and a matrix that sums over where they
-        lead, shape (those nodes, all nodes); None for a kind without edges.
+    :param of_kind: for each kind of edge, the nodes that such edges start at, and a matrix that sums over the ends,
+        shape (those nodes, all nodes); None for a kind without edges.
     """
 
     nodes: int
@@ -137,7 +136,7 @@ class Edges(NamedTuple):
     def between(
         cls, starts: Places, kinds: Places, ends: Places, shape: tuple[int, int], device: torch.device
     ) -> Edges:
-        """Of the graph of relations: between two kinds of edges that have a node in common, in each of four ways."""
+        """Make the graph of relations: two kinds of edges are linked by a common node, in each of four ways."""
 
         ones = np.ones(len(kinds), np.float32)
         heads, tails = (scipy.sparse.csr_matrix((ones, (kinds, nodes)), shape) for nodes in (starts, ends))
@@ -148,7 +147,7 @@ class Edges(NamedTuple):
         return cls.of(first, ways, second, (WAYS, shape[0]), device)
 
     def heard(self, states: Tensor, relations: Tensor) -> Tensor:
-        """The sum over each node's edges of the state at the other end times the vector of the edge's kind.
+        """Sum, over each node's edges, the state at the end times the vector of the edge's kind.
 
         :param states: shape (nodes, n, d). :param relations: shape (kinds, n or 1, d).
         :returns: shape (nodes, n, d).
@@ -172,10 +171,7 @@ def _summing(starts: Places, ends: Places, nodes: int, device: torch.device) -> 
 
 
 class _Layer(nn.Module):
-    """One step of the iteration; what messages are multiplied with is an embedding, or made of given vectors.
-
-    :param ways: of the embedding; None for given vectors.
-    """
+    """One step of the iteration. :param ways: rows of the embedding of relations; None to project given vectors."""
 
     def __init__(self, ways: int | None) -> None:
         super().__init__()
@@ -187,14 +183,14 @@ class _Layer(nn.Module):
             self.relation_projection = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
 
     def forward(self, edges: Edges, states: Tensor, first: Tensor, relations: Tensor) -> Tensor:
-        """:param states: of all nodes, shape (nodes, n, d). :param first: those at the beginning."""
+        """:param states: of all nodes, shape (nodes, n, d). :param first: those at the start."""
         heard = edges.heard(states, relations) + first
         new = self.layer_norm(self.linear(torch.cat([states, heard], dim=-1)))
         return states + torch.relu(new)
 
 
 class _Iteration(nn.Module):
-    """Layers that begin with one node's state, all others zero."""
+    """Layers that start with the state of one node, all others zero."""
 
     def __init__(self, ways: int | None) -> None:
         super().__init__()
@@ -238,7 +234,7 @@ class _EntityModel(_Iteration):
 
 
 class _Network(nn.Module):
-    """Its weights have the names that the published files give them."""
+    """Both models; weights are named as in the published files."""
 
     def __init__(self) -> None:
         super().__init__()
