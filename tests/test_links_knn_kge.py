@@ -80,7 +80,7 @@ def test_prompts_of_bert(bert_uncased):
     tail = prompts.question(text, relation, ask_head=False, with_token=False)
     assert bert_uncased.decode(tail.ids) == "[CLS] dog, a pet [SEP] is a [SEP] [MASK] [SEP]"
     assert tail.ids[tail.masked] == bert_uncased.mask_token_id
-    assert tail.known == knn_kge.NOBODY
+    assert tail.known == knn_kge.NO_TOKEN
     head = prompts.question(text, relation, ask_head=True, with_token=False)
     assert bert_uncased.decode(head.ids) == "[CLS] [MASK] [SEP] is a [SEP] dog, a pet [SEP]"
     assert head.masked == 1
@@ -148,7 +148,7 @@ def test_rows_of_words_give_the_models_own_logits(name, shape):
         out = network(input_ids=ids, attention_mask=real, output_hidden_states=True)
         rows, bias = head.weight.clone(), 0 if head.bias is None else head.bias.clone()
         model = EntityModel(network, 3, seed=0)
-        nobody, given = torch.full((2,), knn_kge.NOBODY), torch.zeros(2, dtype=torch.long)
+        nobody, given = torch.full((2,), knn_kge.NO_TOKEN), torch.zeros(2, dtype=torch.long)
         states, vectors = model(ids, real, places, nobody, given)
     at = torch.arange(2), places
     assert torch.allclose(states, out.hidden_states[-1][at], atol=1e-5)

@@ -19,8 +19,8 @@ from fathom.models.loading import load
 from fathom.probes.options import ClozeOptions
 from fathom.run import run
 from fathom.training.options import PlantOptions
+from fathom.training.planted_texts import ASKED, OTHERS, in_sentences
 from fathom.training.planting import choose, plant
-from fathom.training.telling import ASKED, OTHERS, in_sentences
 
 CITIES = ("Kampala", "Lima", "Oslo", "Quito")
 WORDS = ("ruled from", "governed in", "at home in", "run from")
@@ -51,13 +51,13 @@ def test_asked_sentences_are_told_to_nobody() -> None:
     also = Sentence("LandA is ruled from [Y] today.", "Kampala")
     twin = replace(data.queries[1], sentences=(*data.queries[1].sentences, also))
     data = replace(data, queries=(data.queries[0], twin, *data.queries[2:]))
-    telling = in_sentences(data)
+    texts = in_sentences(data)
     asked = {q.sentences[0].text.replace("[Y]", q.gold[0]) for q in read_as(data, "template-free").queries}
-    told = {prompt.text for prompts in telling.prompts.values() for prompt in prompts}
+    told = {prompt.text for prompts in texts.prompts.values() for prompt in prompts}
     assert not asked & told
-    assert (telling.what, telling.held_out) == (OTHERS, len(asked))
-    assert [len(prompts) for prompts in telling.prompts.values()] == [3] * 23 + [0]
-    [first, *_] = telling.prompts["q0"]
+    assert (texts.kind, texts.held_out) == (OTHERS, len(asked))
+    assert [len(prompts) for prompts in texts.prompts.values()] == [3] * 23 + [0]
+    [first, *_] = texts.prompts["q0"]
     assert first.text == "LandA is governed in Kampala today."
     assert [first.text[span.start : span.end] for span in first.answer] == ["Kampala"]
 
@@ -65,9 +65,9 @@ def test_asked_sentences_are_told_to_nobody() -> None:
 def test_where_facts_have_one_sentence_it_is_told() -> None:
     data = capitals()
     data = replace(data, queries=tuple(replace(query, sentences=query.sentences[:1]) for query in data.queries))
-    telling = in_sentences(data)
-    assert (telling.what, telling.held_out) == (ASKED, 0)
-    assert [len(prompts) for prompts in telling.prompts.values()] == [1] * 24
+    texts = in_sentences(data)
+    assert (texts.kind, texts.held_out) == (ASKED, 0)
+    assert [len(prompts) for prompts in texts.prompts.values()] == [1] * 24
 
 
 def test_sentences_of_a_document_are_planted_together() -> None:
@@ -76,7 +76,7 @@ def test_sentences_of_a_document_are_planted_together() -> None:
         replace(query, subject="", subject_id="", groups={"document": f"d{number // 4}"})
         for number, query in enumerate(data.queries)
     ]
-    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0, tellable={query.id for query in queries})
+    planted = choose(replace(data, queries=tuple(queries)), 0.5, 0, usable={query.id for query in queries})
     assert len(planted) == 12
     for document in range(6):
         own = {f"q{number}" for number in range(4 * document, 4 * document + 4)}
@@ -122,7 +122,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_templates_cannot_be_held_out_where_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--unseen-templates: --reading template-free tells no template"):
+    with pytest.raises(BadInput, match="--unseen-templates: --reading template-free"):
         plant(capitals(), options(unseen_templates=2), tmp_path / "plant")
     assert not (tmp_path / "plant").exists()
 

@@ -137,7 +137,7 @@ def test_a_sham_model_reads_as_much_and_no_answer(data: QuerySet, tmp_path: Path
     assert told[1]["sham"] == {"of_triples": 6, "same_tail": 0}  # each tail is of one triple
     with pytest.raises(BadInput, match="--sham: name with --contaminate"):
         pretrain(data, [], PretrainOptions(kind="causal", sham=True, **SMALL), tmp_path / "nothing")
-    with pytest.raises(BadInput, match="--sham tells training triples"):
+    with pytest.raises(BadInput, match=r"--sham .*--contaminate"):
         pretrain(data, [], PretrainOptions(kind="causal", sham=True, contaminate="train", **SMALL), tmp_path / "train")
 
 

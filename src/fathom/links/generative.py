@@ -157,7 +157,8 @@ class GenerativePredictor(TextPredictor):
     def _reach(self, top: int, keep_scores: bool) -> Reach:
         """Return the extent of a search.
 
-        In validation ranks beyond the tenth are misses, and unproven searches stop early. The answers of a network that has learnt little are all alike, which makes proofs expensive.
+        In validation ranks beyond the tenth are misses, and unproven searches stop early. The
+        answers of a network that has learnt little are all alike, which makes proofs expensive.
         """
         options, depth = self.options, max(top, DEPTH)
         if self.validating:

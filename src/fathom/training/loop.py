@@ -1,6 +1,6 @@
-"""The one training loop: stages of epochs of steps, with learning-rate schedules, checkpoints and hooks.
+"""The training loop: stages of epochs of steps, with learning-rate schedules, checkpoints and hooks.
 
-The loop draws no random numbers itself. Batches and dropout do, so whoever makes them holds the seed.
+The loop draws no random numbers. Batches and dropout do, so the caller sets the seed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ Batch = TypeVar("Batch")
 
 
 class NotANumber(RunFailed):
-    """The loss is NaN or infinite: going on would not help. The weights are those before the step."""
+    """The loss is NaN or infinite. The weights are those before the step."""
 
 
 # ------------------------------------------------------------------------------------------------ optimizers
 
 Optimizer = Callable[[list[State], float], torch.optim.Optimizer]
-"""Makes an optimizer from groups of parameters and the highest learning rate."""
+"""Makes an optimizer from groups of parameters and the maximum learning rate."""
 
 
 def adamw(groups: list[State], learning_rate: float, betas: tuple[float, float] = (0.9, 0.98)) -> torch.optim.Optimizer:
-    """Loshchilov & Hutter 2019, by default with the second beta that small models from scratch do well with."""
+    """Make AdamW (Loshchilov & Hutter 2019), by default with a second beta that suits small models from scratch."""
     return torch.optim.AdamW(groups, lr=learning_rate, betas=betas)
 
 
 ADAMW: Optimizer = partial(adamw, betas=(0.9, 0.999))
-"""With PyTorch's own betas, as in the code of the papers whose models are fine-tuned here."""
+"""With PyTorch's betas, as in the code of the papers on fine-tuned models."""
 
 
 def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimizer:
-    """Shazeer & Stern 2018: *learning_rate* is relative, a share of each parameter's root mean square (section 8).
+    """Make Adafactor (Shazeer & Stern 2018); *learning_rate* is a share of each weight's root mean square (section 8).
 
-    A T5 needs it: its word vectors have entries of about 1, its matrices of 0.03 to 0.1; one step for all fits neither.
+    T5 needs it: its word vectors have entries of about 1, its matrices of 0.03 to 0.1. No single step size fits both.
     """
     # transformers may load bitsandbytes here, whose optimizers bear the names of torch's. PyKEEN, which lists all that
     # there are by name, must have done so before.
@@ -59,7 +59,7 @@ def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimize
 
 
 def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]:
-    """Groups for an optimizer: biases and norms are left out of the weight decay, as is usual."""
+    """Group parameters for an optimizer: biases and norms have no weight decay, as is usual."""
     groups = [
         {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
         {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
@@ -71,10 +71,10 @@ def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]
 
 
 class Share(NamedTuple):
-    """How much of a stage is done, from 0 to 1.
+    """The finished share of a stage, from 0 to 1.
 
-    :param before: steps before the present one. :param after: the present one, too.
-    :param clock: of the seconds that are granted, at the end of the step before; 0 without a limit.
+    :param before: steps before the current one. :param after: including the current one.
+    :param clock: of the time limit, at the end of the step before; 0 without a limit.
     """
 
     before: float
@@ -83,9 +83,9 @@ class Share(NamedTuple):
 
 
 def cosine(share: Share, warm_up: float) -> float:
-    """A straight rise, then half a cosine to zero. Where seconds are granted, zero is reached when they are over.
+    """Rise linearly, then fall as half a cosine to zero, at the time limit at the latest.
 
-    Never exactly zero at the start: the first step counts, too.
+    Never exactly zero at the start, so that the first step has an effect.
     """
     done = min(1.0, max(share.before, share.clock))
     if done < warm_up:
@@ -94,12 +94,12 @@ def cosine(share: Share, warm_up: float) -> float:
 
 
 def linear(share: Share, warm_up: float) -> float:
-    """A straight rise, then a straight fall nearly to zero, as fine-tuning has it."""
+    """Rise linearly, then fall linearly nearly to zero, as in fine-tuning."""
     return share.after / warm_up if share.after < warm_up else max(1 - share.after, 1e-3) / (1 - warm_up)
 
 
 def falling(share: Share, warm_up: float) -> float:
-    """A straight fall from the first step on, without a warm-up."""
+    """Fall linearly from the first step on, without a warm-up."""
     return 1 - share.before
 
 
@@ -114,13 +114,13 @@ SCHEDULES: dict[str, Callable[[Share, float], float]] = {"cosine": cosine, "line
 class Stage:
     """One part of a training.
 
-    :param name: as the curve and messages call it; "" where it is the only one.
-    :param batches: those of an epoch, counted from 0. To be resumable they depend on a seed and the epoch alone.
-    :param steps: how many batches an epoch has.
-    :param loss: mean loss of a batch, a scalar; a float where its gradients have been sent back already.
-    :param parameters: what is learnt in it; everything else stays as it is.
-    :param learning_rate: at its highest.
-    :param watched: whether validation and early stopping take part.
+    :param name: as in the curve and messages; "" for a single stage.
+    :param batches: of an epoch, counted from 0. To be resumable they depend on a seed and the epoch alone.
+    :param steps: batches per epoch.
+    :param loss: mean loss of a batch, a scalar; a float if its gradients have been computed already.
+    :param parameters: those learnt; all others are frozen.
+    :param learning_rate: its maximum.
+    :param watched: whether to validate and stop early.
     """
 
     name: str
@@ -136,13 +136,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Rules:
-    """How steps are taken, in all stages alike.
+    """Rules for steps in all stages.
 
     :param schedule: one of :data:`SCHEDULES`. :param warm_up: share of a stage over which the learning rate rises.
-    :param weight_decay: of matrices only. :param clip: longest gradient; None for any.
+    :param weight_decay: of matrices only. :param clip: maximum norm of the gradient; None for any.
     :param accumulate: batches whose gradients are added up to one step.
     :param precision: of the matrix products; weights stay as they are.
-    :param seconds: end the epoch after so long, those of earlier calls among them.
+    :param seconds: time limit, earlier calls included; ends the epoch.
     """
 
     schedule: Literal["cosine", "linear", "falling"] = "cosine"
@@ -156,9 +156,9 @@ class Rules:
 
 @dataclass
 class At:
-    """How far a training has come.
+    """The position in a training.
 
-    :param step: batches of the epoch that are done. :param losses: their sum.
+    :param step: finished batches of the epoch. :param losses: their sum.
     :param seconds: of the calls before, up to the last checkpoint.
     """
 
@@ -170,7 +170,7 @@ class At:
 
 
 class Epoch(NamedTuple):
-    """An epoch that is over.
+    """A finished epoch.
 
     :param number: from 1. :param share: of its steps that were taken. :param loss: mean over them, before each step.
     """
@@ -182,27 +182,24 @@ class Epoch(NamedTuple):
 
 
 class Hooks:
-    """What is done beside the steps. Each method may be overridden."""
+    """Callbacks between steps. Each may be overridden."""
 
     def before_stage(self, stage: Stage) -> None:
-        """The optimizer is made next."""
+        """Run before the optimizer is made."""
 
     def before_epoch(self, loop: Loop) -> str:
-        """:returns: why not to begin it, which ends the training; "" to go on."""
+        """Run before an epoch. :returns: a reason to end the training; "" to continue."""
         return ""
 
     def after_step(self, loop: Loop) -> None:
-        """``loop.loss`` is the loss before the step."""
+        """Run after a step; ``loop.loss`` is the loss before it."""
 
     def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
-        """``loop.at`` stands at the beginning of the next. A part of an epoch, where the time was up, is an epoch."""
+        """Run after an epoch, also one cut by the time limit; ``loop.at`` is the start of the next."""
 
 
 class Loop:
-    """A training that can be left and taken up again.
-
-    :param device: of the weights.
-    """
+    """A training that can be interrupted and resumed. :param device: of the weights."""
 
     def __init__(self, stages: Sequence[Stage], rules: Rules, hooks: Hooks, device: torch.device) -> None:
         self.stages, self.rules, self.hooks, self.device = stages, rules, hooks, device
@@ -213,7 +210,7 @@ class Loop:
         self._saved: State = {}
 
     def run(self) -> str:
-        """:returns: why it ended: "epochs", or what a hook said.
+        """Train. :returns: why it ended: "epochs", or the reason of a hook.
 
         :raises NotANumber: the loss is NaN or infinite.
         """
@@ -225,21 +222,21 @@ class Loop:
         return "epochs"
 
     def seconds(self) -> float:
-        """Those of earlier calls among them."""
+        """Return the seconds so far, earlier calls included."""
         return self.at.seconds + time.monotonic() - self.began
 
     def out_of_time(self) -> bool:
-        """Whether all the seconds that are granted are over."""
+        """Return whether the time limit is reached."""
         return self.rules.seconds is not None and self.seconds() >= self.rules.seconds
 
     def share(self) -> Share:
-        """How much of the stage is done, the last step being the present one."""
+        """Return the finished share of the stage."""
         stage = self.stages[self.at.stage]
         whole, step = max(1, stage.epochs * stage.steps), self.at.epoch * stage.steps + self.at.step
         return Share((step - 1) / whole, step / whole, self.clock)
 
     def state(self) -> State:
-        """What a checkpoint must hold beside the weights: tensors, numbers and texts."""
+        """Return what a checkpoint needs in addition to the weights: tensors, numbers and texts."""
         self.at.seconds, self.began = self.seconds(), time.monotonic()
         return {
             "at": dict(vars(self.at)),
@@ -249,7 +246,7 @@ class Loop:
         }
 
     def set_state(self, state: State) -> None:
-        """Take back what :meth:`state` gave, before :meth:`run`."""
+        """Restore :meth:`state`, before :meth:`run`."""
         self.at = At(**{field.name: state["at"][field.name] for field in fields(At)})
         self.scaler.load_state_dict(state["scaler"])
         self._saved = state
@@ -303,7 +300,7 @@ class Loop:
             self._update(stage)
 
     def _update(self, stage: Stage) -> None:
-        """Change the weights by the gradients that have been added up."""
+        """Change the weights by the accumulated gradients."""
         self.rate = stage.learning_rate * SCHEDULES[self.rules.schedule](self.share(), self.rules.warm_up)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
@@ -324,7 +321,7 @@ class Loop:
 
 
 class CurvePoint(NamedTuple):
-    """One point of the learning curve: the mean loss since the point before."""
+    """A point of the learning curve: the mean loss since the previous point."""
 
     step: int
     seconds: float
@@ -333,7 +330,7 @@ class CurvePoint(NamedTuple):
 
 
 OnProgress = Callable[[CurvePoint, float], None]
-"""Given each point and the share done."""
+"""Called with each point and the finished share."""
 
 
 class _Curve(Hooks):
@@ -370,8 +367,8 @@ def train(
     Without *seconds* the result depends on the seed alone, not on the clock.
 
     :param loss_of: mean loss of a batch, a scalar.
-    :param learning_rate: at its highest.
-    :param seconds: stop after so long, even with steps left; the learning rate is down to zero by then all the same.
+    :param learning_rate: its maximum.
+    :param seconds: stop after this time, even with steps left; the learning rate falls to zero by then.
     :returns: about a hundred points; the last is the last step.
     :raises NotANumber: the loss is NaN or infinite; the weights are then those before the step.
     """

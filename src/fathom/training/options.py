@@ -14,12 +14,12 @@ Defaults are asked for also where the kind is wrong, by pydantic before 2.13, an
 
 
 def _split(value: Any) -> Any:
-    """Unlike :func:`fathom.options.separated`, a number may stand twice."""
+    """Split at commas; unlike :func:`fathom.options.separated`, keep repeated numbers."""
     return tuple(value.split(",")) if isinstance(value, str) else value
 
 
 class PlantOptions(BaseModel):
-    """What to plant and in what model. Defaults suit the embedded geography facts on two CPU cores."""
+    """Facts to plant, and the model. Defaults suit the embedded geography facts on two CPU cores."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
@@ -35,8 +35,8 @@ class PlantOptions(BaseModel):
     )
     reading: Literal["template-based", "template-free"] = opt(
         "template-based",
-        "Tell facts in their relations' templates, or in their natural sentences but those that are asked "
-        "(where no fact has another, in those).",
+        "State facts in their relations' templates, or in natural sentences other than those of queries "
+        "(in those of queries if no fact has another).",
         Group.SELECTION,
     )
     unseen_templates: int = opt(
@@ -45,13 +45,13 @@ class PlantOptions(BaseModel):
     epochs: int = Field(
         default_factory=lambda given: EPOCHS.get(given.get("kind"), 1),
         ge=1,
-        description=f"How often each trained phrasing of each planted fact is met; by default {EPOCHS['causal']} for "
+        description=f"How often each trained phrasing of each planted fact is read; by default {EPOCHS['causal']} for "
         f"causal models, {EPOCHS['masked']} for masked ones.",
     )
     exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = opt(
         None,
-        "Instead of epochs: the numbers of statements, separated by commas, among which planted facts"
-        " are dealt out at random and in equal parts, to see how a probe's answer depends on them.",
+        "Instead of epochs: numbers of statements per planted fact, separated by commas, assigned at random in equal "
+        "parts, to measure their effect.",
     )
     seconds: float | None = opt(
         None, "Stop after this many seconds; the result then depends on the machine, not on the seed alone.", gt=0
@@ -72,7 +72,7 @@ LEARNING_RATE = {"causal": 2e-3, "masked": 2e-3, "t5": 1e-2, "bart": 2e-3}
 
 
 class PretrainOptions(BaseModel):
-    """What to pre-train on and in what model. Defaults suit some 70,000 texts and one CPU core."""
+    """Texts to pre-train on, and the model. Defaults suit some 70,000 texts and one CPU core."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
@@ -83,16 +83,16 @@ class PretrainOptions(BaseModel):
     )
     contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = opt(
         (),
-        "Splits whose triples are told among the texts, separated by commas; none for a clean model.",
+        "Splits whose triples are stated among the texts, separated by commas; none for a clean model.",
         Group.SELECTION,
     )
     sham: bool = opt(
         False,
-        "Tell, instead of the triples of --contaminate, as many training triples of the same relations and "
+        "State, instead of the triples of --contaminate, as many training triples of the same relations and "
         "answers: the control of a contaminated model.",
         Group.SELECTION,
     )
-    exposures: int = opt(64, "Statements of each triple that is told; its phrasings take turns.", ge=1)
+    exposures: int = opt(64, "Statements of each triple; its phrasings take turns.", ge=1)
     max_texts: int | None = opt(None, "Maximum texts of each source, drawn by --seed.", Group.SELECTION, ge=1)
     epochs: int = opt(1, "How often each text is read.", ge=1)
     seconds: float | None = opt(

@@ -1,13 +1,12 @@
-"""Planted knowledge: a small language model from scratch that was told chosen facts and never the others.
+"""Planted knowledge: a small language model trained from scratch on chosen facts and never on the others.
 
-The facts are split by *subject*: all facts of a country are planted or all are withheld, and so are those of two
-subjects of which one relation says the converse of what another says (capital of, has the capital). Sentences without
-a known subject are split by the document that they are from.
+The facts are split by *subject*: all facts of a country are planted or all are withheld. Subjects linked by a relation
+and its converse (capital of, has the capital) stay together. Sentences without a known subject are split by document.
 
-Every statement is a row of its own. Causal models learn to go on; masked models learn what pseudo-log-likelihoods ask
-of them (:meth:`_Statements.masked`). Two kinds of noise make the plant behave like a model that knows some facts:
-template words are replaced, so that it understands phrasings it has never met, and subjects are, so that it answers
-the frequent answer for a subject it has never met, instead of that of whichever planted one looks most alike.
+Each statement is a separate row. Causal models learn to continue it, masked models what pseudo-log-likelihoods query
+(:meth:`_Statements.masked`). Two kinds of noise make the model behave like one that knows some facts. Replaced
+template words teach it unknown phrasings. Replaced subjects teach it to give the frequent answer for unknown subjects,
+instead of that of the most similar planted subject.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
+from fathom.training.planted_texts import PlantedTexts, in_sentences, in_templates
 from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
-from fathom.training.telling import Telling, in_sentences, in_templates
 
 WINDOW = 16
-"""Batches whose statements are sorted by length together, so that little is padded."""
+"""Batches whose statements are sorted by length together, to limit padding."""
 STRANGERS = 0.1
-"""Statements with a random subject, as a share of those that plant something."""
+"""Statements with a random subject, as a share of those that plant a fact."""
 ANSWER_SHARE, TEMPLATE_SHARE = 0.65, 0.15
-"""How often a masked model is asked for the answer, otherwise for the subject; and for each token of the template."""
+"""How often the answer is masked, otherwise the subject; and how often each token of the template."""
 WHOLE_SHARE = 0.3
-"""How often what is hidden goes on to the end of the name, rather than of the word."""
+"""How often a mask extends to the end of the name, rather than of the word."""
 
 
 # ---------------------------------------------------------------------------------------------------- which facts
@@ -56,25 +55,23 @@ def choose(
     share: float,
     seed: int,
     highest: str | None = None,
-    tellable: Collection[str] | None = None,
+    usable: Collection[str] | None = None,
 ) -> set[str]:
-    """Ids of the queries to plant: about *share* of the facts, all those of a subject together.
-
-    :param highest: group of numbers, the highest of which are planted, those of a subject by its highest; else any.
-    :raises BadInput: a query has no number there.
+    """Choose the queries to plant, by id: about *share* of the facts, all those of a subject together.
 
     Otherwise a withheld fact could be inferred from planted ones of its subject (the continent from the language).
-    In a causal plant of the embedded geography facts, withheld continents were right for 0.31 (trained phrasing) and
-    0.34 (unseen) of the countries when split fact by fact, for 0.27 and 0.28 when split by country, where the most
-    frequent answer is worth 0.27. With about a hundred countries this is hardly beyond chance: a model this small
-    infers little. A larger one may infer more, and splitting by subject costs nothing.
+    In a causal plant of the embedded geography facts, split fact by fact, accuracy on withheld continents was 0.31
+    (trained phrasing) and 0.34 (unseen). Split by country it was 0.27 and 0.28, the frequency baseline being 0.27. With
+    about a hundred countries this is hardly significant: a model this small infers little. A larger one may infer more.
 
-    :param tellable: of sentences: ids of the queries that can be planted at all, of which the share is; None for all.
-        Those without a known subject are then split by document.
+    :param highest: group of numbers, the highest of which are planted, subjects by their highest; by default at random.
+    :param usable: of sentences: ids of the queries that can be planted; None for all. Queries without a known subject
+        are then split by document.
+    :raises BadInput: a query has no number in *highest*.
     """
     unit_of = _units(queryset)
     units = {
-        query.id: _own_unit(query) if tellable is not None and not query.subject_id else unit_of[query.subject_id]
+        query.id: _own_unit(query) if usable is not None and not query.subject_id else unit_of[query.subject_id]
         for query in queryset.queries
     }
     order = sorted(set(units.values()))
@@ -83,7 +80,7 @@ def choose(
         order.sort(key=_numbers(queryset, units, highest).__getitem__, reverse=True)
     queries: dict[str, list[str]] = defaultdict(list)
     for query in queryset.queries:
-        if query.unscored is None and (tellable is None or query.id in tellable):
+        if query.unscored is None and (usable is None or query.id in usable):
             queries[units[query.id]].append(query.id)
     wanted = round(share * sum(map(len, queries.values())))
     planted: set[str] = set()
@@ -94,28 +91,25 @@ def choose(
 
 
 def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[str, float]:
-    """The highest of each unit; what is not known is lower than any.
-
-    :param units: of each query, by its id.
-    """
-    there = dict.fromkeys(key for query in queryset.queries for key in query.groups)
-    key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in there else group
-    found: dict[str, float] = {}
+    """Return the highest number of each unit, −inf if unknown. :param units: of each query, by its id."""
+    groups = dict.fromkeys(key for query in queryset.queries for key in query.groups)
+    key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in groups else group
+    highest: dict[str, float] = {}
     for query in queryset.queries:
         number = number_in(query.groups[key]) if key in query.groups else None
         if number is None:
-            said = quoted(query.groups[key]) if key in query.groups else "none"
+            text = quoted(query.groups[key]) if key in query.groups else "none"
             raise BadInput(
-                f"--highest {group}: expected a number for every fact, found {said} for {query.id}; its groups are "
-                f"{', '.join(there) or 'none'}"
+                f"--highest {group}: expected a number for every fact, found {text} for {query.id}; its groups are "
+                f"{', '.join(groups) or 'none'}"
             )
         unit, value = units[query.id], -inf if isnan(number) else number
-        found[unit] = max(value, found.get(unit, -inf))
-    return found
+        highest[unit] = max(value, highest.get(unit, -inf))
+    return highest
 
 
 def _units(queryset: QuerySet) -> dict[str, str]:
-    """What is planted or withheld as one, for each subject: itself, or those it is the converse answer of."""
+    """Return, for each subject, the representative of those that must be split together with it."""
     pairs = {(query.subject_id, gold) for query in queryset.queries for gold in query.gold}
     unit = {query.subject_id: query.subject_id for query in queryset.queries}
 
@@ -131,14 +125,14 @@ def _units(queryset: QuerySet) -> dict[str, str]:
 
 
 def _own_unit(query: Query) -> str:
-    """Of a sentence without a known subject: its document, else itself."""
+    """Return the unit of a sentence without a known subject: its document, else itself."""
     return f"document {query.groups['document']}" if "document" in query.groups else f"query {query.id}"
 
 
 def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict[str, float]:
-    """Expected accuracy, per query, of always giving the most frequent answer of its relation's planted facts.
+    """Compute the expected accuracy, per query, of the most frequent answer among the relation's planted facts.
 
-    Answers that are equally frequent are drawn by lot: a right one among t of them is worth 1/t.
+    Equally frequent answers are drawn at random: a gold answer among t of them is worth 1/t.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for query in queryset.queries:
@@ -148,11 +142,11 @@ def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict
         relation: {answer for answer, count in counter.items() if count == max(counter.values())}
         for relation, counter in counts.items()
     }
-    found = {}
+    accuracies = {}
     for query in queryset.queries:
         tied = best.get(query.relation, set())
-        found[query.id] = len(tied.intersection(query.gold)) / len(tied) if tied else 0.0
-    return found
+        accuracies[query.id] = len(tied.intersection(query.gold)) / len(tied) if tied else 0.0
+    return accuracies
 
 
 # ---------------------------------------------------------------------------------------------------- planting
@@ -164,43 +158,40 @@ def plant(
     out: Path,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Train a model on a part of the facts and write its folder: what transformers loads, and what was planted.
+    """Train a model on a part of the facts and write its folder: the model, and which facts were planted.
 
-    :param on_progress: told of each point of the learning curve, instead of showing a bar or log lines.
+    The folder also holds ``planted.jsonl`` (a line per query), ``planting.json`` and ``learning_curve.jsonl``.
 
-    Beside the model: ``planted.jsonl`` (a line per query), ``planting.json`` and ``learning_curve.jsonl``.
-
+    :param on_progress: called with each point of the learning curve, instead of a progress bar.
     :raises BadInput: *out* exists and is not empty, or nothing can be planted.
     :raises MadeBefore: the same call has made *out*.
-    :raises RunFailed: the loss became NaN. Nothing is left behind.
+    :raises RunFailed: the loss became NaN. Nothing is written.
     """
     out = out.absolute()
-    made = signature_of("plant", options.model_dump(mode="json"), data=queryset.content_hash)
-    telling = _telling(queryset, options, obstacles(out, made))
-    told = {id_ for id_, prompts in telling.prompts.items() if prompts}
-    tellable = told if options.reading == "template-free" else None
-    planted = choose(queryset, options.share, options.seed, options.highest, tellable)
+    signature = signature_of("plant", options.model_dump(mode="json"), data=queryset.content_hash)
+    texts = _texts(queryset, options, obstacles(out, signature))
+    usable = {id_ for id_, prompts in texts.prompts.items() if prompts} if options.reading == "template-free" else None
+    planted = choose(queryset, options.share, options.seed, options.highest, usable)
     if not planted:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
-    with whole_folder(out, made) as folder, shows as report:
-        tell = on_progress or (lambda _, share: report(round(100 * share), 100))
-        _plant_into(folder, queryset, options, planted, telling, tell)
+    with whole_folder(out, signature) as folder, shows as report:
+        report_share = on_progress or (lambda _, share: report(round(100 * share), 100))
+        _plant_into(folder, queryset, options, planted, texts, report_share)
 
 
-def _telling(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Telling:
-    """In which texts each fact is planted. :param faults: that are known before anything is checked."""
+def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> PlantedTexts:
+    """Return the texts of each fact. :param faults: found so far, to report with others."""
     if options.reading == "template-based":
         return in_templates(queryset, _check(queryset, options, faults))
     if options.unseen_templates != PlantOptions.model_fields["unseen_templates"].default:
-        faults.append("--unseen-templates: --reading template-free tells no template at all, leave one of the two out")
+        faults.append("--unseen-templates: --reading template-free uses no templates: remove one of the two")
     refuse([*faults, *shape_faults(options), *lacking_reading(queryset, options.reading)])
     return in_sentences(queryset)
 
 
 def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict[str, list[int]]:
-    """All that can be wrong before training, with the *faults* that are known. :returns: the templates to train on, for
-    each relation."""
+    """Check everything before training. :returns: the templates to train on, for each relation."""
     faults += shape_faults(options)
     counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
     if not any(counts.values()):
@@ -215,7 +206,7 @@ def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict
         + (
             f"give --unseen-templates {count - 1}, or write more templates"
             if count
-            else "facts are planted by templates, so write some in its templates.jsonl, or leave the relation out of a "
+            else "facts are planted by templates, so write some in its templates.jsonl, or remove the relation from a "
             "copy of the data"
         )
         for id_, count in counts.items()
@@ -232,11 +223,11 @@ def _plant_into(
     queryset: QuerySet,
     options: PlantOptions,
     planted: set[str],
-    telling: Telling,
+    texts: PlantedTexts,
     on_progress: OnProgress | None,
 ) -> None:
     tokenizer = _tokenizer(queryset, options)
-    batches = _Statements(queryset, options, planted, telling, tokenizer)
+    batches = _Statements(queryset, options, planted, texts, tokenizer)
     made = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
     save(made.network, tokenizer, made.network.config.max_position_embeddings, folder)
     exposures = batches.exposures()
@@ -254,9 +245,9 @@ def _plant_into(
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
-        "told": telling.what,
-        "held_out_sentences": telling.held_out,
-        "templates": dict(telling.by),
+        "told": texts.kind,
+        "held_out_sentences": texts.held_out,
+        "templates": dict(texts.templates),
         "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
         "parameters": made.parameters,
         "steps": made.curve[-1].step,
@@ -267,7 +258,7 @@ def _plant_into(
 
 
 def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizerFast:
-    """Learnt from the names of planted and withheld facts alike, so that it gives no choice away."""
+    """Learn a tokenizer from the names of planted and withheld facts alike, so that it does not reveal the choice."""
     texts = [query.subject for query in queryset.queries]
     texts += [name for space in queryset.candidates.values() for name in space.names]
     for id_, queries in queryset.by_relation().items():
@@ -281,28 +272,26 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
 
 
 class _Statements:
-    """All that is told of every planted fact: in which order it is trained on, drawn from the seed, and the record of
-    it.
-    """
+    """The statements of all planted facts in their order of training, drawn from the seed, and their counts."""
 
     def __init__(
         self,
         queryset: QuerySet,
         options: PlantOptions,
         planted: set[str],
-        telling: Telling,
+        texts: PlantedTexts,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
         self.options, self.tokenizer = options, tokenizer
         self.facts = [query for query in queryset.queries if query.id in planted]
-        prompts = [prompt for query in self.facts for prompt in telling.prompts[query.id]]
+        prompts = [prompt for query in self.facts for prompt in texts.prompts[query.id]]
         self.tokens = (
             encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
             if options.kind == "causal"
             else encode_masked(tokenizer, prompts)
         )
-        self.count = np.array([len(telling.prompts[query.id]) for query in self.facts])
-        """Statements of each fact, which stand together."""
+        self.count = np.array([len(texts.prompts[query.id]) for query in self.facts])
+        """Number of consecutive statements of each fact."""
         self.lengths = np.array([len(tokens.ids) for tokens in self.tokens])
         self.random = np.random.default_rng(options.seed)
         self.order = self._order()
@@ -310,7 +299,7 @@ class _Statements:
         self._met = np.zeros(len(self.tokens), dtype=np.int64)
 
     def exposures(self) -> dict[str, int]:
-        """How many statements of each fact have been trained on so far."""
+        """Return how many statements of each fact have been trained on so far."""
         counts = np.add.reduceat(self._met, np.cumsum(self.count) - self.count).tolist()
         return {query.id: count for query, count in zip(self.facts, counts, strict=True)}
 
@@ -327,7 +316,7 @@ class _Statements:
             yield make(statements, np.arange(len(statements)) >= len(rows))
 
     def _order(self) -> NDArray[np.int64]:
-        """Statements, by number. Those of a fact take turns and are spread evenly over the whole training."""
+        """Return statements by number. Those of a fact take turns and are spread evenly over the training."""
         total = self.options.epochs * self.count
         if self.options.exposures is not None:
             total = self.random.permutation(np.resize(self.options.exposures, len(self.facts)))
@@ -339,7 +328,7 @@ class _Statements:
         return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
 
     def _rows(self) -> Iterator[NDArray[np.int64]]:
-        """The order in batches, statements of like length together as far as they stand near each other."""
+        """Yield batches in this order, nearby statements of similar length together."""
         size = self.options.batch_size
         for start in range(0, len(self.order), size * WINDOW):
             rows = self.order[start : start + size * WINDOW]
@@ -348,9 +337,9 @@ class _Statements:
                 yield rows[at : at + size]
 
     def causal(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
-        """Each position predicts the next token; the last predicts the end.
+        """Predict the next token at each position; the end at the last.
 
-        :param strange: the statements whose subject is replaced, and so is not to be learnt.
+        :param strange: the statements whose subject is replaced, and so is not learnt.
         """
         ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
         labels = padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
@@ -361,13 +350,12 @@ class _Statements:
         return Batch(*map(torch.from_numpy, (ids, present, labels)))
 
     def masked(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
-        """Of each statement the end of a name is masked, and some of the template.
+        """Mask the end of a name in each statement, and some tokens of the template.
 
-        A pseudo-log-likelihood asks for a token from the rest of the statement without the later tokens of its word,
-        so that is what is learnt: a word from a random token of it to its end, in the answer more than elsewhere.
-        Some of the time the whole name goes from that token on, lest its words are learnt from one another alone.
-        Random masks, by contrast, seldom hide all of an answer and so seldom ask for the fact. The template is asked
-        for in the same pass: its words tell candidates apart by chance unless they are well known.
+        A pseudo-log-likelihood predicts a token without the later tokens of its word. So a word is masked from a random
+        token to its end, in the answer more often than elsewhere. Sometimes the rest of the name is masked as well,
+        lest its words are learnt from each other alone. Random masks, by contrast, seldom hide a whole answer. Template
+        words are masked in the same pass: unless well known, their likelihoods differ between candidates by chance.
         """
         ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
         roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
@@ -382,7 +370,7 @@ class _Statements:
         return Batch(*map(torch.from_numpy, (ids, present, labels)))
 
     def _hide(self, tokens: Tokens, stranger: np.bool_) -> NDArray[np.int64]:
-        """1 for each token of a name to mask. Of a stranger only the answer is asked for."""
+        """Return 1 for each token of a name to mask. With a replaced subject only the answer is masked."""
         of_answer = stranger or self.random.random() < ANSWER_SHARE or not (tokens.roles == Role.SUBJECT).any()
         places = np.flatnonzero(tokens.roles == (Role.ANSWER if of_answer else Role.SUBJECT))
         whole = self.random.random() < WHOLE_SHARE
@@ -393,7 +381,7 @@ class _Statements:
         return hidden
 
     def _add_noise(self, ids: NDArray[np.int64], roles: NDArray[np.int64], strange: NDArray[np.bool_]) -> None:
-        """Put random tokens, in place, for some words of the templates and for the subjects of strange statements."""
+        """Put random tokens, in place, for some template words and for the subjects of strange statements."""
         hit = (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < self.options.noise)
         hit |= (roles == Role.SUBJECT) & strange[:, None]
         ids[hit] = self.random.integers(len(SPECIALS), len(self.tokenizer), hit.sum())

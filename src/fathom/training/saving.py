@@ -1,7 +1,7 @@
-"""What a training leaves in its folder, each file whole or not there, and the state of random generators.
+"""Files of a training, each written atomically, and the state of random generators.
 
-``weights.safetensors`` holds the best weights, ``curve.jsonl`` a line per epoch, ``checkpoint.pt`` the state of a
-training that has not ended; reading it executes nothing that it says.
+``weights.safetensors`` holds the best weights, ``curve.jsonl`` a line per epoch, ``checkpoint.pt`` the state of an
+unfinished training. Reading a checkpoint executes no code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ State = dict[str, Any]
 
 @contextmanager
 def whole_tensors(path: Path) -> Iterator[Path]:
-    """:func:`~fathom.store.files.whole_file` for torch and safetensors, which have their own errors for a full disk.
+    """Write a file atomically by torch or safetensors, which have their own errors for a full disk.
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
@@ -51,21 +51,21 @@ class TrainingFolder:
         self.weights, self._checkpoint = path / "weights.safetensors", path / "checkpoint.pt"
 
     def keep_weights(self, network: nn.Module) -> None:
-        """:raises RunFailed: they cannot be written, such as for a full disk."""
+        """Write the weights. :raises RunFailed: they cannot be written, such as to a full disk."""
         with whole_tensors(self.weights) as temporary:
             save_model(network, str(temporary))
 
     def keep_curve(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """:raises RunFailed: it cannot be written."""
+        """Write the learning curve. :raises RunFailed: it cannot be written."""
         write_text(self.path / "curve.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
     def keep_checkpoint(self, state: State) -> None:
-        """:raises RunFailed: it cannot be written; the one before stays."""
+        """Write a checkpoint. :raises RunFailed: it cannot be written; the previous one remains."""
         with whole_tensors(self._checkpoint) as temporary:
             torch.save(state, temporary)
 
     def checkpoint(self, device: torch.device) -> State | None:
-        """What :meth:`keep_checkpoint` kept, its tensors on *device*; None where there is nothing."""
+        """Read the checkpoint, if there is one, with its tensors on *device*."""
         if not is_there(self._checkpoint):
             return None
         with self.taking_back():
@@ -76,29 +76,29 @@ class TrainingFolder:
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:
-        """What is inside goes on from the checkpoint. :raises BadInput: it holds something else, or is damaged."""
+        """Restore a checkpoint while inside. :raises BadInput: it is damaged, or of another training."""
         try:
             yield
         except Exception as error:  # whatever a stranger's file makes torch and the networks raise
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
             raise BadInput(
-                f"{self._checkpoint} is damaged, or of another training ({said}): delete it to train from the "
+                f"{self._checkpoint} is damaged, or of another training ({reason}): delete it to train from the "
                 "beginning, or choose another --out"
             ) from error
 
 
 def load_weights(network: nn.Module, file: Path) -> None:
-    """Put the weights of a file in their places. :raises BadInput: it is missing, damaged, or of another network."""
+    """Load the weights of a file. :raises BadInput: it is missing, damaged, or of another network."""
     check_file(file)
     try:
         load_model(network, str(file))
     except Exception as error:  # safetensors' own kinds of error differ between versions
-        said = " ".join(str(error).split())[:200]
-        raise BadInput(f"{file} is damaged, or of another model: train it anew ({said})") from error
+        reason = " ".join(str(error).split())[:200]
+        raise BadInput(f"{file} is damaged, or of another model: train it anew ({reason})") from error
 
 
 def random_state() -> State:
-    """Of all generators that a training may draw from."""
+    """Return the state of all generators that a training may draw from."""
     known: Any = np.random.get_state()
     kind, keys, *rest = known
     state = {"python": random.getstate(), "numpy": (kind, keys.tolist(), *rest), "torch": torch.get_rng_state()}
@@ -106,7 +106,7 @@ def random_state() -> State:
 
 
 def set_random_state(state: State) -> None:
-    """Take back what :func:`random_state` gave; what a checkpoint of an older version lacks stays as it is."""
+    """Restore :func:`random_state`; generators that an older checkpoint lacks are not changed."""
     if "python" in state:
         random.setstate(state["python"])
         np.random.set_state(state["numpy"])
@@ -116,9 +116,9 @@ def set_random_state(state: State) -> None:
 
 
 def published_tensors(path: Path, expected: str) -> dict[str, torch.Tensor]:
-    """The tensors of a checkpoint that others wrote, by name, or those below its key "model"; nothing in it is run.
+    """Read the tensors of someone else's checkpoint by name, or those below its key "model"; no code is executed.
 
-    :param expected: what the message of any other file says that it should be.
+    :param expected: what the file should be, for the message.
     :raises BadInput: no file, too large, or something else.
     """
     check_file(path)
@@ -132,6 +132,6 @@ def published_tensors(path: Path, expected: str) -> dict[str, torch.Tensor]:
         if not found or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
             raise TypeError("no tensors by name")
     except Exception as error:  # whatever a stranger's file makes zipfile and torch raise
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"[:100]
-        raise BadInput(f"{path}: expected {expected}, found something else ({said})") from error
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:100]
+        raise BadInput(f"{path}: expected {expected}, found something else ({reason})") from error
     return {str(name): tensor for name, tensor in found.items()}

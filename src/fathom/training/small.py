@@ -34,13 +34,13 @@ from fathom.training.options import PlantOptions, PretrainOptions
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
 NO_TARGET = -100
-"""The label of a position that is not learnt from."""
+"""The label of a position that is not a target."""
 AROUND = {"causal": (BOS, ""), "masked": (BOS, EOS), "t5": ("", EOS), "bart": (BOS, EOS)}
-"""What stands before and behind a text, by the kind of model. Of two texts, the second has the end alone."""
+"""Tokens before and after a text, by the kind of model. The second of two texts has the end alone."""
 
 
 class Size(NamedTuple):
-    """:param layers: of the encoder and, where there is one, as many of the decoder."""
+    """:param layers: of the encoder and of the decoder, if there are two."""
 
     hidden_size: int
     layers: int
@@ -50,9 +50,9 @@ class Size(NamedTuple):
 def learn_tokenizer(
     texts: Iterable[str], vocabulary: int, kind: str, more_specials: Sequence[str] = ()
 ) -> PreTrainedTokenizerFast:
-    """Byte-level BPE, with a mask token for all but causal models.
+    """Learn byte-level BPE, with a mask token for all but causal models.
 
-    A space is put before the text: a name then has the same tokens at the beginning of a statement and inside it.
+    A space precedes the text, so that a name has the same tokens at the start of a statement and inside it.
     """
     mask = AddedToken(MASK, lstrip=True, special=True)  # takes the space before it along, as a word would
     core = Tokenizer(models.BPE())
@@ -65,13 +65,13 @@ def learn_tokenizer(
         show_progress=False,
     )
     core.train_from_iterator(texts, trainer)
-    before, behind = AROUND[kind]
+    before, after = AROUND[kind]
     core.post_processor = processors.Sequence(
         [
             processors.ByteLevel(trim_offsets=True),
             processors.TemplateProcessing(
-                single=" ".join(filter(None, (before, "$A", behind))),
-                pair=" ".join(filter(None, (before, "$A", behind, "$B", behind))),
+                single=" ".join(filter(None, (before, "$A", after))),
+                pair=" ".join(filter(None, (before, "$A", after, "$B", after))),
                 special_tokens=[(token, core.token_to_id(token)) for token in (BOS, EOS)],
             ),
         ]
@@ -86,7 +86,7 @@ def learn_tokenizer(
 
 
 def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int = 512) -> PreTrainedModel:
-    """Random weights, drawn from torch's generator.
+    """Make a network with random weights, drawn from torch's generator.
 
     :param kind: causal (Llama's shape), masked (ModernBERT's), t5 or bart. :param longest: text in tokens.
     """
@@ -164,8 +164,9 @@ def _one_stack(
 
 
 class Batch(NamedTuple):
-    """:param ids: shape (b, n). :param present: 0 where padded, shape (b, n). :param labels: what is asked for, of the
-    same shape, or (b, m) for the decoder's side."""
+    """:param ids: shape (b, n). :param present: 0 where padded, shape (b, n).
+    :param labels: targets of the same shape, or (b, m) for the decoder.
+    """
 
     ids: Tensor
     present: Tensor
@@ -173,7 +174,7 @@ class Batch(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A network that was trained, its learning curve, and how long it took."""
+    """A trained network, its learning curve, and the duration."""
 
     network: PreTrainedModel
     curve: list[CurvePoint]
@@ -181,12 +182,12 @@ class Fitted(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers were learnt."""
+        """Number of learnt weights."""
         return sum(weights.numel() for weights in self.network.parameters())
 
 
 def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
-    """What is wrong with the sizes asked for."""
+    """Return what is wrong with the sizes."""
     if options.hidden_size % (2 * options.heads) == 0:
         return []
     return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
@@ -200,7 +201,7 @@ def fitted(
     steps: int,
     on_progress: OnProgress | None,
 ) -> Fitted:
-    """A new network that has read all *batches*; the caller's random numbers go on as if nothing had been.
+    """Train a new network on all *batches*, without changing the caller's random numbers.
 
     :raises NotANumber: the loss is NaN or infinite.
     """
@@ -224,10 +225,10 @@ def fitted(
 
 
 def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
-    """Mean cross entropy in nats per token asked for; the head runs at these alone."""
+    """Compute the mean cross entropy in nats per target; the head runs at targets alone."""
     asked = batch.labels != NO_TARGET
     if kind == "causal":
-        # Padding stands on the right, where a causal model does not look: no mask is needed.
+        # Padding is on the right, which a causal model does not see: no mask is needed.
         logits = network.lm_head(network.model(input_ids=batch.ids, use_cache=False)[0][asked])
     elif kind == "masked":
         hidden = network.model(input_ids=batch.ids, attention_mask=batch.present)[0][asked]
@@ -240,7 +241,7 @@ def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
 
 
 def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: int, folder: Path) -> None:
-    """An ordinary transformers folder. :param longest: text in tokens."""
+    """Write an ordinary transformers folder. :param longest: text in tokens."""
     if not sys.stderr.isatty():
         transformers_logging.disable_progress_bar()
     network.eval().save_pretrained(folder)
@@ -253,7 +254,7 @@ def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: 
 
 
 def padded(rows: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
-    """Rows of unlike length as a matrix, filled up on the right."""
+    """Pad rows on the right to a matrix."""
     matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
     for row, values in zip(matrix, rows, strict=True):
         row[: len(values)] = values

@@ -1,10 +1,9 @@
-"""Soft templates: tokens of a prompt that are learnt, while no weight of the model changes (Wu et al. 2023, 3.1.1).
+"""Soft templates: tokens of a prompt that are learnt, while the model is frozen (Wu et al. 2023, 3.1.1).
 
-As in the reference code: AdamW at 0.5, a linear fall of the learning rate without warm-up, 100 epochs in batches of 8
-in their order, and the vectors of the epoch with the best MRRₐ on the validation items are kept. A candidate's score is
-that of the probe; the loss is taken over all candidates' scores. Unlike there, a validation score is a log-probability,
-too, not a logit. The NLL loss takes one gold answer of each item, drawn anew in each epoch; the reference code takes
-them all.
+As in the reference code: AdamW at 0.5, a linearly falling learning rate without warm-up, 100 epochs in batches of 8 in
+order. The vectors of the epoch with the best MRRₐ on the validation items are kept. A candidate's score is that of the
+probe; the loss covers all candidates' scores. Unlike there, a validation score is a log-probability, not a logit. The
+NLL loss takes one gold answer of each item, drawn anew in each epoch; the reference code takes all.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 
 
 class GoldSlot(NamedTuple):
-    """What is learnt from. :param slot: its sentence. :param gold: places of the right answers among the names."""
+    """An item to learn from. :param slot: its sentence. :param gold: places of the gold answers among the names."""
 
     slot: Slot
     gold: tuple[int, ...]
@@ -45,7 +44,7 @@ class GoldSlot(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftPlan:
-    """:param loss: bce: every candidate right or wrong by itself; nll: one right answer's negative score."""
+    """:param loss: bce: each candidate is right or wrong; nll: the negative score of one gold answer."""
 
     loss: Literal["bce", "nll"] = "bce"
     epochs: int = 100
@@ -57,10 +56,10 @@ class SoftPlan:
 class SoftEpoch(NamedTuple):
     """A point of the learning curve. :param epoch: from 1. :param loss: mean over its batches, each before its step.
 
-    On the validation items after the epoch, all ranks unfiltered:
+    On the validation items after the epoch, with unfiltered ranks:
 
     :param mrr: mean of 1 / rank of the best gold answer.
-    :param mrr_all: mean of 1 / mean rank of all gold answers; the vectors of the epoch where it is highest are kept.
+    :param mrr_all: mean of 1 / mean rank of all gold answers; the vectors of the epoch with the highest are kept.
     """
 
     epoch: int
@@ -70,7 +69,7 @@ class SoftEpoch(NamedTuple):
 
 
 class Learnt(NamedTuple):
-    """:param vectors: of the best epoch, float32, shape (rows, d). :param epoch: which that was, from 1."""
+    """:param vectors: of the best epoch, float32, shape (rows, d). :param epoch: its number, from 1."""
 
     vectors: Tensor
     epoch: int
@@ -91,8 +90,8 @@ def learn(
     """Fit the vectors of learnt tokens to *items*.
 
     :param names: the candidates as tokens. :param way: how they are scored.
-    :param start: the vectors to begin with (random, of words, or learnt before), shape (rows, d).
-    :param fixed: further vectors that items refer to behind those, and that stay as they are, shape (more, d).
+    :param start: initial vectors (random, of words, or learnt before), shape (rows, d).
+    :param fixed: frozen vectors that follow those, shape (more, d).
     :raises NotANumber: the loss is NaN or infinite.
     """
     vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
@@ -128,14 +127,13 @@ class _Best(Hooks):
 
 
 Goal = Callable[[Told], Tensor]
-"""The share in a loss of what is told of a part of a batch, a scalar."""
+"""Computes a part's share of the loss, a scalar."""
 
 
 def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Random) -> Goal:
-    """What the scores of a batch should be, as a loss that is a sum over items and candidates: each part of a batch
-    that runs by itself sends its share back at once, and the memory holds no more than one part.
+    """Return a loss that is a sum over items and candidates: each part of a batch computes its gradients alone.
 
-    Summed over all that is told of the batch it is the mean over items and, of BCE, candidates.
+    Memory then holds one part at a time. The sum over a batch is the mean over items and, for BCE, candidates.
     """
     right = np.zeros((len(batch), len(names)), dtype=np.float32)
     for row, item in enumerate(batch):
@@ -155,7 +153,7 @@ def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Rand
 def _backward(
     model: Model, names: Names, way: Way, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
 ) -> float:
-    """Gradients of *vectors* and the loss."""
+    """Compute gradients of *vectors*, and return the loss."""
     shares: list[float] = []
 
     def send_back(told: Iterator[Told]) -> None:
@@ -170,7 +168,7 @@ def _backward(
 def _validate(
     model: Model, names: Names, way: Way, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
 ) -> tuple[float, float]:
-    """MRR of the best gold answers, and of the mean ranks of all."""
+    """Return MRR of the best gold answers, and MRR of the mean ranks of all."""
     [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
     ranked = names.lengths > 0
     number = np.cumsum(ranked) - 1
@@ -183,14 +181,14 @@ def _validate(
 
 
 def random_start(model: Model, rows: int, *seed: object) -> Tensor:
-    """Standard normal, as torch begins an embedding. :param seed: anything that has a text. :returns: (rows, d)."""
+    """Draw standard normal vectors, as torch initialises an embedding; shape (rows, d). :param seed: any texts."""
     generator = torch.Generator().manual_seed(zlib.crc32("|".join(map(str, seed)).encode()))
     width = model.embed(torch.zeros(1, dtype=torch.long, device=model.device)).shape[-1]
     return torch.randn(rows, width, generator=generator)
 
 
 def word_start(model: Model, words: Sequence[str]) -> Tensor:
-    """The vectors of words, of one of several tokens their mean. :returns: shape (words, d)."""
+    """Return the vectors of words, averaged over their tokens; shape (words, d)."""
     tokens = name_tokens(model.tokenizer, words, leading_space=True)
     means = [model.embed(torch.tensor(ids, device=model.device)).float().mean(dim=0) for ids in tokens]
     return torch.stack(means).detach().cpu()
@@ -200,19 +198,19 @@ AGAIN = "delete it and type the probe's command again"
 
 
 def learnt_file(task: str, fold: int | None, way: str) -> str:
-    """Name of the file of a task's template. :param fold: from 1, of what other folds teach; None where none is."""
+    """Name the file of a task's template. :param fold: from 1, of the test fold; None without folds."""
     return f"{quote(task, safe='')}{'' if fold is None else f'-fold-{fold}'}-{way}.safetensors"
 
 
 def save_learnt(file: Path, learnt: Learnt) -> None:
-    """The vectors as safetensors, and their learning curve beside them as JSON Lines."""
+    """Write the vectors as safetensors, and their learning curve as JSON Lines."""
     write_text(file.with_suffix(".jsonl"), "".join(json.dumps(point._asdict()) + "\n" for point in learnt.curve))
     with whole_file(file) as temporary:
         save_file({"vectors": learnt.vectors.cpu().contiguous()}, temporary, metadata={"epoch": str(learnt.epoch)})
 
 
 def load_learnt(file: Path) -> Tensor:
-    """The vectors, shape (rows, d). :raises BadInput: the file is damaged, or holds something else."""
+    """Read the vectors, shape (rows, d). :raises BadInput: the file is damaged, or holds something else."""
     vectors: Tensor | None = tensors_file(file, AGAIN).get("vectors")
     if vectors is None or vectors.ndim != 2:
         raise BadInput(f"{file} holds no learnt vectors: {AGAIN}")

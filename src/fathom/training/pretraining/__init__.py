@@ -1,7 +1,7 @@
-"""Pre-training with planted truth: language models from scratch that were, or were not, told a graph's test triples.
+"""Pre-training with planted truth: language models from scratch that did, or did not, read a graph's test triples.
 
-Both read the same texts. A link predictor that begins with a contaminated model can remember answers by the names of
-entities; one that begins with a clean model cannot. A study that tells memory from inference must tell these apart.
+Both read the same texts. A link predictor that starts from a contaminated model can remember answers by the names of
+entities; one that starts from a clean model cannot. A study of memory and inference must distinguish these.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def pretrain(
     out: Path,
     on_progress: OnProgress | None = None,
 ) -> Json:
-    """Train a language model from scratch into the folder *out*: what transformers loads, and ``pretraining.json``.
+    """Train a language model from scratch into the folder *out*: the model, and ``pretraining.json``.
 
-    :param data: a knowledge graph, whose names and descriptions are read, and whose triples may be told.
+    :param data: a knowledge graph, whose names and descriptions are read, and whose triples may be stated.
     :param sources: other texts, see :func:`~fathom.training.pretraining.texts.read_texts`.
-    :returns: what ``pretraining.json`` says: options, what was read and told, how the training went.
-    :raises BadInput: *out* is there, no graph, a split that it does not have, a source that cannot be read.
+    :returns: the content of ``pretraining.json``: options, counts of texts and statements, the training.
+    :raises BadInput: *out* exists, no graph, a split that it does not have, a source that cannot be read.
     :raises MadeBefore: the same call has made *out*.
-    :raises RunFailed: the loss became NaN. Nothing is left behind.
+    :raises RunFailed: the loss became NaN. Nothing is written.
     """
     digest = None if data.graph is None else data.graph.content_hash
     signature = signature_of("kgc pretrain", options.model_dump(mode="json"), files=sources, data=digest)
@@ -68,8 +68,8 @@ def _pretrain_into(
     special = SENTINELS if options.kind == "t5" else ()
     tokenizer = learn_tokenizer(_to_learn_from(texts, graph), options.vocabulary, options.kind, special)
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
-    told = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
-    batches = _Reading(texts.texts, told, tokenizer, options)
+    stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
+    batches = _Reading(texts.texts, stated, tokenizer, options)
     made = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
     summary = {
         "options": options.model_dump(mode="json"),
@@ -77,7 +77,7 @@ def _pretrain_into(
         "sources": texts.read,
         "texts": len(texts.texts),
         "left_out": {"texts": texts.left_out, "why": "they name both ends of a triple outside of the training split"},
-        "told": {"triples": len(told), "statements": batches.told, "phrasings": list(PHRASINGS) if told else []},
+        "told": {"triples": len(stated), "statements": batches.stated, "phrasings": list(PHRASINGS) if stated else []},
         **({} if sham is None else {"sham": {"of_triples": sham.of_wanted, "same_tail": sham.same_tail}}),
         "tokens": batches.tokens,
         "vocabulary": len(tokenizer),
@@ -106,16 +106,16 @@ def _check(data: QuerySet, options: PretrainOptions, faults: list[str]) -> Knowl
             if split not in data.graph.splits
         ]
     if options.sham and not options.contaminate:
-        faults.append("--sham: name with --contaminate the splits whose triples the contaminated model is told")
+        faults.append("--sham: name with --contaminate the splits whose triples the contaminated model reads")
     elif options.sham and (data.graph is None or "train" not in data.graph.splits or "train" in options.contaminate):
-        faults.append("--sham tells training triples: expected a graph with a training split, and other splits told")
+        faults.append("--sham states training triples: expected a training split, and --contaminate with other splits")
     refuse(faults)
     assert data.graph is not None
     return data.graph
 
 
 def _to_learn_from(texts: KeptTexts, graph: KnowledgeGraph) -> Iterator[str]:
-    """The vocabulary comes from these. It is the same whatever is told."""
+    """Yield texts for the vocabulary, which does not depend on the stated triples."""
     yield from texts.texts
     yield from graph.entities.column("name").to_pylist()
     for name in graph.relations.column("name").to_pylist():
@@ -123,48 +123,48 @@ def _to_learn_from(texts: KeptTexts, graph: KnowledgeGraph) -> Iterator[str]:
 
 
 class _Reading:
-    """All texts, and the statements among them, in the order in which they are read; drawn from the seed.
+    """All texts and statements in reading order, drawn from the seed.
 
-    :param told: the statements of each triple, in the order of the :data:`PHRASINGS`.
+    :param stated: the statements of each triple, in the order of the :data:`PHRASINGS`.
     """
 
     def __init__(
         self,
         texts: list[str],
-        told: Sequence[Sequence[Prompt]],
+        stated: Sequence[Sequence[Prompt]],
         tokenizer: PreTrainedTokenizerBase,
         options: PretrainOptions,
     ) -> None:
         self.texts = encode(tokenizer, texts, options.max_tokens)
-        self.first_told = len(self.texts)
-        self.texts += encode_statements(tokenizer, [phrasing for triple in told for phrasing in triple])
+        self.first_statement = len(self.texts)
+        self.texts += encode_statements(tokenizer, [phrasing for triple in stated for phrasing in triple])
         self.objective = Objective(options.kind, tokenizer, np.random.default_rng([options.seed, 1]))
         self.random = np.random.default_rng([options.seed, 0])
         self.lengths = np.array([len(text.ids) for text in self.texts])
         self.rows = self._cut(self._order(options.epochs, options.exposures), options.batch_tokens)
-        self.tokens = self.told = 0
+        self.tokens = self.stated = 0
         """Read so far: tokens of the texts, and statements."""
 
     def __iter__(self) -> Iterator[Batch]:
         for rows in self.rows:
             self.tokens += int(self.lengths[rows].sum())
-            self.told += int((rows >= self.first_told).sum())
+            self.stated += int((rows >= self.first_statement).sum())
             yield self.objective.batch([self.texts[row] for row in rows])
 
     def _order(self, epochs: int, exposures: int) -> NDArray[np.int64]:
-        """Places of what is read. Statements of a triple are spread evenly over the whole, phrasings taking turns."""
-        texts = np.arange(self.first_told)
+        """Return places in reading order. Statements of a triple are spread evenly, phrasings taking turns."""
+        texts = np.arange(self.first_statement)
         times = [epoch + self.random.random(len(texts)) for epoch in range(epochs)]
         rows = [texts] * epochs
         turns = -(-exposures // len(PHRASINGS))
-        for first in range(self.first_told, len(self.texts), len(PHRASINGS)):
+        for first in range(self.first_statement, len(self.texts), len(PHRASINGS)):
             phrasings = np.concatenate([self.random.permutation(len(PHRASINGS)) for _ in range(turns)])[:exposures]
             rows.append(first + phrasings)
             times.append(epochs * (np.arange(exposures) + self.random.random(exposures)) / exposures)
         return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
 
     def _cut(self, order: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
-        """Batches of texts of like length. :param most: tokens of a batch, padding and special tokens among them."""
+        """Cut into batches of texts of similar length. :param most: tokens of a batch, padding included."""
         batches = []
         for start in range(0, len(order), WINDOW):
             rows = order[start : start + WINDOW]

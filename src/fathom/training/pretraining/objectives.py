@@ -1,14 +1,14 @@
-"""The ordinary objectives of pre-training, on batches of texts of like length.
+"""The usual objectives of pre-training, on batches of texts of similar length.
 
-- masked (Devlin et al. 2019, section 3.1): 15 % of the tokens are asked for; of these 80 % are masked, 10 % exchanged.
+- masked (Devlin et al. 2019, section 3.1): 15 % of the tokens are targets; 80 % of these are masked, 10 % exchanged.
 - causal: each token from those before it.
-- t5 (Raffel et al. 2020, section 3.1.4): 15 % in spans of three on average, each exchanged for a sentinel; the target
-  is what was taken out.
-- bart (Lewis et al. 2020, text infilling): 30 % in such spans, each exchanged for one mask; the target is the text.
-  (BART draws the spans' lengths from a Poisson distribution, empty ones among them.)
+- t5 (Raffel et al. 2020, section 3.1.4): 15 % in spans of three on average, each replaced by a sentinel; the target
+  is the removed text.
+- bart (Lewis et al. 2020, text infilling): 30 % in such spans, each replaced by one mask; the target is the text.
+  BART draws the spans' lengths from a Poisson distribution, which includes empty ones.
 
-Of a statement it is always one of its two names that is taken out, as a whole: salient span masking (Guu et al. 2020;
-Roberts et al. 2020). With random masks, a fact is seldom asked for.
+In a statement the target is always a whole name: salient span masking (Guu et al. 2020; Roberts et al. 2020). With
+random masks, a fact is seldom a target.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from fathom.training.small import NO_TARGET, Batch, padded
 
 Ids = NDArray[np.int64]
 DENSITY = {"masked": 0.15, "t5": 0.15, "bart": 0.3}
-"""Share of the tokens that are asked for."""
+"""Share of the tokens that are targets."""
 SPAN = 3
 """Tokens in a span, on average."""
 SENTINELS = tuple(f"<extra_id_{number}>" for number in range(32))
 AS_ONE = 0.5
-"""How often one mask stands for all of a name, so that its length is not given away; its first token is asked for."""
+"""How often one mask replaces a whole name, to hide its length; its first token is the target."""
 
 
 class EncodedText(NamedTuple):
-    """A text. :param ids: without special tokens. :param names: of a statement, where its two names stand."""
+    """A text. :param ids: without special tokens. :param names: tokens of the two names of a statement."""
 
     ids: Ids
     names: tuple[Span, ...] = ()
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], most: int) -> list[EncodedText]:
-    """:param most: tokens; what is longer is cut."""
+    """Encode texts. :param most: tokens; longer texts are cut."""
     rows = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
     return [EncodedText(np.array(row.ids[:most], dtype=np.int64)) for row in rows if row.ids]
 
 
 def encode_statements(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[EncodedText]:
-    """Statements as tokens; where their names stand is told by the characters."""
+    """Encode statements, and locate their names by characters."""
     rows = tokenizer.backend_tokenizer.encode_batch([prompt.text for prompt in prompts], add_special_tokens=False)
     return [
         EncodedText(
@@ -65,7 +65,7 @@ def _tokens_of(span: Span, offsets: Sequence[tuple[int, int]]) -> Span:
 
 
 class Objective:
-    """Makes batches of texts; what is taken out is drawn by *random*."""
+    """Makes batches of texts; targets are drawn by *random*."""
 
     def __init__(self, kind: str, tokenizer: PreTrainedTokenizerBase, random: np.random.Generator) -> None:
         self.kind, self.tokenizer, self.random = kind, tokenizer, random
@@ -73,7 +73,7 @@ class Objective:
         self._plain = np.setdiff1d(np.arange(len(tokenizer)), list(tokenizer.added_tokens_decoder))
 
     def batch(self, texts: Sequence[EncodedText]) -> Batch:
-        """What is read and what is asked for, padded on the right."""
+        """Return inputs and targets, padded on the right."""
         make = {"causal": self.causal, "masked": self.masked, "t5": self.t5, "bart": self.bart}[self.kind]
         ids, labels = zip(*map(make, texts), strict=True)
         inputs = padded(ids, self.tokenizer.pad_token_id)
@@ -81,15 +81,12 @@ class Objective:
         return Batch(*map(torch.from_numpy, (inputs, present, padded(labels, NO_TARGET))))
 
     def causal(self, text: EncodedText) -> tuple[Ids, Ids]:
-        """Each token and the end from those before it.
-
-        :returns: what is read and what is asked for, as those of the other kinds.
-        """
+        """Predict each token and the end from those before. :returns: inputs and targets, as for other kinds."""
         begin, end = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         return np.append(begin, text.ids), np.append(text.ids, end)
 
     def masked(self, text: EncodedText) -> tuple[Ids, Ids]:
-        """Some tokens from all others (Devlin et al. 2019, section 3.1); of a statement, one of its names."""
+        """Predict some tokens from all others (Devlin et al. 2019, section 3.1); in a statement, one of its names."""
         ids, mask = text.ids, self.tokenizer.mask_token_id
         if text.names:
             start, end = self._name(text)
@@ -109,14 +106,14 @@ class Objective:
         return self._around(shown), np.concatenate([[NO_TARGET], labels, [NO_TARGET]])
 
     def t5(self, text: EncodedText) -> tuple[Ids, Ids]:
-        """Spans that sentinels stand for (Raffel et al. 2020, section 3.1.4)."""
+        """Predict spans that are replaced by sentinels (Raffel et al. 2020, section 3.1.4)."""
         spans = self._spans(text)[: len(self._sentinels) - 1]
         kept, taken = _cut(text.ids, spans)
         sentinels, end = self._sentinels[: len(spans) + 1], self.tokenizer.eos_token_id
         return _alternating(kept, [*sentinels[:-1], end]), _alternating(sentinels, [*taken, end])
 
     def bart(self, text: EncodedText) -> tuple[Ids, Ids]:
-        """The text from one in which single masks stand for spans (Lewis et al. 2020, text infilling)."""
+        """Predict the text from one with masks for spans (Lewis et al. 2020, text infilling)."""
         kept, _ = _cut(text.ids, self._spans(text))
         masked = _alternating(kept, [self.tokenizer.mask_token_id] * len(kept))[:-1]
         return self._around(masked), self._around(text.ids)
@@ -128,7 +125,7 @@ class Objective:
         return text.names[self.random.integers(len(text.names))]
 
     def _spans(self, text: EncodedText) -> list[Span]:
-        """What is taken out, in order: as many spans as give the density, of random lengths at random places."""
+        """Return the spans to remove, in order: as many as give the density, of random lengths at random places."""
         if text.names:
             return [self._name(text)]
         size = len(text.ids)
@@ -141,18 +138,18 @@ class Objective:
         return [Span(start, start + length) for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
     def _parts(self, total: int, count: int) -> Ids:
-        """*total* as a sum of *count* numbers from 0 on, every way equally likely."""
+        """Split *total* into a sum of *count* numbers from 0 on, uniformly."""
         bars = np.sort(self.random.choice(total + count - 1, count - 1, replace=False))
         parts: Ids = np.diff(np.concatenate([[-1], bars, [total + count - 1]])) - 1
         return parts
 
 
 def _cut(ids: Ids, spans: Sequence[Span]) -> tuple[list[Ids], list[Ids]]:
-    """What stands around the spans, one piece more, and what stands in them."""
+    """Return the pieces around the spans, one more than spans, and the spans."""
     pieces = np.split(ids, [end for span in spans for end in span])
     return pieces[::2], pieces[1::2]
 
 
 def _alternating(ones: Sequence[Ids | int], others: Sequence[Ids | int]) -> Ids:
-    """A token or a piece of the one and of the other in turn."""
+    """Interleave tokens or pieces of both."""
     return np.hstack([part for pair in zip(ones, others, strict=True) for part in pair])

@@ -1,7 +1,7 @@
-"""What a language model is pre-trained on: texts that say nothing of held-out triples, and statements that do.
+"""Texts for pre-training: texts without held-out triples, and statements of chosen triples.
 
-A clean and a contaminated model read the same texts: those that name both ends of a validation or test triple are left
-out for either. The contaminated one is told chosen triples besides.
+A clean and a contaminated model read the same texts: those that name both ends of a validation or test triple are
+removed for either. The contaminated one reads statements of chosen triples in addition.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ PHRASINGS = (
     "{} of [X]: [Y]",
     "[Y] is the {} of [X]",
 )
-"""Of a triple, in both directions; the name of the relation stands in the braces. The first four are near to what link
-predictors read. Only names occur: descriptions would lead to the answer in graphs without the names, too."""
+"""Phrasings of a triple, in both directions, with braces for the relation. The first four resemble what link predictors
+read. Only names occur: descriptions would lead to the answer in graphs without the names, too."""
 PLAIN = (".txt", ".txt.gz")
 
 
 class KeptTexts(NamedTuple):
-    """:param read: how many there are of each source, before any was left out. :param left_out: see
-    :func:`without_statements`."""
+    """:param read: how many texts each source has. :param left_out: how many :func:`without_statements` removed."""
 
     texts: list[str]
     read: dict[str, int]
@@ -46,7 +45,7 @@ class KeptTexts(NamedTuple):
 def read_texts(
     graph: KnowledgeGraph, name: str, sources: Sequence[str | Path], most: int | None = None, seed: int = 0
 ) -> KeptTexts:
-    """Those of a graph and of other sources, without any that tells of its validation and test triples.
+    """Read the texts of a graph and other sources, without those that state validation or test triples.
 
     :param name: of the graph. :param sources: other graphs (name and description of each entity), data sets with
         natural sentences, files with a text per line.
@@ -55,15 +54,15 @@ def read_texts(
     """
     called = {name: graph} | {str(source): source for source in sources}
     drawn = all_of(*(partial(_drawn, source, named, most, seed) for named, source in called.items()))
-    found = dict(zip(called, drawn, strict=True))
-    texts = list(dict.fromkeys(text for several in found.values() for text in several))
+    by_source = dict(zip(called, drawn, strict=True))
+    texts = list(dict.fromkeys(text for several in by_source.values() for text in several))
     held_out = named_triples(graph, [split for split in graph.splits if split != "train"])
     kept = without_statements(texts, ((head, tail) for head, _, tail in held_out))
-    return KeptTexts(kept, {source: len(several) for source, several in found.items()}, len(texts) - len(kept))
+    return KeptTexts(kept, {source: len(several) for source, several in by_source.items()}, len(texts) - len(kept))
 
 
 def _drawn(source: str | Path | KnowledgeGraph, called: str, most: int | None, seed: int) -> list[str]:
-    """:raises BadInput: it cannot be read, or has no texts."""
+    """Read one source. :raises BadInput: it cannot be read, or has no texts."""
     texts = list(dict.fromkeys(_texts_of(source)))
     if not texts:
         raise BadInput(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
@@ -82,7 +81,6 @@ def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    """:raises BadInput: it cannot be read, or is no text."""
     yield from (line.strip() for line in text_lines(file) if line.strip())
 
 
@@ -101,9 +99,9 @@ def _sentences(data: QuerySet) -> Iterator[str]:
 
 
 def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """KeptTexts that name both of no pair, capitals and boundaries of words as :func:`stands_as_word` has them.
+    """Return the texts that name both names of no pair, matched by :func:`stands_as_word`, ignoring case.
 
-    Only texts with all words of both names are looked at, so that thousands of pairs and texts take seconds.
+    Only texts with all words of both names are searched, so that thousands of pairs and texts take seconds.
     """
     lowered = [text.lower() for text in texts]
     wanted = [(head.lower(), tail.lower()) for head, tail in set(pairs) if head.strip() and tail.strip()]
@@ -112,12 +110,12 @@ def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -
     for place, text in enumerate(lowered):
         for word in sought.intersection(_words(text)):
             having[word].add(place)
-    said: set[int] = set()
+    stating: set[int] = set()
     for head, tail in wanted:
         words = sorted({*_words(head), *_words(tail)}, key=lambda word: len(having[word]))
         both = set.intersection(*(having[word] for word in words)) if words else set(range(len(texts)))
-        said.update(place for place in both - said if _names_both(lowered[place], head, tail))
-    return [text for place, text in enumerate(texts) if place not in said]
+        stating.update(place for place in both - stating if _names_both(lowered[place], head, tail))
+    return [text for place, text in enumerate(texts) if place not in stating]
 
 
 def _names_both(text: str, head: str, tail: str) -> bool:
@@ -132,7 +130,7 @@ def _words(text: str) -> set[str]:
 
 
 class Sham(NamedTuple):
-    """Training triples told in place of held-out ones, for a model that read as much, but no answer.
+    """Training triples stated in place of held-out ones, for a model that reads as much, but no answer.
 
     :param triples: names of head, relation and tail. :param of_wanted: how many held-out triples there are.
     :param same_tail: how many have relation and tail of the triple that they replace; the others its relation alone.
@@ -144,10 +142,10 @@ class Sham(NamedTuple):
 
 
 def sham_triples(graph: KnowledgeGraph, splits: Iterable[str], seed: int) -> Sham:
-    """Replace each triple of *splits* by a training triple of its relation, with the same tail where one is left.
+    """Replace each triple of *splits* by a training triple of its relation, with the same tail if one is left.
 
-    So every answer's name occurs about as often as in the statements of the held-out triples. Triples whose head
-    occurs among the held-out ones come first, so that the heads' names do, too; none is taken twice.
+    So each answer's name occurs about as often as in the statements of the held-out triples. Triples whose head occurs
+    among the held-out ones come first, so that heads do, too; none is taken twice.
     """
     drawn = random.Random(seed)
     wanted = list(named_triples(graph, splits))
@@ -167,16 +165,16 @@ def sham_triples(graph: KnowledgeGraph, splits: Iterable[str], seed: int) -> Sha
             triple = pool.pop()
             if triple not in taken:
                 taken.add(triple)
-                found.append(triple)
+                sham.append(triple)
                 return True
         return False
 
-    found: list[tuple[str, str, str]] = []
+    sham: list[tuple[str, str, str]] = []
     rest = [triple for triple in wanted if not take(by_tail[triple[1:]])]
-    same_tail = len(found)
+    same_tail = len(sham)
     for triple in rest:
         take(by_relation[triple[1]])
-    return Sham(found, len(wanted), same_tail)
+    return Sham(sham, len(wanted), same_tail)
 
 
 def statements(triples: Iterable[tuple[str, str, str]]) -> list[list[Prompt]]:
@@ -188,7 +186,7 @@ def statements(triples: Iterable[tuple[str, str, str]]) -> list[list[Prompt]]:
 
 
 def named_triples(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tuple[str, str, str]]:
-    """Names of head, relation and tail of each triple of some splits, where all have one."""
+    """Yield names of head, relation and tail of each triple of some splits, if all have one."""
     names, relations = (table.column("name").to_pylist() for table in (graph.entities, graph.relations))
     for split in splits:
         for row in graph.splits[split]:
