@@ -38,10 +38,7 @@ _ROW = 6
 
 
 def boilerplate(text: str, keep: Container[str]) -> str:
-    """Return the kind of a sentence, "" for prose.
-
-    :param keep: kinds to ignore.
-    """
+    """Return the kind of a sentence, "" for prose; ignore the kinds in *keep*."""
     return next((kind for kind, check in _CHECKS.items() if kind not in keep and check(text)), "")
 
 

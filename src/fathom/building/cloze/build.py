@@ -136,11 +136,7 @@ class _Builder:
         self._first_by_ngrams: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
-        """Run both passes.
-
-        :param work: a new folder for temporary files.
-        :returns: queries, one per line.
-        """
+        """Run both passes with temporary files in *work*. :returns: queries, one per line."""
         work.mkdir()
         latest = self._latest(work / "records")
         if self.options.answerable != "off":

@@ -39,11 +39,7 @@ _SAMPLE = "It is a line.\n"
 
 
 class TextFile(NamedTuple):
-    """A file of a corpus.
-
-    :param name: as given, or relative to the parent of the given folder.
-    :param kind: of its content.
-    """
+    """A file of a corpus; ``name`` is as given, or relative to the parent of the given folder."""
 
     path: Path
     name: str
@@ -144,10 +140,7 @@ def corpus_of(source: TextFile, options: ClozeBuildOptions) -> Corpus:
 
 
 def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None) -> Iterator[Unit]:
-    """Read records of a file one at a time; of a damaged file, those before the damage.
-
-    :param troubles: where damage is reported; None for a pass that reports nothing.
-    """
+    """Read records of a file one at a time; of a damaged file, those before the damage, reported to *troubles*."""
     try:
         with opened(source.path, unpack=_is_packed(source.path)) as file:
             yield from corpus.units(file)

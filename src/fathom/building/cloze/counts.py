@@ -30,11 +30,7 @@ _SHOWN = 3
 
 
 class Step(NamedTuple):
-    """One reason to drop records or sentences.
-
-    :param left: how many are left after it.
-    :param by_type: how many are left, by type of the entity, where that is known.
-    """
+    """One reason to drop records or sentences, and how many are left after it, if known also by type."""
 
     what: str
     dropped: int
@@ -51,10 +47,7 @@ class Example(NamedTuple):
 
 
 class Frequencies(NamedTuple):
-    """How often the entities of a type occur, among those that do.
-
-    :param sd: population standard deviation.
-    """
+    """Frequencies of the entities of a type that occur; ``sd`` is the population standard deviation."""
 
     type: str
     sentences: int
@@ -104,11 +97,7 @@ class Counts:
         ]
 
     def steps(self, types: Sequence[str], after: str | None) -> list[Step]:
-        """List the steps from all records to the remaining sentences.
-
-        :param types: of entities, in their order.
-        :param after: the day of :data:`EARLY`.
-        """
+        """List the steps from all records to the remaining sentences. :param after: the day of :data:`EARLY`."""
         left = sum(self.documents.values())
         steps = [Step("records", 0, left)]
         for reason in _DOCUMENT_STEPS:
@@ -149,11 +138,7 @@ def count_frequencies(type_: str, counts: list[int]) -> Frequencies:
 
 
 class BuiltCloze(NamedTuple):
-    """A finished data set.
-
-    :param steps: how many records and sentences each left.
-    :param notes: on skipped and odd input.
-    """
+    """A finished data set, what each step left, and notes on skipped and odd input."""
 
     out: Path
     steps: list[Step]

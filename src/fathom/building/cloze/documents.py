@@ -24,21 +24,14 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
 class Paragraph(NamedTuple):
-    """A paragraph, tidied.
-
-    :param section: its label in a structured abstract or the heading above it; "" for none.
-    """
+    """A paragraph, tidied; ``section`` is its label or the heading above it, "" for none."""
 
     text: str
     section: str = ""
 
 
 class Document(NamedTuple):
-    """A document.
-
-    :param date: the earliest in the record, as year-month-day; "" for none.
-    :param languages: PubMed's codes.
-    """
+    """A document; ``date`` is the earliest in the record, as year-month-day, "" for none."""
 
     id: str
     date: str
@@ -59,12 +52,7 @@ class Keys(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A record in its file.
-
-    :param place: byte of the unpacked file, or line.
-    :param content: its form depends on the corpus.
-    :param fault: why it cannot be read, "" if no fault is known yet.
-    """
+    """A record at a byte of the unpacked file, or line; ``fault`` says why it cannot be read, "" if unknown."""
 
     place: int
     content: Any
@@ -95,10 +83,7 @@ class Corpus:
 
 
 class JsonLines(Corpus):
-    """Lines such as ``{"id": "…", "text": "…", "date": "2022-03-01"}``.
-
-    :param name: of the file; a line without an id is named after it.
-    """
+    """Lines such as ``{"id": "…", "text": "…", "date": "2022-03-01"}``; file and line replace a missing id."""
 
     def __init__(self, name: str, encoding: str) -> None:
         self.name, self.encoding = name, encoding

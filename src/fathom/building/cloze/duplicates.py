@@ -75,9 +75,8 @@ class NearDuplicates:
 
 
 def split_clusters(clusters: Iterable[str], shares: Sequence[float], seed: int) -> Mapping[str, str]:
-    """Assign each cluster to a split: the largest first, each to the split that lacks most.
+    """Assign the cluster of each query to a split: the largest first, each to the split that lacks most.
 
-    :param clusters: that of each query.
     :param shares: of the queries, for each of :data:`SPLITS`.
     :raises BadInput: a split would stay empty.
     """

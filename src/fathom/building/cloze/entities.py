@@ -51,10 +51,7 @@ class ListedEntity(NamedTuple):
 
 
 class EntityList(NamedTuple):
-    """The listed entities.
-
-    :param about: each file with its layout and the numbers of empty and repeated lines.
-    """
+    """The listed entities; ``about`` has each file with its layout and the numbers of empty and repeated lines."""
 
     entities: tuple[ListedEntity, ...]
     about: list[Json]
@@ -225,8 +222,6 @@ def _merge(
 ) -> list[_Line]:
     """Merge entities of one type whose names are found in the same places: "Glucose" and "glucose".
 
-    :param given: the user's type, which overrides that of the lines.
-    :param file: type of lines without one.
     :returns: lines that repeat an entity; their other names are kept.
     """
     again = []

@@ -72,10 +72,7 @@ def _without_vowels(word: str) -> str:
 
 
 class DistinctiveWords:
-    """Words that distinguish a name from other names.
-
-    :param names: of each listed entity, normalised.
-    """
+    """Words that distinguish a name from the (normalised) *names* of other entities."""
 
     def __init__(self, names: Iterable[Sequence[str]]) -> None:
         self._entities = 0
@@ -88,10 +85,7 @@ class DistinctiveWords:
         self._most = max(_FEW, _SHARE * self._entities)
 
     def occur(self, name: str, text: str, small: str) -> bool:
-        """Whether a text has a distinctive word of *name*, or one of its family.
-
-        :param small: the text in lower case.
-        """
+        """Whether a text, in lower case *small*, has a distinctive word of *name*, or one of its family."""
         alone, words = _beginnings(name)
         return any(
             beginning in small and (alone or self._distinguishes(word)) and _occurs(word, text, small)
@@ -109,10 +103,7 @@ _CLASS_ROOTS = frozenset(root for word in CLASS_WORDS for root in roots(word))
 
 @lru_cache(maxsize=1 << 16)
 def _beginnings(name: str) -> tuple[bool, list[tuple[str, str]]]:
-    """Return words of a name that may give it away, each with the lower-case prefix of its family.
-
-    :returns: first, whether the name is one word.
-    """
+    """Return whether a name is one word, and words that may give it away with the lower-case prefix of their family."""
     prefixes = {}
     words = WORD.findall(name)
     for word in words:

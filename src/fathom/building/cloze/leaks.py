@@ -74,10 +74,7 @@ class _Name(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """A sentence without its answer.
-
-    :param small: in lower case; *loose* also with spaces for hyphens. No character changes its place.
-    """
+    """A sentence without its answer, in lower case (``small``), and with spaces for hyphens (``loose``)."""
 
     text: str
     small: str
@@ -103,11 +100,7 @@ class Leaks:
         self._words = DistinctiveWords([*map(_normalised, entity_names)] for entity_names in names) if wanted else None
 
     def kind(self, before: str, after: str, surface: str, entity: int) -> str:
-        """Return the kind of leak in a sentence, "" for none.
-
-        :param before: the text before the answer, *after* that following it.
-        :param surface: the answer as written.
-        """
+        """Return the kind of leak in a sentence with *surface* for its answer, "" for none."""
         before, surface, after = _normalised(before), _normalised(surface), _normalised(after)
         rest = _rest(f"{before}{GAP}{after}")
         names = dict.fromkeys((surface, *map(_normalised, self._names[entity])))

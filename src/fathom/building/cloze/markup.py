@@ -43,11 +43,9 @@ _SETTINGS = {
 def blocks(
     walker: Any, is_inline: Callable[[Any], bool], is_skipped: Callable[[Any], bool], headings: frozenset[str]
 ) -> Iterator[Paragraph]:
-    """Read the text between tags that are not inline, each with the heading above it.
+    """Read the text between tags that are not inline (within a sentence) or skipped, each with the heading above it.
 
     :param walker: lxml's ``iterwalk`` with the events start and end.
-    :param is_inline: whether a tag occurs within a sentence.
-    :param is_skipped: whether the content of a tag is dropped.
     """
     section = ""
     texts: list[str] = []
@@ -93,11 +91,7 @@ def render_restructured(text: str) -> str:
 
 
 class Hypertext(Corpus):
-    """A marked-up file, which is one document.
-
-    :param name: of the file.
-    :param render: converts its content to HTML; None for HTML.
-    """
+    """A marked-up file, which is one document. :param render: converts its content to HTML; None for HTML."""
 
     def __init__(self, name: str, encoding: str, render: Callable[[str], str] | None = None) -> None:
         self.name, self.encoding, self._render = name, encoding, render

@@ -43,12 +43,7 @@ Floats = NDArray[np.float64]
 
 
 class NgramRank(NamedTuple):
-    """Rank of the best gold answer in a pool.
-
-    :param first: optimistic rank, before all that score as much.
-    :param last: pessimistic rank, after them.
-    :param pool: size of the pool.
-    """
+    """Optimistic (``first``) and pessimistic (``last``) rank of the best gold answer in a pool of that size."""
 
     first: int
     last: int
@@ -60,12 +55,7 @@ class NgramRank(NamedTuple):
 
 
 class Neighbours:
-    """The words next to names that are the only one in their sentence, on disk, 64 bytes each.
-
-    Words are hashed within one process; only their equality matters.
-
-    :param path: a new file.
-    """
+    """The words next to names that are the only one in their sentence, hashed, on disk in a new file, 64 bytes each."""
 
     def __init__(self, path: Path) -> None:
         self._slots = NumbersOnDisk(path, "q")
@@ -102,10 +92,7 @@ def _identity(entity: int, masked: str, document: str) -> tuple[int, int]:
 
 
 class _Pairs(NamedTuple):
-    """Counts by (query, entity); other pairs have 0.
-
-    :param keys: query × entities + entity, sorted and distinct.
-    """
+    """Counts by query × entities + entity (sorted and distinct); other pairs have 0."""
 
     keys: Ints
     numbers: Floats
@@ -132,10 +119,9 @@ class _Counts:
         return np.asarray(self._from[context + 1] - self._from[context])
 
     def count(self, slots: Ints, query: Ints, excluded: Ints, entity: Ints, entities: int) -> _Pairs:
-        """Count each entity next to the context of each slot, without some sentences.
+        """Count each entity next to the context of each slot.
 
-        :param excluded: sentences, each excluded for the query at the same place in *query*.
-        :param entity: that of each sentence.
+        :param excluded: sentences, each not counted for the query at the same place in *query*.
         """
         which, places = _ranges(self._from[self.of_slot[slots]], self.sizes(slots))
         keys, numbers = which * entities + self._entity[places], self._numbers[places]
@@ -145,12 +131,9 @@ class _Counts:
 
 
 class _Scored(NamedTuple):
-    """Scores of some queries: of some entities one by one, and of the others by how often they occur.
+    """Scores of some (query, entity), whose entity is next to the context, excluded or a gold answer.
 
-    :param query: of each (query, entity) whose entity is next to the context, excluded or a gold answer.
-    :param entity: its place.
-    :param score: its score.
-    :param others: scores of all other entities, shape (queries, numbers of occurrences).
+    ``others`` has the scores of all others by their number of occurrences, shape (queries, levels).
     """
 
     query: Ints
@@ -262,12 +245,7 @@ class Ngrams:
 
 
 class _Pool(NamedTuple):
-    """Candidates.
-
-    :param unseen: how many of them occur nowhere and score 0.
-    :param inside: whether each entity that occurs is a member, shape (entities,).
-    :param by_level: how many members occur with each frequency in :attr:`Ngrams.levels`.
-    """
+    """Candidates: how many occur nowhere (``unseen``), which entities are members, and how many have each level."""
 
     members: set[int]
     unseen: int

@@ -189,10 +189,7 @@ def _day(year: str, month: str, day: str) -> str:
 
 
 class Jats(_Xml):
-    """A file of articles, read without tables, figures, formulas and references.
-
-    :param name: of the file; an article without an id is named after it.
-    """
+    """A file of articles, named after it if they have no id, read without tables, figures, formulas and references."""
 
     def __init__(self, name: str, *, titles: bool) -> None:
         super().__init__(titles=titles)

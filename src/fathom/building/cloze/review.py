@@ -49,12 +49,7 @@ def write_review(path: Path, rows: Iterable[Row]) -> None:
 
 
 class Judgements(NamedTuple):
-    """Results of both reviewers for a type.
-
-    :param factual: share of judged sentences that each reviewer finds factual, with a 95 % interval.
-    :param both: number of sentences that both judged.
-    :param kappa: over these sentences, NaN if undefined.
-    """
+    """Results of both reviewers for a type; shares with 95 % intervals, kappa over sentences that both judged."""
 
     type: str
     sentences: int

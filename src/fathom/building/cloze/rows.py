@@ -25,11 +25,7 @@ _VERSIONS, _PLACES = 1 << 8, 1 << 55
 
 
 class Resolved(NamedTuple):
-    """Which items count.
-
-    :param beaten: whether another item with the same key counts, shape (places,); never true of a deletion.
-    :param withdrawn: whether that item is a deletion, shape (places,).
-    """
+    """Whether another item with the same key counts, and whether that is a deletion; shape (places,)."""
 
     beaten: NDArray[np.bool_]
     withdrawn: NDArray[np.bool_]
@@ -57,10 +53,7 @@ class NumbersOnDisk:
 class Occurrences:
     """Items with keys, of which the first or the last of each key counts.
 
-    They take 16 bytes each on disk and are resolved a part of the keys at a time. Memory stays within 100 MB and a byte
-    per item.
-
-    :param path: a new file.
+    They take 16 bytes each in a new file. Parts of the keys are resolved one by one, within 100 MB and a byte per item.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,11 +107,8 @@ class Occurrences:
 class Row(NamedTuple):
     """A sentence.
 
-    :param entity: number of its answer.
-    :param masked: the sentence with the answer slot.
-    :param surface: the answer as written in the text.
-    :param source: number of its file.
-    :param others: numbers of further gold answers.
+    :param entity: number of its answer; *others*: of further gold answers.
+    :param masked: the sentence with the answer slot; *surface*: the answer as written.
     :param ngram: the n-gram model's rank of the best gold answer, among its type and, if that differs, among all.
     """
 
@@ -135,11 +125,7 @@ class Row(NamedTuple):
 
 
 class Rows:
-    """Sentences on their way to queries.
-
-    :param folder: for temporary files.
-    :param merge: sentences of a type with the same prompt are one query.
-    """
+    """Sentences in temporary files; *merge* makes one query of a type's sentences with the same prompt."""
 
     def __init__(self, folder: Path, entities: Sequence[ListedEntity], *, merge: bool) -> None:
         self._all, self._unique, self.queries = (folder / name for name in ("all", "unique", "queries"))

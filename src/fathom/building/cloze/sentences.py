@@ -26,14 +26,7 @@ _DASHES = "-‐‑–"
 
 
 class Sentence(NamedTuple):
-    """A sentence; without *entity*, *masked* and *surface* if it names several entities or none.
-
-    :param offset: characters of the paragraph before it.
-    :param outcome: :data:`KEPT`, or why it is dropped.
-    :param entity: number of the entity it names.
-    :param masked: the text with the name masked.
-    :param surface: the name as written.
-    """
+    """A sentence at a character of its paragraph; the last three fields are set if it names exactly one entity."""
 
     offset: int
     text: str

@@ -46,10 +46,7 @@ def tidy(text: str) -> str:
 
 
 class Plain(NamedTuple):
-    """A plain text.
-
-    :param places: the place of each character in the original; None if all stayed in place.
-    """
+    """A plain text, and the place of each character in the original; None if all stayed in place."""
 
     text: str
     places: Sequence[int] | None = None

@@ -39,11 +39,7 @@ ones; and those found only if the case of A to Z is ignored in all names."""
 
 
 class RemainingMentions:
-    """A counter of remaining mentions in any world of one graph.
-
-    :param forms: of its entities, of any length.
-    :param shortest: minimum characters of the names that worlds search for.
-    """
+    """A counter of remaining mentions in any world of one graph; names of *shortest* characters are searched for."""
 
     def __init__(self, forms: Forms, shortest: int) -> None:
         exact, long_enough = forms.exact("auto"), forms.have(shortest)
@@ -55,10 +51,7 @@ class RemainingMentions:
         self._short[self._tries.numbers] = ~long_enough
 
     def count(self, texts: pa.ChunkedArray, new: Spans) -> dict[str, int]:
-        """Count mentions of each of :data:`LEFT` in descriptions of a world.
-
-        :param new: inserted text, in which mentions do not count.
-        """
+        """Count mentions of each of :data:`LEFT` in descriptions of a world, outside *new* (inserted) text."""
         matches = self._tries.find(texts)
         spans = _in_characters(texts, matches)
         number = matches.number[~spans.meet(new)]
@@ -81,11 +74,7 @@ def _in_characters(texts: pa.ChunkedArray, matches: Matches) -> Spans:
 
 
 class Reader(NamedTuple):
-    """A language model that encodes descriptions.
-
-    :param name: of the model, with its revision or digest.
-    :param encode: maps texts to vectors, shape (texts, d); NaN for a text that it cannot read.
-    """
+    """A language model that encodes texts as vectors, shape (texts, d); NaN for a text that it cannot read."""
 
     name: str
     encode: Callable[[Sequence[str]], Vectors]
@@ -94,11 +83,9 @@ class Reader(NamedTuple):
 class Auditor:
     """Audits worlds of one graph; work that several of them share is done once.
 
-    :param source: the original graph.
     :param shortest: minimum characters of the names that worlds search for.
     :param readers: language models that attack, in addition to TF-IDF.
     :param data: name of the graph, for recipes.
-    :param forms: returns the forms of entities, if they are known already.
     """
 
     def __init__(
@@ -149,10 +136,7 @@ class Auditor:
         return RemainingMentions(self._forms(), self._shortest)
 
     def audit(self, world: KnowledgeGraph, name: str, before: Mapping[str, Json] | None = None) -> Json:
-        """Measure how many entities of a world are re-identified, for its manifest.
-
-        :param before: an audit of the same world, to which the readers are added.
-        """
+        """Measure how many entities of a world are re-identified; keep attacks of an audit *before*."""
         recipe = f"{self._recipe}|world:{name}"
         descriptions = dict((before or {}).get("descriptions", {}))
         column = world.entities.column("description")

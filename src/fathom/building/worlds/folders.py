@@ -49,10 +49,7 @@ def write_world(world: World, folder: Path) -> None:
 
 
 def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[str, pa.ChunkedArray]) -> None:
-    """Write bytes that do not depend on the chunks in memory.
-
-    :param ids: for columns with row numbers.
-    """
+    """Write bytes that do not depend on the chunks in memory. :param ids: for columns with row numbers."""
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for start in range(0, len(table), _ROWS):
             part = table.slice(start, _ROWS)
@@ -121,11 +118,7 @@ def audit_world(folder: Path, auditor: Auditor) -> Json:
 def inserted_spans(
     world: KnowledgeGraph, mapping: pa.Table, row: NDArray[np.int32], start: NDArray[np.int32], end: NDArray[np.int32]
 ) -> Spans:
-    """Locate inserted text in a world's descriptions: replacements, and whole descriptions that are random.
-
-    :param row: of the description of each replacement, shape (spans,).
-    :param start: its first character; *end* follows its last.
-    """
+    """Locate inserted text: replacements, given by row and characters, and whole random descriptions."""
     is_random = pc.and_(pc.equal(mapping.column("kind"), "description"), pc.is_null(mapping.column("source")))
     ids = mapping.column("id").filter(is_random)
     random = pc.index_in(ids, value_set=world.entities.column("id").combine_chunks()).to_numpy().astype(np.int64)

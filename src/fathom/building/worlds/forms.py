@@ -39,12 +39,7 @@ _CACHED = 1 << 16
 
 
 class Forms(NamedTuple):
-    """Forms of entities; arrays have the shape (forms,).
-
-    :param texts: none of them blank.
-    :param entity: row of the entity of each.
-    :param kind: :data:`NAME`, :data:`ALIAS` or :data:`INFLECTION`.
-    """
+    """Texts of entities, none blank; arrays (row of the entity, kind such as :data:`NAME`) have the shape (forms,)."""
 
     texts: pa.ChunkedArray
     entity: NDArray[np.int32]

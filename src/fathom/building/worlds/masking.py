@@ -30,12 +30,7 @@ _WORD = re.compile(WORD)
 
 
 class Masks(NamedTuple):
-    """Masked words, in the order of the texts; arrays have the shape (masks,).
-
-    :param described: row of the described entity.
-    :param start: first byte of the word in the original description; *end* follows its last byte.
-    :param counts: for the manifest.
-    """
+    """Masked words as rows of descriptions and bytes in the original, in order; arrays have the shape (masks,)."""
 
     described: NDArray[np.int32]
     start: NDArray[np.int32]
@@ -52,11 +47,7 @@ class Masks(NamedTuple):
 
 
 class _Description:
-    """A description in the world: exchanged names and the text between them.
-
-    :param old: its original text, UTF-8.
-    :param names: start, end (bytes) and new name of each mention in it.
-    """
+    """A description in the world: exchanged names, given by bytes in the *old* text, and the text between them."""
 
     def __init__(self, old: bytes, names: Sequence[tuple[int, int, str]], attack: TfIdf) -> None:
         ends = [0, *(end for _, end, _ in names)]

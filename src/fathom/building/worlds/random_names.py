@@ -24,11 +24,7 @@ _IDLE = 50
 
 
 class Unigram(NamedTuple):
-    """A unigram model of characters.
-
-    :param signs: the characters, by code point.
-    :param counts: of each, and last the number of texts (end symbols); shape (signs + 1,).
-    """
+    """Characters by code point, and how often each occurs; the last count is that of texts (end symbols)."""
 
     signs: tuple[str, ...]
     counts: NDArray[np.int64]

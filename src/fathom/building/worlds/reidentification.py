@@ -129,12 +129,7 @@ def _counted(near: Vectors, row: Ints, own: Vectors) -> Places:
 
 
 class ByVectors:
-    """Description vectors by a language model.
-
-    :param name: of the model.
-    :param encode: maps texts to vectors, shape (texts, d); NaN for a text that it cannot read.
-    :param texts: original descriptions, shape (n,).
-    """
+    """Description vectors by a language model, see :class:`fathom.building.worlds.audit.Reader`."""
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
         self.name, self._encode = name, encode

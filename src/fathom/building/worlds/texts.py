@@ -21,12 +21,7 @@ _ASCII_WORD[[*b"_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class TextBlock(NamedTuple):
-    """Some consecutive rows.
-
-    :param first: number of the first row.
-    :param data: their UTF-8 bytes.
-    :param starts: where each begins in *data*, and the end; shape (rows + 1,).
-    """
+    """Consecutive rows as UTF-8 bytes: number of the first row, and where each begins and the last ends in *data*."""
 
     first: int
     data: NDArray[np.uint8]
@@ -131,10 +126,7 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 class Hasher:
-    """64-bit hashes of runs of bytes in a block of text, computed from one running sum.
-
-    :param fold: treat "A" to "Z" as "a" to "z".
-    """
+    """64-bit hashes of runs of bytes in a block, from one running sum; with *fold*, "A" to "Z" equal "a" to "z"."""
 
     def __init__(self, fold: bool = False) -> None:
         random = np.random.default_rng(0).integers(1, 1 << 63, 256, dtype=np.uint64)

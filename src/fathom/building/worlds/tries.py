@@ -36,10 +36,7 @@ class Matches(NamedTuple):
 class Tries:
     """Names, some with their letter case and others regardless of it. Of two equally long ones the exact one is found.
 
-    ``numbers`` numbers the names, shape (names,): equal names share a number. ``count`` is how many numbers there are.
-
-    :param names: shape (names,).
-    :param exact: whether the case of each counts, shape (names,).
+    ``numbers`` numbers the names, shape (names,): equal names share one of ``count`` numbers.
     """
 
     def __init__(self, names: pa.ChunkedArray, exact: NDArray[np.bool_]) -> None:
@@ -151,10 +148,7 @@ class _Trie:
         return nodes
 
     def longest(self, texts: TextBlock, token: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the longest name that begins at each token, and its end; −1 for none.
-
-        :param token: where tokens begin, and the end.
-        """
+        """Return the longest name that begins at each token (the last is the end), and its end; −1 for none."""
         sums = self._hasher.sums(texts.data)
         walk = np.arange(len(token) - 1)  # the token where each walk began
         step = np.zeros(len(walk), dtype=np.int64)

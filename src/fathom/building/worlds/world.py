@@ -43,9 +43,7 @@ PARTS = "erd"
 
 
 class Variant(NamedTuple):
-    """:param construction: one of :data:`CONSTRUCTIONS`, or "base".
-    :param parts: some of "erd", in this order.
-    """
+    """One of :data:`CONSTRUCTIONS`, or "base", and some of the parts "erd", in this order."""
 
     construction: str
     parts: str
@@ -88,12 +86,9 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True)
 class World:
-    """A copy of a graph.
+    """A copy of a graph, its changes (:data:`MAPPING`), replaced mentions (:data:`SPANS`), counts and notes.
 
-    :param mapping: changes, see :data:`MAPPING`.
-    :param spans: replaced mentions, see :func:`fathom.building.worlds.mentions.replace_mentions`; masked words are
-        mentions of one entity more than there are.
-    :param counts: for the manifest.
+    Masked words are mentions of one entity more than there are.
     """
 
     variant: Variant
@@ -105,12 +100,7 @@ class World:
 
 
 class NewTexts(NamedTuple):
-    """A column that replaces another.
-
-    :param texts: one for each row, the old one if it stays.
-    :param source: the row of each text in the old column, shape (rows,); None for random strings.
-    :param method: how the permutation or the strings were drawn.
-    """
+    """A column that replaces another, the row of each text in the old one (None for random strings), and its origin."""
 
     texts: pa.ChunkedArray
     source: NDArray[np.int64] | None
@@ -124,11 +114,7 @@ def list_ids(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
 
 
 def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks: Masks | None = None) -> World:
-    """Replace mentions in descriptions by new names.
-
-    :param shortest: minimum characters of names that were searched for.
-    :param masks: words to mask in the same pass.
-    """
+    """Replace mentions in descriptions by new names, and mask words in the same pass."""
     entities = world.graph.entities
     old = entities.column("name")
     names = new.texts if masks is None else pa.chunked_array([*new.texts.chunks, pa.array([MASK])], pa.string())
