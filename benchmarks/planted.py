@@ -194,6 +194,8 @@ def plant_sentences(
     words = learn_tokenizer([*names, *(prompt.text for prompt in prompts)], vocabulary, "masked")
     tokens = [item for item in encode_masked(words, prompts) if len(item.ids) <= LONGEST]
     print(f"{len(tokens):,} of {len(prompts):,} sentences, on {facts:,} of {len(queries.queries):,} facts", flush=True)
+    if not tokens:
+        raise SystemExit(f"{data}: no fact has a further sentence to learn from")
     torch.manual_seed(seed)
     model = small_network("masked", Size(hidden, layers, max(1, hidden // 32)), words)
     fit("masked", model, words, masked_batches(tokens, batch, words, seed), minutes, rate, 512, out)
