@@ -1,4 +1,4 @@
-"""What studies conclude of answerers whose ways are known; the answerers are those of the tests."""
+"""Conclusions of studies about answerers whose behaviour is known; the answerers are those of the tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness import Table, benchmark
 
 @benchmark
 def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
-    """How often the study of choice draws each conclusion about each answerer of known ways.
+    """Count the conclusions of the choice study about answerers of known behaviour.
 
     Each answers the questions of one rule, --seeds times. *controls*: questions as `fathom build choices` makes them;
     *published*: as OntoProbe's files are.
@@ -39,7 +39,7 @@ def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
 
 @benchmark
 def reasoners() -> None:
-    """What the study of entailment concludes of each answerer of known ways, from 100 items of rdfs9."""
+    """Show the conclusions of the entailment study about answerers of known behaviour."""
     from tests.test_entailment_controls import ANSWERERS, MEMORY, SAID, asked, small_model, verdict, write_things
 
     conclusions = {"uses what it remembers": MEMORY, "combines what is said": SAID}

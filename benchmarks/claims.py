@@ -1,4 +1,4 @@
-"""How often are claims wrong? Worlds without an effect are drawn again and again, and supported claims are counted.
+"""How often claims are wrong: supported claims in worlds that are drawn without an effect.
 
     python benchmarks/claims.py [--replicates 2000] [--only subjects] [--workers 2]
 

@@ -1,4 +1,4 @@
-"""How fast ``fathom build cloze`` streams, and in how much memory."""
+"""Streaming of ``fathom build cloze``: speed and memory."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def corpus(
     hit_rate: float = 0.02,
     seed: int = 0,
 ) -> None:
-    """Time and memory of `fathom build cloze` on gzipped PubMed files, made around the real sample records.
+    """Measure `fathom build cloze` on gzipped PubMed files, made around the real sample records.
 
     Each record gets a PMID of its own, one in fifty that of an earlier one (an update). In the abstracts a word of five
     or more small letters is exchanged for a listed name with the probability --hit-rate: texts and names vary while the
@@ -99,7 +99,7 @@ def _corpus(corpus: Path, entities: Path, out: Path) -> None:
 
 @benchmark
 def corpus_records(folder: Path, records: int = 10_000_000) -> None:
-    """Time and memory of keeping track of which of so many records count; PMIDs are drawn at random."""
+    """Measure keeping track of which of so many records count; PMIDs are drawn at random."""
     from fathom.building.cloze.rows import Occurrences
 
     draw = random.Random(0)

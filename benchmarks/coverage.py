@@ -1,5 +1,7 @@
-"""Do the intervals hold? Values with a known truth are drawn again and again, and it is counted how often Fathom's 95 %
-interval covers it, and how often a difference or a correlation that is zero is called significant at 5 %.
+"""Coverage of intervals: how often they contain the truth of simulated values.
+
+Values with a known truth are drawn again and again. Also counted: how often Fathom reports a difference or a
+correlation of zero as significant.
 
     python benchmarks/coverage.py [--replicates 2000] [--only shares]
 

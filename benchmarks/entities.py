@@ -1,4 +1,4 @@
-"""Tens of thousands of entities: exact search, embeddings and graphs of millions, beside the reference ways."""
+"""Tens of thousands of entities: exact search, embeddings, graphs of millions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def probed(model: Any, data: Any, probe: str, count: int, **options: Any) -> tup
 
 @benchmark
 def search(model: Path | None = None, queries: int = 20, sample: int = 64, full: int = 2) -> None:
-    """Exact ranks among all entities of WN18RR: the cost of the search, beside lm-pub-quiz.
+    """Measure the search for exact ranks among all entities of WN18RR, and lm-pub-quiz.
 
     --model: a causal model, such as one of plant-graph; by default GPT-2-small's shape with random weights. --sample:
     candidates that lm-pub-quiz scores, on the same model; its time is extrapolated to all candidates, and all times to
@@ -117,7 +117,7 @@ def deer(
     rounds: int = 3,
     dtypes: tuple[str, ...] = ("float32", "bfloat16"),
 ) -> None:
-    """The embedding probe beside the DEER paper's way, per query and per entity of WN18RR, and the time of ranking.
+    """Compare the embedding probe with the DEER paper's code on WN18RR, and time the ranking.
 
     GPT-2-small's shape. --reference: texts for the reference way, which runs one prompt at a time.
     """
@@ -205,7 +205,7 @@ def write(file: Path, *columns: pa.Array) -> None:
 
 @benchmark
 def graph_size(entities: int = 5_000_000, triples: int = 20_000_000, folder: Path | None = None) -> None:
-    """Memory and time of reading a knowledge graph, made up at random, from text and then from its cache.
+    """Measure reading a large random knowledge graph, from text and then from its cache.
 
     The claim: 5 million entities and 20 million triples stay under 6 GB and load from the cache in seconds.
     """

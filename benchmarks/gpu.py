@@ -1,4 +1,4 @@
-"""One accelerator, filled: eight jobs from start to end, and what share of its peak they reach. Under eight minutes.
+"""One GPU from start to end: eight jobs, and the share of its peak that they reach, in eight minutes.
 
     python benchmarks/gpu.py                     # all jobs, on the GPU that is there
     python benchmarks/gpu.py --smoke --device cpu   # the same code on tiny shapes, to see that it runs

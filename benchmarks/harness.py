@@ -1,4 +1,4 @@
-"""What all benchmarks share: their registry, options from signatures, models of usual shapes, timing and tables."""
+"""The frame of all benchmarks: registry, options from signatures, models of usual shapes, timing and tables."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def host(limit: int) -> Callable[[], Any]:
 
 @benchmark
 def engine(mode: Mode = "causal", queries: int = 4, layers: int = 12, rounds: int = 3, profile: bool = False) -> None:
-    """Seconds of the engine for statements of BEAR's P36, one thread.
+    """Time the engine on statements of BEAR's P36, one thread.
 
     --mode causal (GPT-2-small's shape), llama (layers of 1,024 dimensions), masked (BERT-base's shape), tokens (no
     model) or host (no model's passes, --queries facts of all relations); --profile: by torch's profiler.
@@ -120,7 +120,7 @@ def llama(layers: int) -> Model:
 
 @benchmark
 def allocator(queries: int = 8, layers: int = 4, rounds: int = 3) -> None:
-    """What it saves to keep freed memory: a Llama's seconds with the allocator's setting and without."""
+    """Measure a Llama's seconds with freed memory kept and without."""
     seconds: dict[str, list[float]] = {"kept": [], "handed back": []}
     for _ in range(rounds):
         for way, values in seconds.items():
@@ -159,7 +159,7 @@ def kernels(title: str, ways: dict[str, Callable[[], Any]], operations: float = 
 
 @benchmark
 def products() -> None:
-    """One linear layer with GELU, by oneDNN and by MKL."""
+    """Time a linear layer with GELU, by oneDNN and by MKL."""
     from fathom.models.kernels import _onednn_linear, keep_freed_memory
 
     torch.set_num_threads(1)
@@ -176,7 +176,7 @@ def products() -> None:
 
 @benchmark
 def attention() -> None:
-    """Packed blocks of 128 tokens, by the fused kernel and in two products, in float32 and bfloat16."""
+    """Time attention in packed blocks, by the fused kernel and in two products."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     from fathom.models.kernels import keep_freed_memory, rough_attention
@@ -195,7 +195,7 @@ def attention() -> None:
 
 @benchmark
 def head() -> None:
-    """The soft-max over GPT-2's vocabulary for 512 states: Fathom's slices, all logits at once, torch's own loss."""
+    """Time the soft-max over GPT-2's vocabulary: Fathom's slices, all logits at once, torch's loss."""
     from fathom.scoring.head import CPU_LOGITS, _by_vocabulary_slices
 
     torch.set_num_threads(1)
@@ -229,7 +229,7 @@ def head() -> None:
 
 @benchmark
 def states(queries: int = 4, rounds: int = 3) -> None:
-    """Recurrent and hybrid models: a shared prefix run once, against plain batches, for statements and for writing."""
+    """Compare a shared prefix run once with plain batches, for recurrent and hybrid models."""
     from fathom.scoring import causal as engine
     from fathom.scoring.levels import by_states
     from fathom.scoring.tokens import encode_causal

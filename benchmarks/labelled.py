@@ -103,7 +103,7 @@ def listed_of(type_: str) -> Sequence[ListedEntity]:
 
 
 def drawn(sample: str) -> list[Drawn]:
-    """In the order of their numbers."""
+    """Return the sample's sentences by number."""
     if sample == FIRST:
         return [
             one
@@ -124,7 +124,7 @@ def drawn(sample: str) -> list[Drawn]:
 
 
 def judged(one: Drawn) -> str:
-    """What the filter says of a sentence, as it stood, beside the whole list."""
+    """Return the filter's decision on a sentence, given the whole list."""
     before, _, after = one.masked.partition("[Y]")
     kind = leaks_of(one.entity.type).kind(before, after, one.surface, listed_of(one.entity.type).index(one.entity))
     return boilerplate(f"{before}{one.surface}{after}", ()) or kind
@@ -154,7 +154,7 @@ def wilson(part: float, of: float, z: float = 1.959964) -> tuple[float, float]:
 
 @benchmark
 def labelled(sample: Literal["first", "second"] = "second", draw: bool = False) -> None:
-    """Precision and recall of the quality stage against labelled sentences; --draw: print the sentences alone."""
+    """Measure the quality stage against labelled sentences; --draw: print the sentences alone."""
     sentences = drawn(sample)
     if draw:
         print("\n".join(f"{number}\t{one.surface}\t{one.masked}" for number, one in enumerate(sentences)))

@@ -1,4 +1,4 @@
-"""Whether ``fathom build cloze`` finds sentences that reveal their own answer: planted leaks and look-alikes."""
+"""The search of ``fathom build cloze`` for sentences that reveal their own answer: planted leaks and look-alikes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Case = tuple[tuple[str, ...], str, str]
 
 
 def plural(name: str) -> str:
-    """As English writes it."""
+    """Return the English plural."""
     if re.search(r"[^aeiou]y$", name):
         return name[:-1] + "ies"
     return name + ("es" if re.search(r"(s|x|z|ch|sh)$", name) else "s")
@@ -84,7 +84,7 @@ def other_case(name: str, draw: random.Random) -> str:
 
 
 def initials(name: str) -> str:
-    """Of a name of several words."""
+    """Return the initials of a name of several words."""
     return "".join(word[0] for word in re.findall(r"\w+", name)).upper()
 
 
@@ -230,7 +230,7 @@ class Judge:
         self._leaks = Leaks(self._names, ())
 
     def outcome_of(self, names: tuple[str, ...], sentence: str) -> str:
-        """What becomes of a sentence about an entity with these names."""
+        """Return the outcome of a sentence about an entity with these names."""
         selector = Selector([ListedEntity(names[0], "names", names)], ClozeBuildOptions(keep=tuple(LEAKS)), ())
         self._names[0] = names
         for found in selector.sentences(f"{sentence}."):
@@ -253,7 +253,7 @@ def names_in(folder: Path) -> tuple[list[str], list[str], list[str]]:
 
 @benchmark
 def leaks(count: int = 500, seed: int = 0, mistakes: int = 5) -> None:
-    """Recall and precision of the search for sentences that reveal their answer, by kind of leak.
+    """Measure recall and precision of the search for sentences that reveal their answer.
 
     Plants --count leaks of each kind and as many look-alikes that are none, with names of BC5CDR's chemicals and
     BC2GM's genes, by ways of writing that are stated here and not taken from the filter. Intervals are Wilson's, 95 %;

@@ -70,7 +70,7 @@ class Plain:
         return normalize((states * real).sum(1) / real.sum(1), dim=1)
 
     def wrong(self, batch, others, diagonal=False):
-        """Which of the others' tails are no right answer to each of the batch's questions."""
+        """Return a mask of the others' tails that are wrong answers to each query of the batch."""
         mask = torch.ones(len(batch), len(others), dtype=torch.bool)
         for i, (h, r, _) in enumerate(batch):
             for j, (_, _, t) in enumerate(others):
@@ -115,7 +115,7 @@ def predictor_of(data: Path, batch: int) -> Predictor:
 
 @benchmark
 def links_train(data: Path = DATA / "wn18rr", batch: int = 64, steps: int = 5, threads: int = 2) -> None:
-    """How fast SimKGC trains, beside a plain PyTorch loop on the same batches; MiniLM's shape, random weights."""
+    """Compare SimKGC's training with a plain PyTorch loop on the same batches; MiniLM's shape."""
     torch.set_num_threads(threads)
     ours = predictor_of(data, batch)
     plain = Plain(ours)
@@ -176,7 +176,7 @@ class Clock:
 
 
 def report(clock: Clock, triples: int, epochs: int, precision: str) -> None:
-    """What the call did."""
+    """Print the progress of the call."""
     if clock.first is None or clock.last == clock.first[1]:
         print("fewer than two steps: give more --minutes, or a smaller --batch-size")
         return
@@ -199,7 +199,7 @@ def links_full(
     batch_size: int = 1024,
     precision: Literal["float32", "bfloat16", "float16"] = "float32",
 ) -> None:
-    """SimKGC on a whole graph with encoders of BERT-base's shape and random weights, in calls of a few minutes.
+    """Train and evaluate SimKGC on a whole graph with BERT-base's shape, in calls of a few minutes.
 
     The same command, again and again, resumes from the last checkpoint and ends with the numbers of the test triples. A
     call prints triples per second, memory of the GPU, and how long the rest would take. On a GPU take bfloat16; on a
@@ -240,7 +240,7 @@ def ranked(questions, space, gold, known) -> tuple[list, Took]:
 
 @benchmark
 def links_rank(threads: int = 2) -> None:
-    """Both queries of WN18RR's test triples ranked among its 40,943 entities, vectors random."""
+    """Time both queries of WN18RR's test triples among its 40,943 entities, vectors random."""
     torch.set_num_threads(threads)
     graph = fathom.read_data(DATA / "wn18rr").graph
     links = split_links(graph, "test")
@@ -266,7 +266,7 @@ def links_rank(threads: int = 2) -> None:
 
 @benchmark
 def links_wikidata(entities: int = 4_600_000, questions: int = 100, threads: int = 2) -> None:
-    """Queries ranked among the entities of Wikidata5m, streamed from a file of random vectors."""
+    """Time ranks among 4.6 million entities, streamed from a file of random vectors."""
     torch.set_num_threads(threads)
     random = np.random.default_rng(0)
     with scratch() as folder:

@@ -1,4 +1,4 @@
-"""Models asked in two ways: screened and not, on a server and loaded here."""
+"""Models in two ways: screened and not, on a server and loaded here."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def screening(
     top_k: int | None = None,
     rounds: int = 3,
 ) -> None:
-    """What screening saves: one model in float32, and with a rough copy first; all decisions must be the same.
+    """Time a model in float32, and screened by a rough copy; all decisions must be the same.
 
     It pays where the processor multiplies bfloat16 faster than float32: a GPU, or a CPU with AVX-512 BF16 or AMX.
     Others emulate it, and are slower with it than without.
@@ -66,7 +66,7 @@ def screening(
 
 @benchmark
 def servers(model: Path, server: tuple[str, ...], name: str = "tiny", data: str = "geography", limit: int = 20) -> None:
-    """Running model servers against the same model loaded here: scores, ranks, seconds, answers.
+    """Compare running model servers with the same model loaded here.
 
     --server NAME=URL,NAME=URL: each must serve the weights of the folder --model, in float32, under the name --name.
     `python -m tests.gguf_model FOLDER FILE` writes them for llama.cpp's kind.

@@ -1,5 +1,7 @@
-"""Do the tests notice a wrong number? Cosmic Ray's operators change one number, operator, comparison or condition of a
-module at a time, in a copy of the sources, and the tests of that module are run: a change that they pass has survived.
+"""Mutation testing: whether the tests notice a changed number, operator, comparison or condition.
+
+Cosmic Ray's operators change one place of a module at a time, in a copy of the sources, and the module's tests run. A
+change that they pass has survived.
 
     python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/] [--jobs 2] [--minutes 120] [--out FILE]
 

@@ -28,7 +28,7 @@ HEAD = """@prefix : <http://e.org/> .
 
 
 def small_bert(folder: Path, data: fathom.QuerySet) -> None:
-    """Of random weights, with a token for each word of the data."""
+    """Save a model of random weights, with a token for each word of the data."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
@@ -48,7 +48,7 @@ def small_bert(folder: Path, data: fathom.QuerySet) -> None:
 
 
 def line_of(file: Path, folder: Path, most: int) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     fathom_command("build", "ontology", "--input", file, "--out", folder / "data")
     fathom_command("data", "check", folder / "data")
     data = fathom.read_data(folder / "data")
@@ -78,7 +78,7 @@ def line_of(file: Path, folder: Path, most: int) -> list[str]:
 
 @benchmark
 def ontologies(*files: Path, most: int = 200, folder: Path | None = None) -> None:
-    """What published ontologies give, from the file to the numbers, one row per file.
+    """Build, check and probe published ontologies, one row per file.
 
     Each goes through `fathom build ontology`, `fathom data check`, `fathom probe ontology` with a small BERT of random
     weights whose vocabulary are the words of the data, and `fathom probe ontology --soft --cross-validate --epochs 1`
@@ -108,7 +108,7 @@ def make(file: Path, classes: int, instances: int) -> None:
 
 @benchmark
 def ontology_size(classes: int = 100_000, instances: int = 200_000, folder: Path | None = None) -> None:
-    """Time and memory of building a data set from an ontology made up at random.
+    """Measure building a data set from a large random ontology.
 
     A class is below one of an eighth as many (and every tenth is defined by an intersection), a thing is stated to be
     of two classes that have nothing to do with each other. One thread.

@@ -1,4 +1,4 @@
-"""What several processes gain, and what Ray costs, side by side in turns; every process has one thread.
+"""The gain of several processes and the cost of Ray, in turns; every process has one thread.
 
 A run's seconds are those of evaluation, from the first shard's start to the last one's end (times of files), and of
 all, from the command's start to its end. The load of the machine is printed with each line; the best of the rounds is
@@ -54,7 +54,7 @@ class Took(NamedTuple):
 
 
 def run_all(kind: str, *called: tuple[str, ...]) -> float:
-    """``fathom`` as each process of a kind is told to. :returns: seconds until the last has ended."""
+    """Run ``fathom`` in each process of a kind. :returns: seconds until the last has ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     begun = time.perf_counter()
     processes = [
@@ -84,7 +84,7 @@ def study(kind: str, plan: Path, out: Path) -> Took:
 def parallel(
     kinds: tuple[str, ...] = tuple(KINDS), rounds: int = 3, limit: int = 300, layers: int = 12, width: int = 768
 ) -> None:
-    """The statement probe on a sample of BEAR by one process, by Ray's workers and by parts; GPT-2-small's shape."""
+    """Time the statement probe on a sample of BEAR by one process, by Ray's workers and by parts."""
     options = ["--data", str(DATA / "bear" / "BEAR"), "--limit", str(limit), "--templates", "0"]
     with scratch() as folder:
         model = folder / "model"
@@ -96,7 +96,7 @@ def parallel(
 
 @benchmark
 def parallel_study(kinds: tuple[str, ...] = tuple(STUDY_KINDS), rounds: int = 3) -> None:
-    """The cells of a study of link predictors by one process, by several, by Ray's workers and by parts.
+    """Time the cells of a study of link predictors by one process, by several, by Ray's workers and by parts.
 
     Eight cells (TransE and ComplEx, 100 epochs, in two worlds with two seeds) on 1,000 entities of WN18RR; a cell is
     trained and evaluated, and its files are compared bit for bit.
@@ -158,7 +158,7 @@ def same_cells(first: Path, other: Path) -> None:
 
 @benchmark
 def parallel_writes() -> None:
-    """Milliseconds of each step that runs once per shard and does not become faster with more workers."""
+    """Time each step that runs once per shard and does not become faster with more workers."""
     from fathom.store.folder import RunFolder
     from fathom.store.locks import together_in
     from fathom.store.predictions import as_table
@@ -184,7 +184,7 @@ def parallel_writes() -> None:
 
 
 def _row(number: int) -> dict[str, object]:
-    """As of a query with 64 candidates."""
+    """Return the row of a query with 64 candidates."""
     scores = [-float(place) - number / 7 for place in range(64)]
     return {"query_id": f"q{number}", "template": 0, "scoring": "sum/full", "prompt": "x" * 60, "rank": 1.0} | {
         "scores": scores, "top_scores": scores[:10], "top_ids": [f"Q{place}" for place in range(10)]

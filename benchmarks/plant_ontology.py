@@ -151,7 +151,7 @@ def causal_batches(
 
 
 class Settings(NamedTuple):
-    """How models are planted; see :func:`plant_ontology`."""
+    """Settings of planted models; see :func:`plant_ontology`."""
 
     data: Path
     kind: str
@@ -190,7 +190,7 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: Sett
 
 
 def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options: object) -> None:
-    """How well 1 / rank tells what was told from what was withheld: AUROC, and both means."""
+    """Print how well 1 / rank separates planted from withheld facts: AUROC, and both means."""
     run = fathom.probe("ontology", model, data, out, subset=None, **options)
     asked: dict[str, Query] = {query.id: query for query in data.queries}
     for task in HALVED:
@@ -223,7 +223,7 @@ def plant_ontology(
     limit: int | None = None,
     seed: int = 0,
 ) -> None:
-    """Whether the ontology probe sees what a model was trained on, and the entailment study whether it reasons.
+    """Check that the ontology probe sees what a model was trained on, and the entailment study that it reasons.
 
     Two small models are trained from scratch on statements of an ontology, with half of the sub-class and half of the
     domain facts withheld (all facts of a class, or of a property, together). One of them also reads texts that reason:

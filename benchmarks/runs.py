@@ -134,7 +134,7 @@ def make_runs(folder: Path, count: int) -> list[Path]:
 
 @benchmark
 def compare(runs: int = 20) -> None:
-    """The time of `fathom compare` and `fathom diff` for runs of BEAR's size: 7,731 facts, three templates."""
+    """Time `fathom compare` and `fathom diff` on runs of BEAR's size: 7,731 facts, three templates."""
     table = Table("command", "runs", "s by the clock", "s of the processor", "peak, MiB")
     with scratch() as there:
         folders = make_runs(there, runs)
@@ -157,7 +157,7 @@ def drawn(random: np.random.Generator, clusters: int, each: int, likeness: float
 
 @benchmark
 def compare_power(replicates: int = 2000) -> None:
-    """Whether the smallest difference is significant in 80 % of draws, with one and with two kinds of clusters.
+    """Check that the smallest difference is significant in 80 % of draws.
 
     Values are drawn without a difference, which gives the smallest difference; then others with a true difference of
     the mean of these.
@@ -248,7 +248,7 @@ def opened(browser: Any, file: Path, width: int = 1280, height: int = 900) -> An
 
 @benchmark
 def report(runs: int = 6) -> None:
-    """Size of a report of runs as large as BEAR's, the time to make and to open it in Chromium, and to filter in it."""
+    """Measure a report of runs of BEAR's size: its file, making, opening and filtering it."""
     with scratch() as there:
         file = there / "report.html"
         clock, _, memory = measured("report", *make_runs(there, runs), "-o", file)

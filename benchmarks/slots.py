@@ -1,4 +1,4 @@
-"""Cloze and ontology probes beside a loop of one forward pass per candidate; BERT-base's shape, random weights."""
+"""Cloze and ontology probes, compared with one forward pass per candidate; BERT-base's shape, random weights."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def probed(model: Any, probe: str, data: Path, **options: Any) -> tuple[Took, li
 
 @benchmark
 def cloze_squad(queries: int = 3) -> None:
-    """The cloze probe on SQuAD beside one pass per candidate; --queries: prompts to time the loop on."""
+    """Compare the cloze probe on SQuAD with one pass per candidate; --queries: prompts to time the loop on."""
     model, folder = bert(), DATA / "lama" / "Squad"
     seconds, rows, _ = probed(model, "cloze", folder)
     fast = seconds.clock / len(rows)
@@ -87,7 +87,7 @@ class Clock:
 
 @benchmark
 def cloze_relation(relation: str = "P19", prompts: int = 1000, candidates: int = 2000) -> None:
-    """Where the cloze probe's time goes: forward passes, the head at the masks, gathering of candidates."""
+    """Break down the cloze probe's time: forward passes, the head at the masks, gathering of candidates."""
     model, lama = bert(), DATA / "lama"
     pools = (
         space for name in ("TREx", "Google_RE", "Squad") for space in fathom.read_data(lama / name).candidates.values()
@@ -110,7 +110,7 @@ def cloze_relation(relation: str = "P19", prompts: int = 1000, candidates: int =
 
 @benchmark
 def ontology_type(items: int = 500, candidates: int = 783, loop: int = 1) -> None:
-    """The ontology probe's type task beside one pass per candidate.
+    """Compare the ontology probe's type task with one pass per candidate.
 
     --loop: items to time the loop on. --candidates: classes to time it on, drawn at random, extrapolated to all 783.
     """
@@ -137,7 +137,7 @@ def ontology_type(items: int = 500, candidates: int = 783, loop: int = 1) -> Non
 
 @benchmark
 def ontology_table(limit: int = 40) -> None:
-    """The whole memorising table, five tasks and all templates: one way of scoring, then six."""
+    """Time the whole memorising table, five tasks and all templates: one way of scoring, then six."""
     model, table = bert(), Table("scorings", "rows", "sequences", "s", "s of the processor")
     for name, ways in (("several masks, mean", {}), ("six ways", SIX_WAYS)):
         seconds, rows, circumstances = probed(model, "ontology", DATA / "ontoprobe", limit=limit, **ways)
@@ -146,7 +146,7 @@ def ontology_table(limit: int = 40) -> None:
 
 @benchmark
 def ontology_soft(hidden: int = 128, epochs: int = 100) -> None:
-    """The time of a learnt template of the type task: 10 items, four layers."""
+    """Time a learnt template of the type task: 10 items, four layers."""
     model = bert(4, hidden)
     seconds, _, _ = probed(model, "ontology", DATA / "ontoprobe", soft=True, relations="type", limit=1, epochs=epochs)
     print(f"4 layers of {hidden}, {epochs} epochs: {seconds}")

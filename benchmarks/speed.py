@@ -1,4 +1,4 @@
-"""Fathom and its peers on the same statements, side by side in one run: seconds per query, ratios, peak memory.
+"""Fathom and its peers on the same statements: seconds per query, ratios, peak memory.
 
     python benchmarks/speed.py                 # causal and masked, relation P36 of BEAR
     python benchmarks/speed.py --queries 10    # more queries (peers are slow)

@@ -1,4 +1,4 @@
-"""How long one waits: for a sign of life on the terminal, and for the result of a single query.
+"""The wait for a sign of life on the terminal, and for the result of a single query.
 
     python benchmarks/start.py --model gpt2 --data BEAR --relation P36 [--before FOLDER] [--times 3]
 

@@ -1,6 +1,7 @@
-"""How many files one query goes through: files of the package in which a function ran, and pairs of calling and called
-file, while ``fathom probe statement`` asks one query. Importing is not counted, nor what a class statement or a
-comprehension at the head of a module runs.
+"""The files that one query goes through, and the pairs of calling and called file.
+
+Counted are files of the package in which a function ran while ``fathom probe statement`` evaluates one query. Importing
+is not counted, nor what a class statement or a comprehension at the head of a module runs.
 
     python benchmarks/walk.py [--data BEAR] [--pairs]
 

@@ -1,4 +1,4 @@
-"""How fast Wikidata's dump is read, and with how much memory, on a dump made up in its layout."""
+"""Reading Wikidata's dump: rates and memory, on a dump made up in its layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = """relations:
     templates: ["[X] lies in [Y].", "[Y] is where [X] lies.", "One finds [X] in [Y]."]
 """
 _NUMBER, _ANSWER, _NAME = 77_777_777, 88_888_888, "Zqzqzq"
-"""What stands in a template where an entity's own number, answer and name go."""
+"""Placeholders of an entity's own number, answer and name in a template."""
 
 
 def template(relation: bool) -> bytes:
@@ -93,7 +93,7 @@ def wikidata(
     folder: Path | None = None,
     like: Path | None = None,
 ) -> None:
-    """Rates and memory of reading Wikidata's dump, and of a whole `fathom build bear`, on a made-up dump.
+    """Measure reading Wikidata's dump, and a whole `fathom build bear`, on a made-up dump.
 
     Rates are of unpacked JSON per second of the processor. A third of the entities have a statement of the relation
     that is built, all have an instance-of and names in 19 languages. --like: repeat lines of a real dump (.gz) under
@@ -140,7 +140,7 @@ def rate(size: int, title: str, step: Callable[[], int]) -> int:
 
 @benchmark
 def wikidata_bear(bear: Path = DATA / "bear" / "BEAR-big", planted: int = 20) -> None:
-    """BEAR-big built again from a dump of its facts, with --planted facts of each kind of noise per relation."""
+    """Build BEAR-big again from a dump of its facts, with --planted facts of each kind of noise per relation."""
     import yaml
 
     from fathom.building.bear import build_bear

@@ -81,7 +81,7 @@ def worlds(
     variants: str = "",
     folder: Path | None = None,
 ) -> None:
-    """Time and memory of building worlds from made-up graphs of rising size, or of a graph --data.
+    """Measure building worlds from made-up graphs of rising size, or from a graph --data.
 
     A made-up graph has Wikidata5m's proportions (Sakai et al. 2024, table 2): 822 relations, 4.49 triples for each
     entity, names of two or three words with capitals, one in twenty shared by two entities, and descriptions of 40
@@ -98,7 +98,7 @@ def worlds(
 def worlds_search(
     entities: tuple[int, ...] = (10_000, 100_000), data: Path | None = None, folder: Path | None = None
 ) -> None:
-    """The search for names in descriptions beside ahocorasick-rs, which gets words wrapped in two signs."""
+    """Compare the search for names in descriptions with ahocorasick-rs, whose words are wrapped in two signs."""
     for size in [None] if data else entities:
         steps(data, size, folder, "_worlds-search")
 
