@@ -40,13 +40,16 @@ _IN_LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """:param formats: column → format of its floats when printed to be read, e.g. ".1%"; ".4g" where not named.
+    """A table of results.
+
+    :param formats: column → format of its floats for readers, such as ".1%"; by default ".4g".
     :param row_formats: one format per row instead, for tables whose rows are different quantities.
     :param hidden: columns for programs only.
     :param notes: lines below the table, for readers only.
     :param numbers: columns of estimates → the columns of their intervals, see :meth:`of`.
-    :param recipe: how the numbers were made; readers see it once, after all tables.
-    :param inline: columns whose interval readers see in the cell of the value."""
+    :param recipe: how the numbers were computed; readers see it once, after all tables.
+    :param inline: columns whose interval readers see in the cell of the value.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -78,7 +81,7 @@ class Table:
         hidden: Iterable[str] = (),
         formats: Mapping[str, str] = MappingProxyType({}),
     ) -> Table:
-        """Make a table of rows, each a mapping of columns to cells, or the cells in the order of *columns*.
+        """Make a table of rows: mappings of columns to cells, or the cells in the order of *columns*.
 
         A column of estimates becomes several: value, low, high, and p where zero is in question. Readers see the
         main column's interval in the cell of its value; programs see all, called "NAME low" but for the main column's.
@@ -95,7 +98,9 @@ class Table:
             row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows
         ]
         columns = columns or list(dict.fromkeys(name for row in table for name in row))
-        estimates = {name: own for name in columns if (own := _estimates(table, name))}
+        cells = {name: [row.get(name) for row in table] for name in columns}
+        known = {name: list(filter(_is_estimate, column)) for name, column in cells.items()}
+        estimates = {name: sorted(own, key=lambda one: math.isnan(one.value)) for name, own in known.items() if own}
         main = main or (next(iter(estimates)) if len(estimates) == 1 else "")
         numbers = {
             name: _interval_columns("" if name == main else f"{name} ", own) if name not in without_interval else ()
@@ -104,9 +109,9 @@ class Table:
         every = [one for row in table for one in row.values() if _is_estimate(one)]
         body = []
         for row in table:
-            cells = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name))]
+            values = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name, ()))]
             own = [cell for cell in row.values() if _is_estimate(cell)]
-            body.append((*cells, "; ".join(dict.fromkeys(one.note for one in own if one.note)), _made(own)))
+            body.append((*values, "; ".join(dict.fromkeys(one.note for one in own if one.note)), _recipe_of(own)))
         secondary = [name for other, names in numbers.items() for name in (names[:2] if other == main else names)]
         below = [*notes, *map(legend, dict.fromkeys(one.sample for one in every if one.low is not None))]
         below += [note for note in dict.fromkeys(one.note for one in every) if not any(note in own for own in below)]
@@ -119,33 +124,25 @@ class Table:
             frozenset({"note", "recipe", *secondary, *hidden}),
             tuple(filter(None, below)),
             numbers,
-            _made(every),
+            _recipe_of(every),
             frozenset(numbers) & ({*numbers} if inline else {main}),
         )
 
     def without_empty(self, *names: str) -> Table:
-        """Readers do not see those of these columns in which nothing stands; programs do."""
-        at = {name: self.columns.index(name) for name in names}
-        empty = {name for name, place in at.items() if all(row[place] is None for row in self.rows)}
-        beside = {other for name in empty for other in self.numbers.get(name, ())}
-        return replace(self, hidden=self.hidden | empty | beside)
+        """Hide these columns, and their intervals, from readers where they are empty."""
+        empty = {name for name in names if all(row[self.columns.index(name)] is None for row in self.rows)}
+        return replace(self, hidden=self.hidden.union(empty, *(self.numbers.get(name, ()) for name in empty)))
 
     def __repr__(self) -> str:
         return f"<Table {shown(self.title)}: {len(self.rows):,} rows of {some_of(self.columns)}>"
 
     def objects(self) -> list[dict[str, Cell]]:
-        """One mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
+        """Return one mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
         return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it."""
+        """Return HTML for a notebook."""
         return to_html(self)
-
-
-def _estimates(table: Sequence[Mapping[str, Any]], name: str) -> list[Estimate]:
-    """Return the estimates of a column, those with a value first."""
-    own = [cell for row in table if _is_estimate(cell := row.get(name))]
-    return sorted(own, key=lambda one: math.isnan(one.value))
 
 
 def _is_estimate(cell: object) -> TypeGuard[Estimate]:
@@ -158,18 +155,17 @@ def _interval_columns(prefix: str, estimates: Sequence[Estimate]) -> tuple[str, 
     return (f"{prefix}low", f"{prefix}high", *([f"{prefix}p"] if tested else ()))
 
 
-def _widened(cell: Any, names: Sequence[str] | None) -> list[Cell]:
-    if not _is_estimate(cell):
-        return [cell, *(None for _ in names or ())]
-    return [_finite(part) for part in (cell.value, cell.low, cell.high, cell.p_value)][: 1 + len(names or ())]
+def _widened(cell: Any, names: Sequence[str]) -> list[Cell]:
+    parts = (cell.value, cell.low, cell.high, cell.p_value) if _is_estimate(cell) else (cell, None, None, None)
+    return [_finite(part) if _is_estimate(cell) else part for part in parts[: 1 + len(names)]]
 
 
 def _formats(estimates: Mapping[str, Sequence[Estimate]], numbers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the format of each column of estimates and of its interval."""
-    found: dict[str, str] = {}
+    formats: dict[str, str] = {}
     for name, own in estimates.items():
-        found |= dict.fromkeys((name, *numbers[name][:2]), own[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
-    return found
+        formats |= dict.fromkeys((name, *numbers[name][:2]), own[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
+    return formats
 
 
 def _row_formats(table: Sequence[Mapping[str, Any]], estimates: Mapping[str, Sequence[Estimate]]) -> tuple[str, ...]:
@@ -183,8 +179,8 @@ def _unsigned(one: Estimate) -> str:
     return one.form.lstrip("+")
 
 
-def _made(numbers: Sequence[Estimate]) -> str:
-    """One recipe of several numbers, "" of none."""
+def _recipe_of(numbers: Sequence[Estimate]) -> str:
+    """Return one recipe of several numbers, "" without numbers."""
     from fathom.results.recipes import combined
 
     recipes = [number.recipe for number in numbers if number.recipe]
@@ -193,45 +189,44 @@ def _made(numbers: Sequence[Estimate]) -> str:
 
 
 class Tabled(ABC):
-    """What was found, told as tables."""
+    """Results as tables."""
 
     @property
     @abstractmethod
     def tables(self) -> list[Table]:
-        """To be read, in the order in which they are printed."""
+        """The tables for readers, in order."""
 
     @property
     def answer(self) -> list[str]:
-        """Sentences that say what was found, printed before the tables."""
+        """Sentences that state the result, printed before the tables."""
         return []
 
     def __repr__(self) -> str:
-        """What there is to see, not all of it: a notebook shows the tables, elsewhere ``print(….to_text())`` does."""
-        there = some_of([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
-        return f"<{type(self).__name__}: {there}; to_text() tells them>"
+        tables = some_of([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
+        return f"<{type(self).__name__}: {tables}; to_text() prints them>"
 
     def tables_in(self, form: str) -> list[Table]:
-        """Those of one format; for programs there may be more. :param form: as :func:`render` takes it."""
+        """Return the tables of one format, more for programs. :param form: as for :func:`render`."""
         return self.tables
 
     def to_text(self) -> str:
-        """All tables."""
+        """Return all tables as text."""
         return render(self.tables_in("text"), "text", self.answer)
 
     def to_markdown(self) -> str:
-        """All tables."""
+        """Return all tables in Markdown."""
         return render(self.tables_in("md"), "md", self.answer)
 
     def to_latex(self) -> str:
-        """All tables, see :func:`to_latex`."""
+        """Return all tables in LaTeX, see :func:`to_latex`."""
         return render(self.tables_in("latex"), "latex", self.answer)
 
     def to_json(self) -> str:
-        """All tables as one object, title → rows."""
+        """Return all tables as one JSON object, title → rows."""
         return render(self.tables_in("json"), "json", self.answer)
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it."""
+        """Return HTML for a notebook."""
         answer = "".join(f"<p>{_isolated(_plain(sentence))}</p>" for sentence in self.answer)
         return "\n".join([answer, *map(to_html, self.tables)])
 
@@ -241,8 +236,7 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
 
     As JSON they are one object, title → rows, with the sentences under "answer".
 
-    :param answer: sentences that say what was found; above the tables, left out of CSV.
-
+    :param answer: sentences that state the result; above the tables, not in CSV.
     :raises BadInput: another format.
     """
     if form == "json":
@@ -253,14 +247,15 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
         raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
     rendered = [printers[form](table).rstrip("\n") for table in tables]
     if form != "csv":
+        # Markdown ends a line with two blanks, LaTeX has comments.
+        lines = {"text": _wrapped, "md": "{}  ".format, "latex": "% {}".format}[form]
         recipe = _one_recipe([table.recipe for table in tables])
-        rendered = [*(["\n".join(_line_of_text(one, form) for one in answer)] if answer else []), *rendered]
+        rendered = [*(["\n".join(lines(_plain(one)) for one in answer)] if answer else []), *rendered]
         rendered += [f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}"] if recipe else []
     return "\n\n".join(rendered)
 
 
 def _one_recipe(recipes: Sequence[str]) -> str:
-    """Return what several tables share once, and what differs side by side."""
     from fathom.results.recipes import combined
 
     named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
@@ -268,20 +263,12 @@ def _one_recipe(recipes: Sequence[str]) -> str:
     return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
 
 
-def _line_of_text(text: str, form: str) -> str:
-    """Return a sentence as a reader's format shows it: Markdown ends a line with two blanks, LaTeX has comments."""
-    plain = _plain(text)
-    if form == "text":
-        return _wrapped(plain)
-    return f"{plain}  " if form == "md" else f"% {plain}"
-
-
 def _wrapped(line: str) -> str:
     return "\n".join(wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)) or line
 
 
 def to_text(table: Table) -> str:
-    """Aligned columns, numbers to the right, wide characters counted as the terminal shows them."""
+    """Align columns, numbers to the right, by the width of characters in a terminal."""
     header, body = _readable(table)
     widths = [max(map(cell_len, column)) for column in zip(header, *body, strict=True)]
     right = _numeric(table)
@@ -292,7 +279,7 @@ def to_text(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table, its title in bold above, its notes as a list below."""
+    """Write a pipe table, its title in bold above, its notes as a list below."""
     header, body = _readable(table)
     rule = ["---:" if right else "---" for right in _numeric(table)]
     cells = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in (header, *body)]
@@ -303,8 +290,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A tabular of the package booktabs, everything escaped; its title and its notes as comments above and below, so
-    that the numbers' recipes stay with them."""
+    """Write a tabular of the package booktabs, everything escaped; title and notes are comments."""
     header, body = _readable(table)
     numeric = _numeric(table)
     lines = [f"% {_plain(table.title)}"] if table.title else []
@@ -315,8 +301,7 @@ def to_latex(table: Table) -> str:
 
 
 def to_html(table: Table) -> str:
-    """A table element in a box that scrolls, its title as the caption, its notes below, opened at a click; everything
-    escaped, names in either direction kept apart from what stands beside them."""
+    """Write a scrollable table element with folded notes; everything escaped, names isolated from text direction."""
     header, body = _readable(table)
     numeric = _numeric(table)
     heads = "".join(f'<th scope="col">{_isolated(cell)}</th>' for cell in header)
@@ -340,19 +325,15 @@ def _isolated(text: str) -> str:
 
 def _latex_line(cells: Sequence[str], numeric: Sequence[bool]) -> str:
     """:param numeric: whether a cell is a number, whose hyphen is a minus."""
-    signed = [
-        f"−{cell[1:]}" if number and cell.startswith("-") else cell for cell, number in zip(cells, numeric, strict=True)
-    ]
+    pairs = zip(cells, numeric, strict=True)
+    signed = (f"−{cell[1:]}" if number and cell.startswith("-") else cell for cell, number in pairs)
+    texts = (cell.translate(_IN_LATEX) for cell in signed)
     # A line that begins with [ would be taken for an argument of the line break before it.
-    return " & ".join(f"{{{cell}}}" if cell.startswith("[") else cell for cell in map(_latex, signed)) + r" \\"
-
-
-def _latex(text: str) -> str:
-    return text.translate(_IN_LATEX)
+    return " & ".join(f"{{{cell}}}" if cell.startswith("[") else cell for cell in texts) + r" \\"
 
 
 def to_csv(table: Table) -> str:
-    """Comma-separated with a header line; what is missing is empty."""
+    """Write comma-separated values with a header; missing values are empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(table.columns)
@@ -361,7 +342,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_json(table: Table) -> str:
-    """A list of objects, one per row."""
+    """Write a list of objects, one per row."""
     return _dump(table.objects())
 
 
@@ -378,7 +359,7 @@ def _shown(table: Table) -> list[int]:
 
 
 def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Header and rows as text, without the hidden columns."""
+    """Return header and rows as text, without the hidden columns."""
     shown = _shown(table)
     body = []
     for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
@@ -400,19 +381,17 @@ def _text(cell: Cell, form: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line and without control characters: names come from files, and could steer the terminal."""
+    """Put text on one line, without control characters: names come from files, and could steer the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _numeric(table: Table) -> list[bool]:
-    """Whether each shown column holds numbers alone."""
+    """Return whether each shown column has numbers alone."""
     columns = [[row[place] for row in table.rows if row[place] is not None] for place in _shown(table)]
     return [all(isinstance(cell, int | float) for cell in column) and bool(column) for column in columns]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    padded = []
-    for cell, width, to_right in zip(cells, widths, right, strict=True):
-        space = " " * (width - cell_len(cell))
-        padded.append(space + cell if to_right else cell + space)
+    spaces = (" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
+    padded = (space + cell if end else cell + space for cell, space, end in zip(cells, spaces, right, strict=True))
     return "  ".join(padded).rstrip()
