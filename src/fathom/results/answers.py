@@ -1,4 +1,4 @@
-"""Looking at single answers: the surest mistakes, and how far the model's confidence can be trusted."""
+"""Tables of single answers: the most confident mistakes, and the reliability of the model's confidence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
-NO_SCORES = "no prediction keeps log-likelihoods of all candidates, so no confidence can be told"
+NO_SCORES = "no confidence: no prediction has log-likelihoods of all candidates"
 
 
 def chosen_scorings(rows: Rows, scoring: str | None) -> list[str]:
-    """The one named, or all. :raises BadInput: the run has no such scoring."""
+    """Return the given scoring, or all. :raises BadInput: the run has no such scoring."""
     if scoring is None:
         return rows.scorings
     if scoring not in rows.scorings:
@@ -26,27 +26,30 @@ def chosen_scorings(rows: Rows, scoring: str | None) -> list[str]:
 
 
 def confident(rows: Rows, scoring: str) -> Ints:
-    """Places of the predictions of *scoring* whose confidence is known."""
+    """Return the places of the predictions of *scoring* whose confidence is known."""
     places = rows.of(scoring)
     return places[~np.isnan(rows.confidence.top_probability[places])]
 
 
 def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table:
-    """The *count* wrong predictions of which the model was surest, per scoring (as table 5 of Wiland et al. 2024).
+    """List the most confident wrong predictions of each scoring (as table 5 of Wiland et al. 2024).
 
-    One row per query and template: what the model preferred and what is right, put into words, each with its rank
-    among all candidates and its softmax probability. Wrong is what has no chance to come first (expected Hits@1 of 0).
-    Ranks are unfiltered here; a winner may be another known answer where a query has such. Of tied winners the one
-    with the smallest id is shown.
+    One row per query and template: the preferred and the right statement, each with its rank among all candidates and
+    its softmax probability. Wrong predictions have an expected Hits@1 of 0. Ranks are unfiltered, so a winner may be
+    another known answer. Of tied winners the one with the smallest id is shown.
 
-    :param scoring: None for all of the run. :raises BadInput: the run has no such scoring.
+    :param count: number of predictions per scoring.
+    :param scoring: None for all of the run.
+    :raises BadInput: the run has no such scoring.
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
     for name in chosen_scorings(rows, scoring):
         places = confident(rows, name)
         wrong = places[rows.hits(1)[places] == 0].tolist()
-        body += [_error(rows, place) for place in sorted(wrong, key=lambda place: _surest_first(rows, place))[:count]]
+        sure = rows.confidence.top_probability
+        wrong.sort(key=lambda place: (-sure[place], rows.query_ids[rows.query[place]], rows.template[place]))
+        body += [_error(rows, place) for place in wrong[:count]]
     which, winner = ("scoring", "relation", "query", "template"), ("winner", "winner_rank", "winner_probability")
     return Table(
         (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty"),
@@ -56,11 +59,6 @@ def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table
         | dict.fromkeys(("winner_rank", "gold_rank"), "g"),
         notes=() if body else ("no wrong prediction with the log-likelihoods of all its candidates",),
     )
-
-
-def _surest_first(rows: Rows, place: int) -> tuple[float, str, int]:
-    sure = -float(rows.confidence.top_probability[place])
-    return sure, rows.query_ids[int(rows.query[place])], int(rows.template[place])
 
 
 def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
@@ -79,7 +77,7 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
 
 
 def _sentence(rows: Rows, place: int) -> str:
-    """The prompt; of a link predictor that reads a text without a place for the answer, the triple."""
+    """Return the prompt, or the triple if a link predictor's text has no place for the answer."""
     prompt, subject = rows.asked(place)
     query = int(rows.query[place])
     triple = {"tail": f"({subject}, {rows.relations[query]}, {ANSWER})"}
@@ -88,19 +86,19 @@ def _sentence(rows: Rows, place: int) -> str:
 
 
 def _statement(prompt: str, answer: str, capitalize: bool) -> str:
-    """The prompt with the answer in its place, with a capital where the answer begins the sentence."""
+    """Insert the answer, with a capital at the beginning of the sentence."""
     text = prompt.replace(ANSWER, answer)
     return capitalized(text) if capitalize and prompt.startswith(ANSWER) else text
 
 
 def _rank(scores: Floats, place: int) -> float:
-    """Realistic rank among all candidates: better ones, and half of the others tied with it."""
+    """Return the realistic rank among all candidates."""
     better, equal = np.count_nonzero(scores > scores[place]), np.count_nonzero(scores == scores[place])
     return float(better + (equal + 1) / 2)
 
 
 def reliability_table(run: RunFolder, scoring: str | None = None) -> Table:
-    """Return how often the model is right at each level of confidence, in ten bins (low, high] of equal width.
+    """Return the accuracy at each level of confidence, in ten bins (low, high] of equal width.
 
     :param scoring: None for all of the run.
     :raises BadInput: the run has no such scoring.

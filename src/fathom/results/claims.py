@@ -19,7 +19,7 @@ from fathom.results.estimates import Estimate
 SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
 MOST_SENTENCES = 3
-"""Up to so many claims have a sentence each above the tables."""
+"""Largest number of claims with a sentence each above the tables."""
 FEWEST = 6
 """Units that a claim needs: with five, all of which agree, a test that flips signs has p = 2 / 2⁵ = 0.06."""
 
@@ -27,7 +27,6 @@ FEWEST = 6
 class Contrast(NamedTuple):
     """A difference that a claim needs.
 
-    :param name: in words.
     :param estimate: None if it could not be computed.
     :param sign: the direction that supports the claim: +1 or −1; 0 for either.
     :param missing: why there is no estimate, and what to do about it.
@@ -42,10 +41,9 @@ class Contrast(NamedTuple):
 class Claim(NamedTuple):
     """What a study would conclude.
 
-    :param name: in words.
     :param contrasts: all of them must be significant, the undirected ones in the direction of the first.
-    :param margin: differences smaller than this do not matter; None where no margin was given.
-    :param objection: why significant contrasts would not support the claim; "" where nothing speaks against it.
+    :param margin: smallest difference that matters; None if not given.
+    :param objection: why significant contrasts would not support the claim; "" without any.
     """
 
     name: str
@@ -59,11 +57,11 @@ class Decision(NamedTuple):
 
     :param word: :data:`SIGNIFICANT`, :data:`NO_DIFFERENCE`, :data:`EQUIVALENT` or :data:`UNDETERMINED`.
     :param reason: what decided; for :data:`UNDETERMINED` what is missing.
-    :param p_value: by Holm among the family; None where nothing was tested.
+    :param p_value: adjusted by Holm; None if nothing was tested.
     :param low: lower end of the first contrast's simultaneous interval; *high* likewise.
-    :param not_worse: whether the first contrast lies below the margin, so that what is subtracted is not worse than
-        the other by more than it; None without a margin.
-    :param smallest: the true difference that this family's test finds in 80 % of cases; None where it is unknown.
+    :param not_worse: whether the first contrast is below the margin, so that the subtracted side is not worse by more
+        than that; None without a margin.
+    :param smallest: the true difference that this family's test finds in 80 % of cases; None if unknown.
     """
 
     claim: Claim
@@ -114,24 +112,20 @@ def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
 
 
 def _p_value(claim: Claim) -> float | None:
-    """The largest p value of the contrasts; 1 for one in the wrong direction, None where none can be tested."""
-    direction = _direction(claim)
-    found = [_p_of(contrast, contrast.sign or direction) for contrast in claim.contrasts]
-    values = [p for p in found if p is not None]
-    return max(values, default=None)
+    """Return the largest p value of the contrasts; None if none can be tested."""
+    return max((p for _, p in _p_values(claim) if p is not None), default=None)
 
 
-def _direction(claim: Claim) -> int:
-    """Return the direction of the first contrast that was measured."""
+def _p_values(claim: Claim) -> list[tuple[str, float | None]]:
+    """Return the name and the p value of each contrast: 1 in the wrong direction, None if untested."""
     first = next((one for one in claim.contrasts if one.sign or one.estimate is not None), claim.contrasts[0])
-    return first.sign or _sign(first.estimate)
-
-
-def _p_of(contrast: Contrast, direction: int) -> float | None:
-    estimate = contrast.estimate
-    if _why_untested(contrast) or estimate is None or estimate.p_value is None:
-        return None
-    return estimate.p_value if _sign(estimate) == direction else 1.0
+    direction = first.sign or _sign(first.estimate)
+    values: list[tuple[str, float | None]] = []
+    for name, estimate, sign, _ in claim.contrasts:
+        tested = estimate is not None and not _why_untested(Contrast(name, estimate))
+        right = _sign(estimate) == (sign or direction)
+        values.append((name, (estimate.p_value if right else 1.0) if estimate is not None and tested else None))
+    return values
 
 
 def _why_untested(contrast: Contrast) -> str:
@@ -166,8 +160,8 @@ def _smallest(estimate: Estimate | None, level: float) -> float | None:
     """Return the smallest difference that a test at this level finds in 80 % of cases."""
     if estimate is None or estimate.smallest is None or estimate.interval is None:
         return None
-    found = smallest_difference(estimate.interval.error, estimate.interval.degrees, level=level)
-    return estimate.smallest if math.isnan(found) else max(found, estimate.smallest)
+    smallest = smallest_difference(estimate.interval.error, estimate.interval.degrees, level=level)
+    return estimate.smallest if math.isnan(smallest) else max(smallest, estimate.smallest)
 
 
 def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
@@ -183,10 +177,10 @@ def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
 
 
 def _lacking(claim: Claim) -> list[str]:
-    """Contrasts that are not significant by themselves; all of them where only the family's size decides."""
-    direction = _direction(claim)
-    each = [(contrast.name, _p_of(contrast, contrast.sign or direction)) for contrast in claim.contrasts]
-    return [name for name, p in each if p is not None and p >= LEVEL] or [f"{claim.name}, among so many claims"]
+    """Return the contrasts that are not significant by themselves, or that only the family's size decides."""
+    return [name for name, p in _p_values(claim) if p is not None and p >= LEVEL] or [
+        f"{claim.name}, among so many claims"
+    ]
 
 
 def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:
@@ -196,7 +190,7 @@ def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float |
 
 
 def _against_margin(claim: Claim, family: int) -> tuple[bool, bool | None]:
-    """Whether the difference is within the margin, and whether it is below it, by one-sided tests at the level."""
+    """Return whether the difference is within the margin, and whether it is below it, by one-sided tests."""
     if claim.margin is None or _why_untested(claim.contrasts[0]):
         return False, None
     low, high = _simultaneous(claim.contrasts[0].estimate, 1 - 2 * LEVEL / max(1, family))

@@ -1,10 +1,9 @@
-"""Does a model say the same of one fact in other words? RankC and the first answer, for each two of them.
+"""Consistency of a model over paraphrases of a fact: RankC and the first answer, for each two of them.
 
-What one fact is asked in: the templates of a query, or queries of one ``fact_id`` that differ in a key, such as
-language (BMLAMA) or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings,
-:func:`~fathom.metrics.ranking.rankc`; *same answer* is the chance that both give one first answer, as the metric
-``consistency`` has it of all templates together. Beside RankC stands what two rankings that have nothing to do with
-each other would have: it is high where there are few candidates.
+Paraphrases are the templates of a query, or queries of one ``fact_id`` that differ in a key, such as language (BMLAMA)
+or prompt (CounterFact). RankC (Qi, Fernández and Bisazza 2023) compares whole rankings,
+:func:`~fathom.metrics.ranking.rankc`. *Same answer* is the chance that both give the same first answer. The control is
+RankC of independent rankings, which is high with few candidates.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class _Compared(NamedTuple):
 
 
 def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
-    """A line for all pairs (the mean of each fact's), then one for each two values of a key.
+    """Return a line for all pairs (the mean of each fact's), then one for each two values of a key.
 
     :param over: "template", or a key of the queries' groups.
-    :param cluster: what queries are drawn by, as for :class:`~fathom.results.rows.Rows`.
+    :param cluster: sampling unit, as for :class:`~fathom.results.rows.Rows`.
     :raises BadInput: the queries have no such key.
     """
     rows = Rows(run, cluster=cluster)
@@ -69,8 +68,8 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
 
 
 def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, list[_Ranking]]], int]:
-    """Rankings of each fact (by the number of its first query) and value, and how many facts have unlike candidates."""
-    found: dict[int, dict[str, list[_Ranking]]] = {}
+    """Return rankings by the first query of the fact and by value, and the number of facts with unlike candidates."""
+    rankings: dict[int, dict[str, list[_Ranking]]] = {}
     unlike: set[int] = set()
     for place in rows.of(scoring).tolist():
         query = int(rows.query[place])
@@ -79,16 +78,16 @@ def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, lis
         if ranking is None or values == [NONE]:
             continue
         fact = query if over == TEMPLATE else int(rows.unit[query])
-        own = found.setdefault(fact, {})
-        if any(other.ids != ranking.ids for rankings in own.values() for other in rankings):
+        own = rankings.setdefault(fact, {})
+        if any(other.ids != ranking.ids for others in own.values() for other in others):
             unlike.add(fact)
         for value in values:
             own.setdefault(value, []).append(ranking)
-    return {fact: own for fact, own in found.items() if fact not in unlike}, len(unlike)
+    return {fact: own for fact, own in rankings.items() if fact not in unlike}, len(unlike)
 
 
 def _ranking(rows: Rows, place: int) -> _Ranking | None:
-    """None where not all candidates have a score."""
+    """Return None unless all candidates have a score."""
     scores, space = rows.scores(place), rows.spaces[int(rows.query[place])]
     if not rows.scored[place] or space is None or not len(scores) or np.isnan(scores).any():
         return None
@@ -98,21 +97,18 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
 
 
 def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
-    """Of each two values, in order of appearance, what each fact that has both says."""
-    values = list(dict.fromkeys(value for own in asked.values() for value in own))
-    return {
-        (first, second): found
-        for first, second in combinations(values, 2)
-        if (
-            found := {
-                fact: _compared(own[first], own[second]) for fact, own in asked.items() if {first, second} <= own.keys()
-            }
-        )
-    }
+    """Compare each two values, in order of appearance, by fact."""
+    values = dict.fromkeys(value for own in asked.values() for value in own)
+    pairs: dict[tuple[str, str], dict[int, _Compared]] = {}
+    for pair in combinations(values, 2):
+        for fact, own in asked.items():
+            if {*pair} <= own.keys():
+                pairs.setdefault(pair, {})[fact] = _compared(*(own[value] for value in pair))
+    return pairs
 
 
 def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:
-    """The mean over each ranking of the one and each of the other."""
+    """Average over each ranking of the one and each of the other."""
     both = [(one, other) for one in first for other in second]
     return _Compared(
         float(np.mean([rankc_of(one.best, other.best) for one, other in both])),

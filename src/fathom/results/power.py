@@ -1,9 +1,10 @@
-"""What a pilot comparison says about the size of the study that would detect a given difference."""
+"""The size of a study that would detect a given difference, by a pilot comparison."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from fathom.metrics.significance import LEVEL, POWER, smallest_difference
@@ -13,16 +14,15 @@ from fathom.results.tables import Table
 
 MOST = 10_000_000
 SEEDS = (3, 5, 10, 20)
-"""Numbers of seeds that a plan lists, in addition to those of the pilot."""
+"""Numbers of seeds to list, in addition to that of the pilot."""
 
 
 class Detectable(NamedTuple):
-    """What it would take to detect a difference of two runs, or of two models trained with several seeds.
+    """The sample that would detect a difference of two runs, or of two models trained with several seeds.
 
-    :param units: independent units of the pilot: relations, subjects or facts.
-    :param seeds: of each model; 1 where runs are compared as they are.
-    :param needed: so many units would do; None where the pilot shows no variance, or no number would do.
-    :param sample: what the units are.
+    :param sample: sampling unit; *units* is the number of independent units of the pilot.
+    :param seeds: per model; 1 without.
+    :param needed: number of units; None if the pilot shows no variance, or no number is enough.
     """
 
     first: str
@@ -44,15 +44,15 @@ def detectable(first: str, second: str, pilot: Estimate, difference: float) -> D
     :param pilot: the paired difference of the pilot.
     :param difference: to be detected, above 0, in units of the metric.
     """
-    units = pilot.clusters or pilot.n
-    error = pilot.interval.error if pilot.interval is not None else math.nan
-    degrees = pilot.interval.degrees if pilot.interval is not None else math.nan
+    units, interval = pilot.clusters or pilot.n, pilot.interval
 
     def is_enough(number: int) -> bool:
+        assert interval is not None
         scale = number / units
-        return smallest_difference(error / math.sqrt(scale), max(1.0, degrees * scale)) <= difference
+        return smallest_difference(interval.error / math.sqrt(scale), max(1.0, interval.degrees * scale)) <= difference
 
-    return _plan(first, second, pilot, difference, 1, None if math.isnan(error) else is_enough)
+    unknown = interval is None or math.isnan(interval.error)
+    return _plan(first, second, pilot, difference, 1, None if unknown else is_enough)
 
 
 def detectable_with_seeds(
@@ -60,26 +60,21 @@ def detectable_with_seeds(
 ) -> list[Detectable]:
     """Return the same for several numbers of seeds, whose noise more facts do not remove.
 
-    :param pilot: the difference over the pilot's facts and seeds.
-    :param noise: what it is unsure by, of facts and of seeds.
+    :param pilot: the difference over the pilot's facts and seeds, with its *noise*.
     """
-    units = pilot.clusters or pilot.n
-    of_facts = math.nan if noise.facts is None else noise.facts
-    of_seeds = noise.training or 0.0
+    units, of_facts, of_seeds = pilot.clusters or pilot.n, noise.facts or 0.0, noise.training or 0.0
 
-    def enough_with(seeds: int) -> Callable[[int], bool]:
-        def is_enough(number: int) -> bool:
-            variances = of_facts**2 * units / number, of_seeds**2 * noise.seeds / seeds
-            total = sum(variances)
-            # As Satterthwaite (1946).
-            shares = variances[0] ** 2 / max(1, number - 1) + variances[1] ** 2 / max(1, seeds - 1)
-            return smallest_difference(math.sqrt(total), max(1.0, total**2 / shares)) <= difference
+    def is_enough(seeds: int, number: int) -> bool:
+        variances = of_facts**2 * units / number, of_seeds**2 * noise.seeds / seeds
+        total = sum(variances)
+        # As Satterthwaite (1946).
+        shares = variances[0] ** 2 / max(1, number - 1) + variances[1] ** 2 / max(1, seeds - 1)
+        return smallest_difference(math.sqrt(total), max(1.0, total**2 / shares)) <= difference
 
-        return is_enough
-
-    each = sorted({noise.seeds, *SEEDS})
-    known = not math.isnan(of_facts)
-    return [_plan(first, second, pilot, difference, one, enough_with(one) if known else None) for one in each]
+    return [
+        _plan(first, second, pilot, difference, seeds, None if noise.facts is None else partial(is_enough, seeds))
+        for seeds in sorted({noise.seeds, *SEEDS})
+    ]
 
 
 def _plan(
@@ -92,10 +87,7 @@ def _plan(
 
 
 def _least(is_enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest number that is enough, by doubling and bisection; None beyond :data:`MOST`.
-
-    It is at least :data:`FEWEST`, without which no claim is decided.
-    """
+    """Return the smallest number from :data:`FEWEST` that is enough; None beyond :data:`MOST`."""
     low, high = FEWEST - 1, FEWEST
     while not is_enough(high):
         low, high = high, 2 * high
@@ -108,7 +100,7 @@ def _least(is_enough: Callable[[int], bool]) -> int | None:
 
 
 def detectable_table(found: Sequence[Detectable]) -> Table:
-    """One line per pair."""
+    """Return one line per pair and number of seeds."""
     rows = [
         {
             "first": one.first,

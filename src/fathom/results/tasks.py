@@ -1,6 +1,6 @@
-"""A run task by task: of each relation, template and scoring R@K, MRR and MRRₐ, beside the frequency baseline.
+"""A run task by task: R@K, MRR and MRRₐ for each relation, template and scoring, next to the frequency baseline.
 
-So the ontology probe's runs are read (section 4.1 and appendix C of Wu et al. 2023), alone and side by side.
+For runs of the ontology probe (section 4.1 and appendix C of Wu et al. 2023), alone and side by side.
 """
 
 from __future__ import annotations
@@ -44,21 +44,19 @@ LEGEND = (
     "95 %; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
 _BY = (
-    "frequency: the baseline, the answers of the training items, or where everything is asked of a task's other items, "
-    "the most frequent first; verdict: above it if "
-    "the paired difference in MRR is significant, by Holm over all lines; n: items with a rank; "
-    "intervals of all numbers: metrics.json"
+    "frequency: the baseline, the most frequent answers of the training items, or of a task's other items if all items "
+    "are evaluated; verdict: above it if the paired difference in MRR is significant, by Holm over all lines; n: items "
+    "with a rank; intervals of all numbers: metrics.json"
 )
 
 
 class Setting(NamedTuple):
-    """One way to ask one model one task.
+    """One way to evaluate one model on one task.
 
-    :param prompt: the template, or for learnt ones where they began.
+    :param prompt: the template, or the initial one of learnt templates.
     :param masks: several or one, "" for statements.
     :param pooling: mean, max, first, or a statement's scoring.
-    :param loss: of learnt templates, "" else.
-    :param seed: None but for learnt templates.
+    :param loss: of learnt templates, else ""; *seed* likewise, else None.
     """
 
     task: str
@@ -74,8 +72,8 @@ class Setting(NamedTuple):
 class TaskLine(NamedTuple):
     """The numbers of one setting.
 
-    :param numbers: by the names of :data:`MEASURED`; none where nothing was scored.
-    :param items: how many these are of.
+    :param numbers: by the names of :data:`MEASURED`; empty if nothing was scored.
+    :param items: number of scored items.
     :param template: its number in the run.
     :param places: of its predictions among the rows, scored or not.
     """
@@ -92,46 +90,46 @@ class TaskLine(NamedTuple):
 
     @property
     def mrr(self) -> float:
-        """0 where nothing was scored."""
+        """MRR; 0 where nothing was scored."""
         return self.numbers["MRR"].value if self.numbers else 0.0
 
 
 def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
-    """One for each task, template and scoring, in order of appearance."""
-    asked = enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True))
-    found = []
-    for (task, template, scoring), own in grouped((key, place) for place, key in asked).items():
+    """Return a line for each task, template and scoring, in order of appearance."""
+    keys = enumerate(zip(rows.relation_of(), rows.template.tolist(), rows.scoring, strict=True))
+    lines = []
+    for (task, template, scoring), own in grouped((key, place) for place, key in keys).items():
         places = np.array(own)
         scored = places[rows.scored[places]]
         setting, unscored = _setting(rows, model, task, scoring, places), len(places) - len(scored)
-        of_metrics = ((name, measure(rows, one, scored)) for name, one in metrics().items())
-        numbers = {name: number.shown(FORMATS[name]) for name, number in of_metrics if number is not None}
-        found.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
-    return found
+        each = ((name, measure(rows, one, scored)) for name, one in metrics().items())
+        numbers = {name: number.shown(FORMATS[name]) for name, number in each if number is not None}
+        lines.append(TaskLine(setting, numbers, len(scored), unscored, run, template, scoring, rows, places))
+    return lines
 
 
 def metrics() -> dict[str, Metric]:
-    """Those of :data:`MEASURED`, by these names."""
+    """Return the metrics of :data:`MEASURED` by name."""
     return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
 
 
 def over(
     name: str, numbers: Sequence[Estimate], values: Sequence[Sequence[float] | Floats], sample: Sample
 ) -> Estimate:
-    """The mean of several lines' numbers, each with the same weight.
+    """Return the mean of several lines' numbers, each with the same weight.
 
-    :param values: what each is a mean of.
+    :param values: of each number, which is their mean.
     :param sample: how all values were drawn, end to end.
     """
     weights = np.concatenate([np.full(len(own), 1 / len(own)) for own in values])
-    made = combined(name, [number.recipe for number in numbers], " and ")
-    return mean(np.concatenate(values), sample, made, weights=weights, form=FORMATS.get(name, ".3f"))
+    recipe = combined(name, [number.recipe for number in numbers], " and ")
+    return mean(np.concatenate(values), sample, recipe, weights=weights, form=FORMATS.get(name, ".3f"))
 
 
 def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
-    """As the user says, else item by item: of several tasks within each, these being what they are.
+    """Return how items were drawn: by the user's cluster key, else by item, of several tasks within each.
 
-    :param asked: of each value the query, which may be asked again.
+    :param asked: run and query of each value; queries may be repeated.
     """
     if any(rows.cluster for rows, _ in asked):
         return drawn_from([rows.origin(query) for rows, query in asked])
@@ -156,20 +154,20 @@ def _setting(rows: Rows, model: str, task: str, scoring: str, places: Ints) -> S
 
 
 def _wording(rows: Rows, places: Ints) -> str:
-    """The template that made the prompts, where it is one."""
-    found = {
+    """Return the template of the prompts, if they share one."""
+    templates = {
         str(row["prompt"]).replace(capitalized(row["subject"]), SUBJECT, 1).replace(row["subject"], SUBJECT, 1)
         for row in rows.table.select(["prompt", "subject"]).take(places).to_pylist()
         if row["prompt"] and row["subject"]
     }
-    [text] = found if len(found) == 1 else [EACH_ITEM]
+    [text] = templates if len(templates) == 1 else [EACH_ITEM]
     return text if SUBJECT in text and ANSWER in text else EACH_ITEM
 
 
 class ByFrequency(NamedTuple):
     """The frequency baseline of one task.
 
-    :param items: how many its numbers are of.
+    :param items: number of its items.
     :param reciprocal: 1 / rank of each item, by the id of its query.
     """
 
@@ -197,44 +195,47 @@ class ByFrequency(NamedTuple):
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:
-    """Answering every item of a task with what is most often right: of the training items, where none of these is
-    asked, then the others by lot; else of the task's other items (:func:`by_frequency_of_others`).
+    """Answer every item of a task with the most frequent right answers.
 
-    :returns: of each task of which the run says what there was to learn from.
+    Those of the training items if these are not evaluated, then the others at random; else those of the task's other
+    items (:func:`by_frequency_of_others`).
+
+    :returns: by task, if the run records the answers of training items or of all items.
     """
-    training, items = _answers_noted(run)
-    found = {}
+    artifacts, each = run.path / "artifacts", {}
+    training: _Training = _recorded(artifacts / "training.json", _Training, '[["right answer", …], …]')
+    items: _Items = _recorded(artifacts / "items.json", _Items, '[["subject", ["right answer", …]], …]')
     for task, queries in rows.by_relation().items():
         space = rows.spaces[queries[0]]
         if space is None or task not in training | items:
             continue
         place = {id_: at for at, id_ in enumerate(rows.candidates[space][0])}
         golds = {query: [place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries}
-        told = [query for query in queries if golds[query]]
+        ranked_queries = [query for query in queries if golds[query]]
         if task in training:
             order = by_frequency((gold for own in training[task] for gold in own), place, seed)
             rank = {place[id_]: float(number) for number, id_ in enumerate(order, start=1)}
-            ranks = [[rank[gold] for gold in golds[query]] for query in told]
+            ranks = [[rank[gold] for gold in golds[query]] for query in ranked_queries]
             best = np.array([min(own) for own in ranks])
-            ranked, said = ByOthers(best, best, ranks), f"training items' by frequency, others by lot {seed}"
+            ranked, source = ByOthers(best, best, ranks), f"training items' by frequency, others at random {seed}"
         else:
             every = [(subject, [place[id_] for id_ in own if id_ in place]) for subject, own in items[task]]
-            asked = [(rows.subjects[query] or rows.query_ids[query], golds[query]) for query in told]
-            ranked, said = by_frequency_of_others(every, asked, len(place)), "other items' by frequency"
-        found[task] = _by_frequency(rows, told, ranked, f"answers:{said}|relation:{task}")
-    return found
+            asked = [(rows.subjects[query] or rows.query_ids[query], golds[query]) for query in ranked_queries]
+            ranked, source = by_frequency_of_others(every, asked, len(place)), "other items' by frequency"
+        each[task] = _by_frequency(rows, ranked_queries, ranked, f"answers:{source}|relation:{task}")
+    return each
 
 
-def _by_frequency(rows: Rows, told: Sequence[int], ranked: ByOthers, made: str) -> ByFrequency:
-    """:param told: queries that the ranks are of. :param made: end of the recipe."""
+def _by_frequency(rows: Rows, queries: Sequence[int], ranked: ByOthers, made: str) -> ByFrequency:
+    """:param queries: of the ranks. :param made: end of the recipe."""
     first, last = ranked.optimistic, ranked.pessimistic
     best = reciprocal_rank(first, last)
     values = [*(hits_at_k(first, last, k) for k in CUTS), best, reciprocal_mean_rank(ranked.ranks)]
     data = recipe(rows, "", "", ()).split("|")[1]
-    sample = items_drawn([(rows, query) for query in told]) if rows.cluster else Sample("item")
+    sample = items_drawn([(rows, query) for query in queries]) if rows.cluster else Sample("item")
     named = zip(MEASURED, values, strict=True)
     numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}", form=FORMATS[name]) for name, of_item in named}
-    reciprocal = zip((rows.query_ids[query] for query in told), best.tolist(), strict=True)
+    reciprocal = zip((rows.query_ids[query] for query in queries), best.tolist(), strict=True)
     return ByFrequency(numbers, len(best), dict(reciprocal))
 
 
@@ -242,19 +243,11 @@ _Training = dict[str, list[list[str]]]
 _Items = dict[str, list[tuple[str, list[str]]]]
 
 
-def _answers_noted(run: RunFolder) -> tuple[_Training, _Items]:
-    """Right answers of each training item, and subject and right answers of every item, by task; {} where the run does
-    not say. :raises BadInput: it is damaged."""
-    artifacts = run.path / "artifacts"
-    training: _Training = _noted(artifacts / "training.json", _Training, '[["right answer", …], …]')
-    items: _Items = _noted(artifacts / "items.json", _Items, '[["subject", ["right answer", …]], …]')
-    return training, items
-
-
-def _noted(file: Path, kind: Any, expected: str) -> Any:
-    seen = json_file(file) if is_there(file) else {}
+def _recorded(file: Path, kind: Any, expected: str) -> Any:
+    """Read right answers by task; {} without the file. :raises BadInput: it is damaged."""
+    content = json_file(file) if is_there(file) else {}
     try:
-        return TypeAdapter(kind).validate_python(seen)
+        return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
         raise BadInput(f'{file}: expected {{"task": {expected}, …}}: make the run anew') from error
 
@@ -266,14 +259,14 @@ def above_in_words(model: str, decisions: Iterable[Decision | None]) -> str:
     unknown = sum(all(one.word == UNDETERMINED for one in own) for own in by_task.values())
     named = f": {', '.join(above)}" if above else ""
     rest = f"; it cannot be determined for {unknown}" if unknown else ""
-    said = f"{model} is above the frequency baseline in {len(above)} of {len(by_task)} tasks{named}{rest}."
-    return said if by_task else ""
+    number = f"{len(above)} of {len(by_task)} tasks"
+    return f"{model} is above the frequency baseline in {number}{named}{rest}." if by_task else ""
 
 
 def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table, list[Decision | None]]:
     """Return a line for each task with the frequency baseline below it, and the verdicts.
 
-    What a run has several of (templates, numbers of masks, poolings) is a column, and each of them has a line.
+    Templates, numbers of masks or poolings are a column if a run has several, with a line for each.
     """
     lines, baselines = lines_of(run, rows, ""), baselines_of(run, rows)
     tasks = list(dict.fromkeys(line.setting.task for line in lines))
@@ -307,5 +300,5 @@ def measured(numbers: Mapping[str, Estimate]) -> dict[str, Estimate]:
 
 
 def _template(line: TaskLine) -> str:
-    """Sentences of each item's own have nothing in common but their number."""
+    """Return the template, or the number of the sentence if each item has its own."""
     return line.setting.prompt if line.setting.prompt != EACH_ITEM else f"sentence {line.template + 1} of each item"
