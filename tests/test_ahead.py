@@ -44,6 +44,7 @@ def test_what_making_raises_is_raised_where_it_is_taken():
         ahead.take(make, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """All shards but the first are put into words in the other thread, each before its turn."""
@@ -66,6 +67,7 @@ def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypat
     assert set(by) == {"MainThread"}
 
 
+@pytest.mark.slow
 def test_a_fault_in_the_other_thread_ends_the_run_and_what_is_finished_stays(tmp_path, monkeypatch):
     folder, worded = folder_of("causal", tmp_path / "model"), StatementProbe._worded
 

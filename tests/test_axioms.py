@@ -149,6 +149,7 @@ def small():
     return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, reasons], ids=lambda who: who.__name__)
 def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch, who):
     def answers(self, query, space, found):

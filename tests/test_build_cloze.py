@@ -802,6 +802,7 @@ def test_lengths_that_leave_no_room():
 # Real samples
 
 
+@pytest.mark.slow
 def test_real_samples(shared_data, tmp_path):
     """Counts in the data's own README: 177 records, 155 of them in English; 161 older ones, most of the same PMIDs."""
     folder = shared_data / "biomedical"

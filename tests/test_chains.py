@@ -224,6 +224,7 @@ def one_step(query, names):
     return follows(query, names, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, remembers, one_step, follows], ids=lambda who: who.__name__)
 def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch, who):
     def answers(self, query, space, found):

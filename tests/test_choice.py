@@ -574,6 +574,7 @@ def test_a_key_refused_in_the_middle_keeps_what_came(serve, quiz, tmp_path):
     assert len(server.bodies) - before == 12 - answered
 
 
+@pytest.mark.slow
 def test_against_transformers_serve(transformers_serve, quiz, tmp_path):  # noqa: F811
     """A real server with a random model of eleven words: nothing it says names an option."""
     url, _ = transformers_serve

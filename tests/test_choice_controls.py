@@ -313,6 +313,7 @@ def test_who_reasons_in_several_orders(asker):
     assert by_rule(found)[ALL] == UNTOLD
 
 
+@pytest.mark.slow
 def test_a_constant_letter_on_the_published_files(shared_data, serve, tmp_path):
     """(b) is right in 30 of 500 questions on super-classes; the same 30 conclude rightly without P1, and all others do
     not. Of what is said of P1 none adds anything."""
@@ -338,6 +339,7 @@ def concluded(chooser, seed, **more):
     return controlled([(asked, likings(asked))])[1][0].conclusion
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controls", [True, False])
 def test_guessing_is_hardly_ever_taken_for_reasoning(controls):
     """100 items, 200 seeds: at most one of twenty."""
@@ -345,6 +347,7 @@ def test_guessing_is_hardly_ever_taken_for_reasoning(controls):
     assert found[REASONING] <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controls", [True, False])
 def test_a_hundred_items_tell_who_reasons(controls):
     wanted = REASONING if controls else UNTOLD

@@ -266,6 +266,7 @@ def test_what_is_said_of_the_chat_template(made, chat, shuffled, word, sign):
     assert found.pairs[0].differs == ("chat templates (no and yes)",)
 
 
+@pytest.mark.slow
 def test_a_template_that_does_nothing_is_seldom_said_to_do_something(made):
     """Chat, control and plain wording toss coins of their own: a difference in one case of twenty at most."""
     own = world([[0]] * 60, relations=6)
@@ -341,6 +342,7 @@ def test_scorings_of_one_run(made, tmp_path):
         compare([knows(made, FIRST, "b"), knows(made, SECOND, "c")], ["x"])
 
 
+@pytest.mark.slow
 def test_of_each_run_less_than_a_hundred_bytes_a_fact_are_held(made):
     """Eight numbers and a truth value are 65 bytes; the run's predictions were ten times as much."""
     data = world([[number % 20] for number in range(1000)], relations=5, templates=3)

@@ -449,6 +449,7 @@ class TestRankings:
         assert math.isnan(agreed.rho.value)
         assert agreed.tau.low is None
 
+    @pytest.mark.slow
     def test_rankings_by_lot_do_not_agree(self, made: Made) -> None:
         """Models of which each knows every fact by the toss of a coin are as good as one another: how they rank is
         chance, by template and by sentence, and the interval of their agreement says so."""
@@ -521,6 +522,7 @@ class TestPerplexity:
         assert [p.accuracy.value for p in found.points] == pytest.approx([accuracy for _, accuracy in points])
         return found.related[0].correlation
 
+    @pytest.mark.slow
     def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: Made) -> None:
         """Perplexities 2 to 5 of models as good in the middle as they are bad at the ends, and the other way round:
         r = 0. Of perplexities and accuracies by lot, about one in twenty is significant."""

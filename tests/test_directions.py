@@ -113,6 +113,7 @@ def test_heads_of_what_is_no_graph():
     assert len(asked(read("geography"), "tail").queries) == len(read("geography").queries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wn18rr", "fb15k237"])
 def test_heads_of_published_graphs_are_those_that_link_predictors_are_asked(name, shared_data):
     data = read(shared_data / name)

@@ -400,6 +400,7 @@ def changed(content, where, value):
 KINDS = (None, 5, -1.5, "text", True, [], [None], {}, {"a": [1]}, [[["x"]]])
 
 
+@pytest.mark.slow
 def test_a_manifest_with_values_of_wrong_kinds(run):
     """Whatever a value becomes: it opens, or one line names file and field."""
     good = json.loads((run / "manifest.json").read_text())

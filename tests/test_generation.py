@@ -422,6 +422,7 @@ def test_every_fault_of_a_kamel_folder_is_named(tmp_path):
     assert any("P9 has a question but no P9/test.jsonl" in note for note in faults.notes)
 
 
+@pytest.mark.slow
 def test_the_published_kamel(shared_data):
     faults = Faults()
     data = read_kamel(shared_data / "kamel", faults)

@@ -86,6 +86,7 @@ def answers(model: LocalModel, data: QuerySet, out: Path, **options: object) -> 
     return {(row["query_id"], row["scoring"]): row for row in folder.predictions().to_pylist()}
 
 
+@pytest.mark.slow
 def test_search_equals_scoring_all(
     model: LocalModel, graph_data: QuerySet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

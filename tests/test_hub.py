@@ -70,6 +70,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 def test_what_the_hub_answers(hub: str, tmp_path: Path) -> None:
     """Each on one line, in a process of its own: the hub's address is read when its library is imported."""
     done = subprocess.run(
@@ -168,6 +169,7 @@ print(json.dumps([token_log_probs(one, json.loads(sys.argv[1]))[1:].tolist() for
 """
 
 
+@pytest.mark.slow
 def test_a_revision_is_of_what_is_named_alone(tmp_path: Path) -> None:
     """Neither another tokenizer, nor the model of an adapter, nor what is put on top has a revision of that name."""
     base, cache = llama(tmp_path / "base"), tmp_path / "cache"

@@ -510,6 +510,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_counts(shared_data, name):
     data = read(shared_data / "lama" / name)
@@ -530,6 +531,7 @@ def test_real_counts(shared_data, name):
     assert {query.unscored for query in based.queries} == {None}
 
 
+@pytest.mark.slow
 def test_real_facts_are_the_same_by_their_ids(shared_data):
     """README of the data: all 19,871 facts of TREx_facts in TREx's 28 relations stand there with the same names."""
     whole = {query.id: query for query in read(shared_data / "lama" / "TREx").queries}

@@ -317,6 +317,7 @@ def two_rings() -> KnowledgeGraph:
     return graph(names, [(head, link, (head + 1 + 2 * link) % 12) for head in range(12) for link in range(2)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

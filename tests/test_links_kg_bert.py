@@ -169,6 +169,7 @@ def test_what_is_read_fits_and_is_shown(data: QuerySet, weights: str) -> None:
     assert head == "[CLS] [Y] [SEP] w31 w32 [SEP] w2, w20 w21 [SEP]"
 
 
+@pytest.mark.slow
 def test_it_learns_what_a_description_says_and_opens_again(weights: str, tmp_path: Path) -> None:
     """Twenty things are of one of two kinds, as their descriptions say; four are asked that it was not told of."""
     kinds = [f"e{i}\tkind\t{'ab'[i % 2]}" for i in range(20)]

@@ -246,6 +246,7 @@ def test_an_epoch_reads_each_description_whole_and_parts_of_it(data, weights):
         assert all(ids[-2] == text[-1] for ids in mine)  # every part goes on to the end
 
 
+@pytest.mark.slow
 def test_it_learns_the_ring_and_opens_again(data, weights, tmp_path):
     manifest = train_links("knn-kge", data, options_of(weights, epochs=20, patience=None), tmp_path / "out")
     assert manifest["ended"]["hits@10"] > 0.9

@@ -148,6 +148,7 @@ def test_blocks_and_slices_change_no_score(nations, monkeypatch):
         np.testing.assert_array_equal(one.scores, other.scores)
 
 
+@pytest.mark.slow
 @PINNED
 @pytest.mark.parametrize(
     "given", [{}, {"loop": "lcwa"}, {"inverse_triples": True, "negatives": 3, "negative_sampler": "bernoulli"}]
@@ -189,6 +190,7 @@ def test_transe_has_the_weights_and_losses_of_pykeens_pipeline(given, nations, t
         np.testing.assert_array_equal(ours[key], ranks, err_msg=str(key))
 
 
+@pytest.mark.slow
 @PINNED
 def test_it_stops_where_pykeens_early_stopper_stops(tmp_path):
     graph = published("nations", "train", "dev")  # no test triples, which PyKEEN's stopper would not filter

@@ -276,6 +276,7 @@ def test_groups_are_full_but_not_overfull():
 # ------------------------------------------------------------------------------------------------- training, ranking
 
 
+@pytest.mark.slow
 def test_it_learns_a_small_graph_by_heart(graph_folder, options, tmp_path):
     (graph_folder / "dev.tsv").unlink()  # the last weights are kept, not those best at something else
     data = read(graph_folder)

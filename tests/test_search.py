@@ -85,7 +85,10 @@ PLANS = {
 }
 
 
-@pytest.fixture(scope="module", params=["gpt2", "opt", "llama", "gemma2", "mistral-window-4"])
+SLOW = (pytest.param(name, marks=pytest.mark.slow) for name in ("opt", "llama", "gemma2", "mistral-window-4"))
+
+
+@pytest.fixture(scope="module", params=["gpt2", *SLOW])
 def pair(request: pytest.FixtureRequest) -> tuple[torch.nn.Module, LocalModel]:
     return network(request.param), make_local(network(request.param))
 

@@ -616,6 +616,7 @@ def wait_for(url, process, log, timeout_s=300):
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_against_transformers_serve(transformers_serve, tmp_path):
     from fathom.models.loading import load
 

@@ -472,6 +472,7 @@ def test_laws_of_random_graphs(graph, seed):
         assert_same_facts(graph, world.graph)
 
 
+@pytest.mark.slow
 def test_laws_of_wordnet(shared_data):
     graph = read(shared_data / "wn18rr").graph
     world = virtual(graph, "er")
@@ -554,6 +555,7 @@ CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised")
 SUBSETS = ["".join(some) for count in (1, 2, 3) for some in combinations("erd", count)]
 
 
+@pytest.mark.slow
 @given(graphs(), st.sampled_from(CONSTRUCTIONS), st.sampled_from(SUBSETS), st.data())
 @settings(max_examples=100, deadline=None)
 def test_every_world_leads_back_and_its_mapping_holds_what_changed(tmp_path_factory, graph, construction, parts, data):
@@ -604,6 +606,7 @@ def test_every_subset_can_be_named_and_leads_back(construction, tmp_path):
         assert manifest["source"]["content_hash"] == graph.content_hash
 
 
+@pytest.mark.slow
 def test_wordnet_comes_out_as_it_went_in_and_leads_back(shared_data, tmp_path):
     source = shared_data / "wn18rr"
     graph = read(source).graph
@@ -615,6 +618,7 @@ def test_wordnet_comes_out_as_it_went_in_and_leads_back(shared_data, tmp_path):
         assert restore(tmp_path / world).content_hash == graph.content_hash
 
 
+@pytest.mark.slow
 def test_freebase_leads_back_with_its_other_names(shared_data, tmp_path):
     graph = read(shared_data / "fb15k237").graph
     assert sum(map(bool, texts_of(graph.entities, "aliases"))) > 9000
