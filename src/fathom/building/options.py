@@ -145,7 +145,26 @@ class WorldFolders(AuditOptions):
     folders: tuple[Path, ...] = opt(..., "Folders of worlds, or folders that hold worlds.", ARGUMENT, REPEATED)
 
 
-class WorldBuildOptions(AuditOptions):
+class WorldOptions(BuildOptions):
+    """How worlds are made from a graph."""
+
+    case: Literal["auto", "exact", "ignore"] = opt(
+        "auto", "Whether case counts in mentions; auto: in names that have a capital letter."
+    )
+    shortest_mention: int = opt(2, "Characters a name needs for its mentions to be replaced.", ge=1, le=1_000_000)
+    sought: Literal["all", "names"] = opt(
+        "all", "What is replaced in descriptions: names as written, or also other names and inflected forms (all)."
+    )
+    rate: float = opt(
+        0.05,
+        "Masked worlds: the share of entities that may remain among the ten best guesses of the attack by TF-IDF.",
+        ge=0,
+        le=1,
+    )
+    relax: bool = opt(False, "Let relations keep their names if not all can be exchanged.")
+
+
+class WorldBuildOptions(WorldOptions, AuditOptions):
     """Options of ``fathom build worlds``."""
 
     data: Graph
@@ -156,20 +175,6 @@ class WorldBuildOptions(AuditOptions):
         "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
     )
     seed: Random = 0
-    case: Literal["auto", "exact", "ignore"] = opt(
-        "auto", "Whether case counts in mentions; auto: in names that have a capital letter."
-    )
-    sought: Literal["all", "names"] = opt(
-        "all", "What is replaced in descriptions: names as written, or also other names and inflected forms (all)."
-    )
-    shortest_mention: int = opt(2, "Characters a name needs for its mentions to be replaced.", ge=1, le=1_000_000)
-    rate: float = opt(
-        0.05,
-        "Masked worlds: the share of entities that may remain among the ten best guesses of the attack by TF-IDF.",
-        ge=0,
-        le=1,
-    )
-    relax: bool = opt(False, "Let relations keep their names if not all can be exchanged.")
     audit: bool = opt(False, "Report how many entities of each world can be re-identified from their texts.", Group.RUN)
 
 

@@ -151,7 +151,7 @@ def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
 
 def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
-    from fathom.building.worlds import THIRTEEN, Options, build_worlds, parse_variants, worlds_table
+    from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
 
     variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
     graph, name = graph_at(chosen.data)
@@ -160,7 +160,7 @@ def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
         chosen.out,
         variants,
         chosen.seed,
-        Options(chosen.case, chosen.shortest_mention, chosen.sought, chosen.rate, chosen.relax),
+        chosen,
         name=name,
         audit=chosen.audit,
         readers=_readers(chosen),

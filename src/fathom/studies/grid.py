@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.building.worlds import Options, build_worlds, refuse_others
+from fathom.building.worlds import WorldOptions, build_worlds, refuse_others
 from fathom.data.graph.queries import graph_of
 from fathom.errors import BadInput
 from fathom.formats import read
@@ -271,5 +271,5 @@ def _make_worlds(plan: StudyPlan, out: Path) -> None:
     refuse_others(folder, plan.worlds, graph, plan.seed)
     missing = [world for world in plan.worlds if not (folder / world).exists()]
     if missing:
-        options = Options(relax=plan.relax)
+        options = WorldOptions(relax=plan.relax)
         build_worlds(graph, folder, missing, plan.seed, options, name=source.name, audit=True)

@@ -3,18 +3,18 @@
 After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph Completion?* (NAACL
 2024), section 3. Each construction is a pure function of a graph, the parts to change, a seed and options::
 
-    from fathom.building.worlds import Options, build_worlds, virtual
+    from fathom.building.worlds import WorldOptions, build_worlds, virtual
 
-    world = virtual(fathom.read_data("my-graph").graph, "er", seed=0, options=Options(relax=True))
+    world = virtual(fathom.read_data("my-graph").graph, "er", seed=0, options=WorldOptions(relax=True))
     world.graph, world.mapping, world.spans
 """
 
 from __future__ import annotations
 
+from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Reader, audit_table, left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
 from fathom.building.worlds.constructions import (
-    Options,
     anonymised,
     base,
     fully_anonymised,
@@ -27,10 +27,10 @@ from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variant
 
 __all__ = [
     "THIRTEEN",
-    "Options",
     "Reader",
     "Variant",
     "World",
+    "WorldOptions",
     "anonymised",
     "audit_table",
     "audit_worlds",

@@ -6,7 +6,6 @@ import platform
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,9 @@ import pyarrow as pa
 import scipy
 
 from fathom._version import VERSION
+from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Auditor, Reader
-from fathom.building.worlds.constructions import Materials, Options, find_obstacles, make_world
+from fathom.building.worlds.constructions import Materials, find_obstacles, make_world
 from fathom.building.worlds.folders import (
     PUT,
     audit_world,
@@ -57,7 +57,7 @@ def build_worlds(
     out: Path,
     variants: Iterable[Variant | str] = THIRTEEN,
     seed: int = 0,
-    options: Options | None = None,
+    options: WorldOptions | None = None,
     *,
     name: str = "",
     audit: bool = False,
@@ -175,7 +175,7 @@ def _identity(variant: Variant, materials: Materials, name: str) -> Json:
             "splits": {split: len(rows) for split, rows in source.splits.items()},
         },
         "seed": materials.seed,
-        "options": asdict(materials.options),
+        "options": materials.options.model_dump(include=set(WorldOptions.model_fields)),
         "versions": {
             "fathom": VERSION,
             "python": platform.python_version(),

@@ -8,15 +8,15 @@ each ``fact_id``. Worlds of one graph, seed and options share their :class:`Mate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fathom.building.options import WorldOptions
 from fathom.building.worlds.derangement import (
     NO_LABEL,
     Derangement,
@@ -24,7 +24,7 @@ from fathom.building.worlds.derangement import (
     derange,
     match_relations,
 )
-from fathom.building.worlds.forms import Case, Forms, forms_of
+from fathom.building.worlds.forms import Forms, forms_of
 from fathom.building.worlds.masking import Masks, mask
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
@@ -46,8 +46,6 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput, all_of, refuse
 
-LONGEST = 1_000_000
-"""Maximum of ``shortest_mention``."""
 COLUMNS = {
     "name": ("entities", "name"),
     "mention": ("entities", "name"),
@@ -57,41 +55,12 @@ COLUMNS = {
 """Table and column of the texts that each step replaces."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options of worlds.
-
-    :param case: how names match in descriptions: "exact"; "ignore", the letters A to Z; "auto", exact for names with a
-        capital letter.
-    :param shortest_mention: minimum characters of a name to search for.
-    :param sought: "all", with aliases and inflected forms; "names", main names as written.
-    :param rate: maximum share of entities that can be re-identified from descriptions of a masked world.
-    :param relax: if relations cannot all exchange names, move as many as possible and list the others.
-    """
-
-    case: Case = "auto"
-    shortest_mention: int = 2
-    sought: Literal["all", "names"] = "all"
-    rate: float = 0.05
-    relax: bool = False
-
-    def __post_init__(self) -> None:
-        if self.case not in ("auto", "exact", "ignore"):
-            raise BadInput(f"case: expected auto, exact or ignore, found {self.case!r}")
-        if self.sought not in ("all", "names"):
-            raise BadInput(f"sought: expected all or names, found {self.sought!r}")
-        if not 0 <= self.rate <= 1:
-            raise BadInput(f"rate: expected 0 to 1, found {self.rate}")
-        if not 1 <= self.shortest_mention <= LONGEST:
-            raise BadInput(f"shortest_mention: expected 1 to {LONGEST:,}, found {self.shortest_mention}")
-
-
 def base(graph: KnowledgeGraph) -> World:
     """Return the original graph as a world."""
     return World(BASE, graph)
 
 
-def virtual(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: Options | None = None) -> World:
+def virtual(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: WorldOptions | None = None) -> World:
     """Exchange names (section 3.1); no entity keeps its string.
 
     :param parts: "e": names of entities are permuted by a random derangement, and mentions in descriptions follow.
@@ -102,7 +71,7 @@ def virtual(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: Op
     return make_world(f"virtual-{parts}", Materials(graph, seed, options))
 
 
-def anonymised(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: Options | None = None) -> World:
+def anonymised(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: WorldOptions | None = None) -> World:
     """Replace names by random strings (section 3.2), distinct and none of the old ones.
 
     :param parts: "e": entities, and mentions in descriptions follow; "r": relations; "d" alone: only the mentions.
@@ -111,7 +80,7 @@ def anonymised(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options:
     return make_world(f"anonymised-{parts}", Materials(graph, seed, options))
 
 
-def inconsistent(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: Options | None = None) -> World:
+def inconsistent(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: WorldOptions | None = None) -> World:
     """Make descriptions contradict the graph (section 3.3).
 
     :param parts: "d": descriptions are permuted by a derangement. "e" and "d": names and descriptions move together,
@@ -122,7 +91,9 @@ def inconsistent(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options
     return make_world(f"inconsistent-{parts}", Materials(graph, seed, options))
 
 
-def fully_anonymised(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: Options | None = None) -> World:
+def fully_anonymised(
+    graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: WorldOptions | None = None
+) -> World:
     """Replace texts by random strings (section 3.4), also descriptions.
 
     :param parts: "e" and "r": names, as in the anonymised world. "d": descriptions become random strings of their
@@ -132,7 +103,7 @@ def fully_anonymised(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, opt
     return make_world(f"fully-anonymised-{parts}", Materials(graph, seed, options))
 
 
-def masked(graph: KnowledgeGraph, parts: str = "ed", seed: int = 0, options: Options | None = None) -> World:
+def masked(graph: KnowledgeGraph, parts: str = "ed", seed: int = 0, options: WorldOptions | None = None) -> World:
     """Anonymise a graph and mask the rarest words of descriptions, until TF-IDF re-identifies at most ``options.rate``
     of the entities; see :mod:`fathom.building.worlds.masking`.
 
@@ -206,10 +177,10 @@ def _is_masked(variant: Variant) -> bool:
 class Materials:
     """Texts for worlds, each computed on first use. What is impossible raises BadInput with the reason."""
 
-    def __init__(self, graph: KnowledgeGraph, seed: int = 0, options: Options | None = None) -> None:
+    def __init__(self, graph: KnowledgeGraph, seed: int = 0, options: WorldOptions | None = None) -> None:
         if seed < 0:
             raise BadInput(f"seed: expected 0 or more, found {seed}")
-        self.graph, self.seed, self.options = graph, seed, options or Options()
+        self.graph, self.seed, self.options = graph, seed, options or WorldOptions()
 
     def generator(self, *purpose: str) -> np.random.Generator:
         """Return a generator that depends on the seed and the purpose only."""

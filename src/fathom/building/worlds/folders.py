@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Auditor, audit_table
-from fathom.building.worlds.constructions import Options
 from fathom.building.worlds.texts import Spans
 from fathom.building.worlds.world import MAPPING, World, column_set
 from fathom.data.knowledge import KnowledgeGraph
@@ -138,7 +138,7 @@ def refuse_others(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, se
     for place in (folder / world for world in worlds if stands(folder / world)):
         manifest = read_manifest(place)
         content, wanted = manifest["source"]["content_hash"], graph.content_hash
-        lacking = ", ".join(sorted(asdict(Options()).keys() - manifest["options"].keys()))
+        lacking = ", ".join(sorted(WorldOptions.model_fields.keys() - manifest["options"].keys()))
         faults += [f"{place}: made of another graph ({content}, expected {wanted})"] * (content != wanted)
         faults += [f"{place}: made with seed {manifest['seed']}, expected {seed}"] * (manifest["seed"] != seed)
         faults += [f"{place}: made by an earlier version, which had no option {lacking}"] * bool(lacking)
