@@ -49,9 +49,11 @@ def test_what_making_raises_is_raised_where_it_is_taken():
 def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """All shards but the first are put into words in the other thread, each before its turn."""
     folder, by = folder_of(kind, tmp_path / "model"), []
-    worded = StatementProbe._worded
+    real = StatementProbe._encoded
     monkeypatch.setattr(
-        StatementProbe, "_worded", lambda self, shard: by.append(threading.current_thread().name) or worded(self, shard)
+        StatementProbe,
+        "_encoded",
+        lambda self, shard: by.append(threading.current_thread().name) or real(self, shard),
     )
 
     def asked(name: str) -> list[dict]:
@@ -69,14 +71,14 @@ def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 def test_a_fault_in_the_other_thread_ends_the_run_and_what_is_finished_stays(tmp_path, monkeypatch):
-    folder, worded = folder_of("causal", tmp_path / "model"), StatementProbe._worded
+    folder, worded = folder_of("causal", tmp_path / "model"), StatementProbe._encoded
 
     def fails(self: StatementProbe, shard: object) -> object:
         if threading.current_thread() is not threading.main_thread():
             raise MemoryError("in the other thread")
         return worded(self, shard)
 
-    monkeypatch.setattr(StatementProbe, "_worded", fails)
+    monkeypatch.setattr(StatementProbe, "_encoded", fails)
     with pytest.raises(MemoryError, match="in the other thread"):
         package.probe("statement", folder, "geography", tmp_path / "run", limit=60)
     monkeypatch.undo()

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 import fathom
 from fathom.building.choices import build_choices
 from fathom.cli import make_app
-from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
@@ -28,6 +27,7 @@ from fathom.models.base import Attention
 from fathom.models.checks import token_log_probs
 from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
+from fathom.reading import Faults
 from fathom.results.estimates import NOTHING
 from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
 from fathom.studies.choice import analyse as choice
@@ -644,7 +644,7 @@ def test_masks_are_those_of_the_cloze_probe(shared_data, tmp_path):
 
 def test_masked_models_need_statements(tmp_path):
     write(tmp_path / "own" / "own.jsonl", {"prompt": "Which? (a) x, (b) y", "gold": "(b) y"})
-    with pytest.raises(BadInput, match="relation own has no statement to put a mask in: ask a causal or a chat model"):
+    with pytest.raises(BadInput, match="relation own has no statement to put a mask in"):
         fathom.probe("choice", ScriptedModel(["x"], {}, masked=True), tmp_path / "own", tmp_path / "run")
 
 
@@ -666,7 +666,7 @@ def test_options_that_a_masked_model_cannot_tell_are_unscored(tmp_path):
     model = ScriptedModel(["ant", "is", "a", "has", "class", "particular", "insect", "boat", "."], {}, 64, masked=True)
     rows = fathom.probe("choice", model, file, tmp_path / "run").folder.predictions().to_pylist()
     reasons = {row["query_id"]: row["unscored"] for row in rows}
-    unknown, same = "an option tokenises to <unk> only", "another option has the very tokens of the right one"
+    unknown, same = "an option tokenises to <unk> only", "another option has the same tokens as the gold answer"
     # Two wrong options that tie decide nothing.
     assert list(reasons.values()) == [None, unknown, unknown, None, same, None]
 
@@ -697,4 +697,4 @@ def test_masked_statements_too_long_are_unscored(quiz, tmp_path):
     model = ScriptedModel(words, {}, 12, masked=True)
     result = fathom.probe("choice", model, quiz / "reasoning" / "rdfs9-02.jsonl", tmp_path / "run")
     faults = {row["template"]: row["unscored"] for row in result.folder.predictions().to_pylist()}
-    assert faults == {0: None, 1: None, 2: "a statement of up to 13 tokens is longer than the model's window of 12"}
+    assert faults == {0: None, 1: None, 2: "a statement of 13 tokens is longer than the model's window of 12"}

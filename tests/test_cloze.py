@@ -272,7 +272,7 @@ def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
     noted = folder.manifest["circumstances"]["notes"]
     assert noted == [
         "excluded data: 2 of 6 candidates: 2 × tokenises to <unk> only",
-        "tied data: 2 of 6 candidates: each has the very tokens of another",
+        "tied data: 2 of 6 candidates: each has the same tokens as another",
     ]
     listed = (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text().splitlines()
     assert listed[1:] == [f"data\tc{n}\t{names[n]}\ttokenises to <unk> only" for n in range(2)]

@@ -87,7 +87,7 @@ CASES = {
         (0, "mask-mean"),
         (2, 3),  # Rome and Madrid have the same weight behind "is"
         6,  # "The capital of France is <mask> ." has 7
-        "a prompt of up to 7 tokens is longer than the model's window of 6",
+        "a prompt of 7 tokens is longer than the model's window of 6",
         "the model gave 4 of 4 candidates a score that is not a number",
     ),
     "ontology": Case(
@@ -95,7 +95,7 @@ CASES = {
         (0, "mask-mean"),
         (2, 3),
         6,
-        "a prompt of up to 7 tokens is longer than the model's window of 6",
+        "a prompt of 7 tokens is longer than the model's window of 6",
         "the model gave 4 of 4 candidates a score that is not a number",
     ),
     "choice": Case(
@@ -103,7 +103,7 @@ CASES = {
         (-1, "text-sum"),
         (2, 3),  # "Answer:" ends in unknown words, behind which Rome and Madrid have the same weight
         34,  # <s>, 12 of the question, 4 of each option and 3 commas, "Answer : Paris"
-        "question and answer of 35 tokens are longer than the model's window of 34",
+        "a question with its answer of 35 tokens is longer than the model's window of 34",
         "the model gave 4 of 4 options a score that is not a number",
     ),
     "generation": Case(

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.doors import Door
 from fathom.errors import BadInput
 from fathom.formats import FORMATS, Format, examine, native
+from fathom.reading import Faults
 from tests.test_cli import gpt2, save
 
 # A format

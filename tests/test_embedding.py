@@ -133,7 +133,7 @@ def test_tail_template_from_a_file(tmp_path):
     file.write_text("{name} is\n", encoding="utf-8")
     assert tail_template(str(file)) == "{name} is"
     file.write_text("nothing", encoding="utf-8")
-    with pytest.raises(BadInput, match=r"write \{name\} where the candidate's name stands, found 'nothing'"):
+    with pytest.raises(BadInput, match=r"name.*'nothing'"):
         tail_template(str(file))
     with pytest.raises(BadInput, match=r"--tail-template D: expected deer, A, B, C, a text with \{name\}, or a file"):
         tail_template("D")

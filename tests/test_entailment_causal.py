@@ -227,7 +227,7 @@ def test_what_cannot_be_asked_is_refused_in_one_line(fathom, folder, tmp_path):
     given = ["study", "entailment", "--model", saved, "--data", folder, "--out", tmp_path / "out"]
     for more, expected in (
         (["--wordings", "words,learnt"], "is causal, and --wordings learnt are learnt in the place of masks"),
-        (["--soft"], "ask it by words, without --soft"),
+        (["--soft"], "--soft"),
     ):
         code, _, said = fathom(*given, *more)
         assert code == 2

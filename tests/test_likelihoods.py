@@ -288,7 +288,7 @@ def test_a_statement_behind_a_first_token_that_is_not_told(standin, folder, tmp_
         "statement", "tiny", server=server.url, tokenizer=str(folder), templates=(1,), score=("answer",)
     )
     reasons = {row["unscored"] for row in answer_first.folder.predictions().to_pylist()}
-    assert reasons == {"the server tells no log-probability of a statement's first token, which counts here"}
+    assert reasons == {"the server gives no log-probability of a statement's first token, which is scored"}
 
 
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "grammar"])

@@ -337,7 +337,7 @@ class TestInput:
         assert code == 2, error
         assert not (tmp_path / "no").exists()
         said, _, told = error.strip().partition(": fathom ")
-        assert said.endswith("is causal: ask it by statements")
+        assert "is causal" in said
         told = f"fathom {told}"
         assert told.startswith(f"fathom probe statement --model {tmp_path / 'gpt2'} --data … --out … ")
         typed = told.replace("--data …", f"--data {facts}").replace("--out …", f"--out {tmp_path / 'causal'}")
@@ -357,7 +357,7 @@ class TestInput:
         assert keys[0] == keys[1]
 
     def test_soft_templates_need_masks(self, tmp_path):
-        with pytest.raises(BadInput, match="is causal: learnt templates need masks, so ask it by words: fathom"):
+        with pytest.raises(BadInput, match=r"is causal: .*: fathom"):
             run("ontology", ScriptedModel(["a"], {}), town(), OntologyOptions(soft=True), tmp_path / "r")
 
     def test_soft_templates_need_vectors(self, model, tmp_path, monkeypatch):
@@ -417,7 +417,7 @@ class TestInput:
     def test_own_templates_are_not_learnt(self, model, tmp_path):
         (tmp_path / "own.jsonl").write_text('{"relation": "type", "template": "[X] a [Y]"}')
         options = OntologyOptions(own_templates=tmp_path / "own.jsonl", soft=True)
-        with pytest.raises(BadInput, match="--own-templates are words, --soft has learnt tokens instead"):
+        with pytest.raises(BadInput, match="--own-templates, --soft"):
             run("ontology", model, town(), options, tmp_path / "r")
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.data.published import read_table
+from fathom.data.published import read_table, readable
 from fathom.data.queries import QuerySet
-from fathom.data.readable import readable
 from fathom.errors import BadInput
 from fathom.formats import FORMATS, examine, read
 from tests.messages import mentioned, mentions

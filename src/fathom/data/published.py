@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,7 @@ from fathom.reading import shown, yaml_file
 from fathom.reading.replies import host_of
 
 TABLE = Path(__file__).with_name("published.yaml")
+READABLE = Path(__file__).with_name("readable.yaml")
 _SHA256 = r"^[0-9a-f]{64}$"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
@@ -123,3 +125,48 @@ def fetched(data: str) -> Path | None:
 
 def _place_of(where: tuple[int | str, ...]) -> str:
     return "".join(f"{part + 1}. " if isinstance(part, int) else f"{part} " for part in where).rstrip() + ": "
+
+
+class _Line(BaseModel):
+    """The fields are told in ``readable.yaml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    paper: str
+    format: str
+    size: str
+    fetch: str | None = None
+    home: str = ""
+    licence: str = ""
+    ready: str = ""
+
+
+class Readable(NamedTuple):
+    """A data set that others publish.
+
+    :param format: name of its reader.
+    :param home: where it is published.
+    :param ready: the command that makes it ready: it fetches the data set, or checks what was downloaded.
+    """
+
+    name: str
+    paper: str
+    format: str
+    size: str
+    home: str
+    licence: str
+    ready: str
+
+
+def readable() -> list[Readable]:
+    """All of the table, those that can be fetched with what ``published.yaml`` says of them."""
+    entries, found = read_table(), []
+    for name, fields in yaml_file(READABLE).items():
+        line = _Line(**fields)
+        if line.fetch is None:
+            said = line.home, line.licence, line.ready
+        else:
+            entry = entries[line.fetch]
+            said = entry.home.removeprefix("https://"), entry.licence, f"fathom data fetch {entry.name}"
+        found.append(Readable(name, line.paper, line.format, line.size, *said))
+    return found

@@ -26,6 +26,8 @@ NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
 among its own candidates and among those of all relations; and whether it puts it first."""
 
 
+LONGEST_NAME = 20_000
+"""Most characters of a name. Longer text would keep a model busy for hours."""
 SPLIT = "split"
 """Group of facts of Fathom's own format that are parts of the data: each is a subset."""
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.data.faults import LONGEST_NAME
 from fathom.data.knowledge import KnowledgeGraph, Triple
-from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
+from fathom.data.queries import LONGEST_NAME, CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
 from fathom.reading import Faults, Json, read_json, shown
 

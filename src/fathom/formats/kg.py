@@ -29,12 +29,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fathom.data.columns import SHOWN, Columns, ends_within_a_line, first_fields, first_lines
+from fathom.data.columns import (
+    SHOWN,
+    Columns,
+    ends_within_a_line,
+    few_chunks,
+    first_fields,
+    first_lines,
+    is_blank,
+    take_rows,
+)
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
-from fathom.data.taking import few_chunks, is_blank, take_rows
 from fathom.data.templates import Template
 from fathom.formats.base import Format
 from fathom.formats.facts import read_entries

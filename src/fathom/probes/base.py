@@ -93,8 +93,7 @@ class Probe(ABC):
         return {}
 
 
-OF_LINES = ("shots", "per_query_shots", "trailing_space", "describe_head")
-"""Options of few-shot lines."""
+FEW_SHOT_OPTIONS = ("shots", "per_query_shots", "trailing_space", "describe_head")
 NO_LINES = "every question has a template or a sentence of its own, so that no few-shot lines are shown"
 
 
@@ -117,14 +116,21 @@ def few_shot_lines(options: FewShotOptions, data: QuerySet) -> FewShot:
     )
 
 
+def too_long(text: str, tokens: int, model: Model) -> str | None:
+    """Return why a text has no score if its tokens exceed the model's window, else None."""
+    if model.max_tokens is None or tokens <= model.max_tokens:
+        return None
+    return f"{text} of {tokens} tokens is longer than the model's window of {model.max_tokens}"
+
+
 FEW_SHARDS, ENOUGH_QUERIES = 100, 50
-"""Of more shards those are written together that have fewer queries than enough for a file."""
+"""If a run has more shards than this, those with fewer queries than this share files."""
 
 
 class Shard(NamedTuple):
-    """Queries that are asked together, all of them alike.
+    """Queries that are evaluated together.
 
-    :param template: which of their relation's templates, sentences or questions asks them, NO_TEMPLATE for none.
+    :param template: number of their template, sentence or question; NO_TEMPLATE for none.
     """
 
     template: int
@@ -132,30 +138,27 @@ class Shard(NamedTuple):
 
     @property
     def space(self) -> str:
-        """Name of the candidate set of the first query; most probes put queries of one set together."""
+        """Name of the first query's candidate set, which most probes let all queries of a shard share."""
         return self.queries[0].candidates
 
 
 def shards_of(template: int, queries: Sequence[Query], size: int) -> Iterator[Shard]:
-    """*queries* in pieces of a *size* to lose in a crash."""
+    """Cut queries into shards of at most *size*, which a crash may lose."""
     for start in range(0, len(queries), size):
         yield Shard(template, tuple(queries[start : start + size]))
 
 
 Answered = Iterable[tuple[Asked, Sequence[Columns] | str]]
-"""Queries as they were asked, each with an answer per scoring, or the reason why there is none."""
+"""Evaluated queries, each with its columns per scoring, or the reason why it is unscored."""
 
 
 class ShardedProbe(Probe):
-    """What probes of a model at hand share: their queries are cut into shards, and a budget says what runs together.
-
-    :raises BadInput: in a subclass, everything that it cannot ask.
-    """
+    """A probe that cuts its queries into shards and runs a model within a memory budget."""
 
     bos: int | None = None
-    """The token that a causal model is shown first; None for none."""
+    """Token in front of a causal model's text; None for none."""
     form: Form = Form.SPLIT
-    """How a text is put to an encoder-decoder; a probe that has it write lets it read what stands before."""
+    """How an encoder-decoder reads a text; if it writes, it reads what is before the answer."""
 
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
@@ -163,10 +166,10 @@ class ShardedProbe(Probe):
         self.budget = Budget.told(options.batch_tokens, model)
         self.screened: Counter[str] = Counter()
         self._following: dict[int, Shard] = {}
-        """By the identity of a shard, which the probe keeps, the one that is asked after it."""
+        """By ``id`` of a shard, which the probe keeps: the shard after it."""
 
     def _cut(self) -> Iterable[Shard]:
-        """The shards, in order."""
+        """Return the shards, in order."""
         raise NotImplementedError
 
     @cached_property
@@ -174,13 +177,12 @@ class ShardedProbe(Probe):
         return {f"{number:05d}": shard for number, shard in enumerate(self._cut())}
 
     def _answered(self, shard: Shard) -> Answered:
-        """Its queries, in order."""
+        """Evaluate a shard's queries, in order."""
         raise NotImplementedError
 
     @cached_property
     def _parts(self) -> dict[str, list[Shard]]:
-        """What is written together: a shard, or several where each question has answers of its own, as every file takes
-        longer than a few answers."""
+        """The shards of each file; small ones share files, as writing a file takes longer than a few answers."""
         if len(self._shards) <= FEW_SHARDS:
             return {name: [shard] for name, shard in self._shards.items()}
         parts: list[list[str]] = []
@@ -204,26 +206,22 @@ class ShardedProbe(Probe):
         self._following = {id(shard): following for shard, following in pairwise(order)}
 
     def evaluate(self, shard: str) -> list[Columns]:
-        answered = (found for part in self._parts[shard] for found in self._answered(part))
+        answered = (pair for part in self._parts[shard] for pair in self._answered(part))
         return [row for asked, answers in answered for row in asked.rows(self.scorings, answers)]
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """See :meth:`Probe.prepare`: a server gets its journal; subclasses may make more."""
         self.model.keep_answers(artifacts)
 
     def resolved(self) -> Facts:
-        """The kind of the model, what a causal one is shown first, and the form in which an encoder-decoder reads."""
-        found: Facts = {"attention": str(self.model.attention)}
+        facts: Facts = {"attention": str(self.model.attention)}
         if self.model.attention is Attention.CAUSAL:
             bos = None if self.bos is None else self.model.tokenizer.convert_ids_to_tokens(self.bos)
-            found["bos_token"] = bos
+            facts["bos_token"] = bos
         if self.model.attention is Attention.SEQ2SEQ:
-            found["form"] = str(self.form)
+            facts["form"] = str(self.form)
         if self.rough is not None:
-            found["screened_in"] = self.rough.identity.dtype
-        return found
+            facts["screened_in"] = self.rough.identity.dtype
+        return facts
 
     def circumstances(self) -> Facts:
-        """How often memory ran out, what it was found to hold, how much was screened, and what a server has answered;
-        subclasses add what they count."""
         return {**self.budget.circumstances(), **self.screened, **self.model.circumstances()}

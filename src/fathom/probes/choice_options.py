@@ -1,4 +1,4 @@
-"""Options of the choice probe, which can also ask a chat model behind a server."""
+"""Options of the choice probe."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
 
     server: str | None = opt(
         None,
-        "Base URL of an OpenAI-compatible server to ask instead of loading the model here: by chat or, "
-        "with --tokenizer, for the likelihoods of options.",
+        "Base URL of an OpenAI-compatible server, instead of a local model: by chat or, with --tokenizer, for the "
+        "likelihoods of options.",
         Group.SERVER,
     )
     unlisted: bool = opt(False, "Accept a server that does not list the model.", Group.SERVER)
     limit: int | None = opt(
         None,
-        "Ask at most this many questions, drawn at random by --seed; a reasoning question comes with "
-        "the memorising one that asks for its premise, and with all that fathom build choices asks of its item; all "
-        "count.",
+        "Evaluate at most this many questions, drawn at random by --seed. A reasoning question comes with the "
+        "memorising question of its premise and all other questions of its item; all count.",
         ge=1,
     )
     options: int | None = opt(
@@ -38,18 +37,18 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
     )
     orders: int = opt(
         1,
-        "In how many orders to show each question's options, drawn by --seed, each a call of its own; what "
-        "an option scores is the mean over them. 1: as the data have them.",
+        "Number of orders of each question's options, drawn by --seed, each a separate call; an option's score is the "
+        "mean over them. 1: as in the data.",
         LATER,
         ge=1,
         le=100,
     )
     replies: Literal["named", "strict"] = opt(
         "named",
-        "What to read of a server's reply: an option named in one of several forms (a boxed letter, 'Final "
-        "answer: b', an option and then why), or strictly an option and nothing else.",
+        "Accepted replies of a server: an option in one of several forms (a boxed letter, 'Final answer: b', an "
+        "option and an explanation), or strictly an option and nothing else.",
         Group.SERVER,
-        LATER,  # an unfinished run of before, which read strictly, is resumed: circumstances count what was read how
+        LATER,  # older runs were strict and can be resumed: circumstances count the forms
     )
     score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = opt(
         ("letter",),
@@ -57,13 +56,13 @@ class ChoiceOptions(ServedOptions, LikelihoodOptions):
         Group.SCORING,
         min_length=1,
     )
-    templates: Numbers = opt((), "Masked models: ask only these statements, counted from 0, separated by commas.")
+    templates: Numbers = opt((), "Masked models: use only these statements, counted from 0, separated by commas.")
     sentences: Literal["first", "all"] = opt(
-        "all", "Masked models: which of a question's own statements to ask: the first, or all, averaged per question."
+        "all", "Masked models: use the first of a question's own statements, or all, averaged per question."
     )
     capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
     instruction: str = opt(
         "Reply with the letter of one option and nothing else.",
-        "What a chat model, and with --chat a causal one, is told below the options.",
+        "Instruction below the options for chat models, and with --chat for causal ones.",
     )
     reply_tokens: int = opt(32, "Maximum tokens of a server's reply; reasoning models need more.", Group.SERVER, ge=1)

@@ -1,4 +1,4 @@
-"""In which orders a question's options are shown: as the data have them, or in several, so that no letter gains."""
+"""Orders of a question's options: as in the data, or several, so that no letter has an advantage."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from fathom.data.queries import Query
 from fathom.prompts.choices import Choices, shown
 
 Order = tuple[int, ...]
-"""Places of the options, in the order in which they are shown."""
+"""Places of the options in display order."""
 
 
 class Orders:
     """The orders of each question.
 
-    With one, options stay as the data have them. With several, the first is drawn by *seed* and the question's id, and
-    the others turn it by equal steps: each option stands at as many letters as there are orders, up to all of them.
+    With one, options stay as in the data. With several, *seed* and the question's id draw the first, and the others
+    rotate it by equal steps: each option gets as many letters as there are orders, up to all.
     """
 
     def __init__(self, data: Choices, count: int, seed: int) -> None:
         self.data, self.count, self.seed = data, count, seed
 
     def of(self, query: Query) -> list[Order]:
-        """As many as there are; each names every option once."""
+        """Return the orders of a question."""
         size = len(self.data.candidates[query.candidates])
         if self.count == 1 or not size:
             return [tuple(range(size))]
-        return [self._turned(query.id, size, number) for number in range(self.count)]
+        return [self._rotated(query.id, size, number) for number in range(self.count)]
 
-    def _turned(self, query: str, size: int, number: int) -> Order:
+    def _rotated(self, query: str, size: int, number: int) -> Order:
         again, step = divmod(number, size)
         first = list(range(size))
         random.Random(f"{self.seed} {query} {again}").shuffle(first)
@@ -37,24 +37,24 @@ class Orders:
         return tuple(first[start:] + first[:start])
 
     def question(self, query: Query, order: Order) -> str:
-        """The question with its options in that order."""
+        """Return the question with its options in that order."""
         return shown(self.data.questions[query.id], self.names(query, order))
 
     def instructed(self, query: Query, order: Order, instruction: str) -> str:
-        """:meth:`question`, and below it what to do: a chat model's turn."""
+        """Return :meth:`question` followed by the instruction: a chat model's turn."""
         return f"{self.question(query, order)}\n{instruction}".rstrip()
 
     def names(self, query: Query, order: Order) -> list[str]:
-        """Of its options, as they are shown."""
+        """Return the names of its options in that order."""
         names = self.data.candidates[query.candidates].names
         return [names[place] for place in order]
 
     def gold_letters(self, query: Query) -> list[str]:
-        """Of the right option, in each order."""
+        """Return the letter of the gold answer in each order."""
         right = self.data.candidates[query.candidates].places(query.gold)[0]
         return [letter_of(right, order) for order in self.of(query)]
 
 
 def letter_of(place: int, order: Order) -> str:
-    """Under which letter an option stands."""
+    """Return the letter of an option."""
     return ascii_lowercase[order.index(place)]

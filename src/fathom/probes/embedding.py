@@ -1,8 +1,8 @@
-"""The embedding probe (DEER, Jinno et al.): whose vector is nearest to the question's?
+"""The embedding probe (DEER, Jinno et al.): which candidate's vector is nearest to the query's?
 
-Each query becomes a few-shot prompt and each candidate a text that asks for one word; their last hidden vectors, the
-ones that the language-model head sees, are compared by cosine. Queries and candidates are run once each, so time grows
-with their sum, and candidates of one name are told apart by their descriptions. See docs/methods/embedding.md.
+Each query becomes a few-shot prompt and each candidate a text that asks for one word. Their last hidden vectors, the
+input of the language-model head, are compared by cosine. Queries and candidates run once each, so time grows with their
+sum; descriptions distinguish candidates of the same name. See docs/methods/embedding.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput, all_of, refuse
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_lines, shards_of, too_long
 from fathom.probes.options import EmbeddingOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
@@ -34,7 +34,7 @@ from fathom.store.vectors import VectorStore
 SHARD_QUERIES = 1024
 TOP = 10
 AROUND = 8
-"""At most so many special tokens stand around a text."""
+"""Most special tokens around a text."""
 
 TAIL_TEMPLATES = {
     "deer": '{name} - {description}\nThis sentence: "{word}" means in one word: "{one word}"\n'
@@ -43,54 +43,52 @@ TAIL_TEMPLATES = {
     "B": '<"{name}": "{description}">\nIn one word, "{name}" means: "',
     "C": '["{name}", "{description}"]\nSummarize the meaning of {{name}} in one word {',
 }
-"""Figures 2 and 12 to 14 of the paper. ``{word}``, ``{one word}`` and the braces of C are literal text. The figures are
-typeset with typographic quotes; the authors' published code has straight ones, and so have these."""
+"""Figures 2 and 12 to 14 of the paper. ``{word}``, ``{one word}`` and the braces of C are literal text. Quotes are
+straight, as in the authors' code; the figures show typographic ones."""
 _SLOT = re.compile(r"\{(name|description)\}")
 NO_DESCRIPTION, NO_DESCRIPTIONS = "-", "_"
-"""For an entity without one, and where no entity has any (section 5.2.2)."""
+"""For an entity without one, and if no entity has any (section 5.2.2)."""
 
 
-def tail_template(asked: str) -> str:
-    """The text that ``--tail-template`` means.
+def tail_template(given: str) -> str:
+    """Return the template by its name, from a text or from a file.
 
-    :raises BadInput: no name, text or file, or one without ``{name}``.
+    :raises BadInput: no such template or file, or a text without ``{name}``.
     """
-    if asked in TAIL_TEMPLATES:
-        return TAIL_TEMPLATES[asked]
-    text, file = asked.replace("\\n", "\n"), Path(asked)
-    if "{name}" not in asked:
+    if given in TAIL_TEMPLATES:
+        return TAIL_TEMPLATES[given]
+    text, file = given.replace("\\n", "\n"), Path(given)
+    if "{name}" not in given:
         if not stands(file):
-            raise BadInput(
-                f"--tail-template {asked}: expected {', '.join(TAIL_TEMPLATES)}, a text with {{name}}, or a file; "
-                "found neither"
-            )
+            names = ", ".join(TAIL_TEMPLATES)
+            raise BadInput(f"--tail-template {given}: expected {names}, a text with {{name}}, or a file; found neither")
         try:
             text = read_text(file).removesuffix("\n")
         except Unreadable as error:
             raise BadInput(f"--tail-template {error}") from error
         if "{name}" not in text:
-            raise BadInput(f"--tail-template {file}: write {{name}} where the candidate's name stands, found {text!r}")
+            raise BadInput(f"--tail-template {file}: expected {{name}} for the candidate's name, found {text!r}")
     return text
 
 
 def tail_prompt(template: str, name: str, description: str | None) -> str:
-    """:param description: "" for none, None where no candidate has any."""
-    said = NO_DESCRIPTIONS if description is None else description or NO_DESCRIPTION
-    return _SLOT.sub(lambda slot: name if slot[1] == "name" else said, template)
+    """Return a candidate's text. :param description: "" for none, None if no candidate has any."""
+    text = NO_DESCRIPTIONS if description is None else description or NO_DESCRIPTION
+    return _SLOT.sub(lambda slot: name if slot[1] == "name" else text, template)
 
 
 class EmbeddingProbe(ShardedProbe):
-    """See :class:`fathom.probes.base.Probe`.
+    """See :mod:`fathom.probes.embedding`.
 
-    :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS asked of a
-        tokenizer without one, a pooling that the model has not.
+    :raises BadInput: data without a graph or with too few triples, a tail template without a name, BOS for a tokenizer
+        without one, a pooling that the model does not have.
     """
 
     scorings = (Scoring("cosine", "cosine"),)
 
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
-            raise BadInput("the embedding probe needs a causal model or an encoder; this one is an encoder-decoder")
+            raise BadInput("the embedding probe needs a causal model or an encoder, not an encoder-decoder")
         refuse(queryset.without_subjects("embedding"))
         super().__init__(options, model, queryset)
         self.template: str
@@ -111,39 +109,38 @@ class EmbeddingProbe(ShardedProbe):
         self._shortened: dict[str, list[str]] = {}
 
     def resolved(self) -> Facts:
-        """With the candidates' wording and the pooling."""
         return {**super().resolved(), "tail_template": self.template, "pooling": str(self.pooling)}
 
     @cached_property
     def _used(self) -> list[CandidateSet]:
-        return [self.queryset.candidates[name] for name in dict.fromkeys(one.space for one in self._shards.values())]
+        return [
+            self.queryset.candidates[name] for name in dict.fromkeys(shard.space for shard in self._shards.values())
+        ]
 
     @cached_property
     def _distinct(self) -> list[str]:
-        """Every distinct candidate text, of all answer spaces together."""
+        """The distinct candidate texts of all answer spaces."""
         return sorted({text for space in self._used for text in self._texts(space.name)})
 
     def pieces(self, artifacts: Path) -> list[str]:
-        """See :meth:`fathom.probes.base.Probe.pieces`: vectors of candidates, so many at a time."""
         store = VectorStore(artifacts, len(self._distinct))
         return [store.file(piece).name for piece in range(store.pieces) if not store.has(piece)]
 
     def make_piece(self, artifacts: Path, name: str) -> None:
-        """See :meth:`fathom.probes.base.Probe.make_piece`."""
         store = VectorStore(artifacts, len(self._distinct))
         rows = store.rows_of(store.piece_of(name))
         store.write(store.piece_of(name), self._vectors(self._distinct[rows.start : rows.stop]).float().cpu().numpy())
         self._encoded += len(rows)
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Encode every candidate text that is not encoded yet, and read them all."""
+        """Encode the candidate texts that have no vector yet, and open all vectors."""
         missing = self.pieces(artifacts)
         for number, piece in enumerate(missing):
             progress(number, len(missing))
             self.make_piece(artifacts, piece)
         texts = self._distinct
         store = VectorStore(artifacts, len(texts))
-        if self._encoded < len(texts):  # the disk had some
+        if self._encoded < len(texts):  # some were on disk
             store.refuse_width(int(self._vectors(texts[:1]).shape[1]))
         row = {text: number for number, text in enumerate(texts)}
         lost = set(store.not_a_number())
@@ -162,15 +159,14 @@ class EmbeddingProbe(ShardedProbe):
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:
-        """Also what was encoded, and notes on candidates that have no vector, or one of a shorter text."""
-        noted: Facts = {"encoded_candidate_texts": self._encoded, **super().circumstances()}
+        facts: Facts = {"encoded_candidate_texts": self._encoded, **super().circumstances()}
         kinds = (("not encoded", self._without, "no vector"), ("shortened", self._shortened, "descriptions cut to fit"))
         notes = [
             f"{kind} {name}: {len(listed)} of {len(self.queryset.candidates[name])} candidates: {why}"
             for kind, of_space, why in kinds
             for name, listed in of_space.items()
         ]
-        return noted | ({"notes": notes} if notes else {})
+        return facts | ({"notes": notes} if notes else {})
 
     def _answered(self, shard: Shard) -> Answered:
         queries, candidates = shard.queries, self.queryset.candidates[shard.space]
@@ -179,24 +175,23 @@ class EmbeddingProbe(ShardedProbe):
             question.unscored or unrankable(query, candidates)
             for query, question in zip(queries, questions, strict=True)
         ]
-        asked = [number for number, reason in enumerate(reasons) if reason is None]
+        rankable = [number for number, reason in enumerate(reasons) if reason is None]
         encoded = text_vectors(
-            self.model, [questions[number].prompt for number in asked], self.bos, self.pooling, self.budget
+            self.model, [questions[number].prompt for number in rankable], self.bos, self.pooling, self.budget
         )
-        for number, fault in zip(asked, encoded.faults, strict=True):
+        for number, fault in zip(rankable, encoded.faults, strict=True):
             reasons[number] = fault
         good = [row for row, fault in enumerate(encoded.faults) if fault is None]
-        ranked = [queries[asked[row]] for row in good]
-        found = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
+        ranked = [queries[rankable[row]] for row in good]
+        ranks = iter(self._rank(encoded.vectors[good], ranked, candidates) if good else [])
         count = len(candidates) - len(self._without.get(shard.space, ()))
         without = digest(self._without.get(shard.space, ()))
         for query, question, reason in zip(queries, questions, reasons, strict=True):
             prompt = question.prompt + "[Y]" if question.prompt else None
-            one = Asked(query, NO_TEMPLATE, prompt, count, not_ranked=without)
-            yield one, reason or [self._answer(query, candidates, next(found))]
+            asked = Asked(query, NO_TEMPLATE, prompt, count, not_ranked=without)
+            yield asked, reason or [self._answer(query, candidates, next(ranks))]
 
     def _cut(self) -> Iterator[Shard]:
-        """By candidate set, in pieces of a size to lose."""
         by_space: dict[str, list[Query]] = {}
         for query in self.queryset.queries:
             by_space.setdefault(query.candidates, []).append(query)
@@ -204,7 +199,7 @@ class EmbeddingProbe(ShardedProbe):
             yield from shards_of(NO_TEMPLATE, alike, SHARD_QUERIES)
 
     def _texts_of(self, space: str) -> list[str]:
-        """The text of each candidate; what does not fit the model's window with a shorter description."""
+        """Return the text of each candidate, its description shortened to fit the model's window."""
         candidates = self.queryset.candidates[space]
         descriptions = candidates.descriptions or (None,) * len(candidates)
         pairs = list(zip(candidates.names, descriptions, strict=True))
@@ -213,20 +208,20 @@ class EmbeddingProbe(ShardedProbe):
         if not self.shortens or window is None:
             return texts
         for place, ((name, description), text) in enumerate(zip(pairs, texts, strict=True)):
-            # No tokenizer makes more tokens of a text than it has bytes, but for those it puts around it.
+            # A text never has more tokens than bytes, apart from special tokens.
             if description and len(text.encode()) > window - AROUND and self._length(text) > window:
                 texts[place] = self._shorter(name, description, window)
                 self._shortened.setdefault(space, []).append(candidates.ids[place])
         return texts
 
     def _shorter(self, name: str, description: str, window: int) -> str:
-        """With as many of the description's first tokens as fit; none where its name alone does not."""
+        """Keep as many of the description's first tokens as fit; none if the name alone does not."""
         ends = self.model.tokenizer(description, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         offsets = ends["offset_mapping"]
-        kept, text = len(offsets), tail_prompt(self.template, name, description)
-        while kept > 0 and (over := self._length(text) - window) > 0:
-            kept = max(0, kept - over)
-            text = tail_prompt(self.template, name, description[: offsets[kept - 1][1]].rstrip() if kept else "")
+        count, text = len(offsets), tail_prompt(self.template, name, description)
+        while count > 0 and (over := self._length(text) - window) > 0:
+            count = max(0, count - over)
+            text = tail_prompt(self.template, name, description[: offsets[count - 1][1]].rstrip() if count else "")
         return text
 
     def _length(self, text: str) -> int:
@@ -251,7 +246,6 @@ class EmbeddingProbe(ShardedProbe):
         return of_found(found, space) | {"gold_tokens": [len(ids) for ids in tokens]}
 
     def _why_no_vector(self, query: Query, space: CandidateSet) -> str:
-        length, window = self._length(self._texts(space.name)[space.position[query.gold[0]]]), self.model.max_tokens
-        if window is not None and length > window:
-            return f"the gold answer's prompt of {length} tokens is longer than the model's window of {window}"
-        return "the model gave the gold answer a vector that is not a number"
+        length = self._length(self._texts(space.name)[space.position[query.gold[0]]])
+        fault = too_long("the gold answer's prompt", length, self.model)
+        return fault or "the model gave the gold answer a vector that is not a number"

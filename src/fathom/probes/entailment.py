@@ -1,10 +1,10 @@
-"""What follows from premises about pseudowords (OntoProbe, Wu et al. 2023, section 3.2); asked by the entailment study.
+"""The entailment probe: premises and hypotheses about pseudowords (OntoProbe, Wu et al. 2023, section 3.2).
 
-The texts are those of :mod:`fathom.prompts.entailment`. Pseudowords and learnt tokens are rows of one matrix beside the
-model's own: first the learnt tokens of each rule and each way of giving premises, then the pairs of each rule. Learnt
-templates begin as the memorising run has learnt them; where conjunctions are learnt, all learnt tokens of a text are
-trained on, once for each rule and way of giving, the training items meeting the pairs in turn. Pseudowords stay fixed.
-Cross-validated, each fold of a rule's facts has learnt tokens of its own, which the other folds teach.
+The entailment study runs it on the texts of :mod:`fathom.prompts.entailment`. Pseudowords and learnt tokens are rows of
+one matrix next to the model's own: first the learnt tokens of each rule and set of premises, then the pairs of each
+rule. Learnt templates start as the memorising run has learnt them. If conjunctions are learnt, all learnt tokens of a
+text are trained further, once per rule and set of premises, with the pairs in turn; pseudowords stay fixed. With
+cross-validation each fold of a rule's facts has its own learnt tokens, trained on the other folds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.options import FOLDS
 from fathom.probes.base import Facts, Probe
-from fathom.probes.entailment_causal import CausalEntailmentProbe
-from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
+from fathom.probes.entailment_causal import PSEUDOWORDS, CausalEntailmentProbe, drawn_pairs, pairs_as_rows
 from fathom.probes.ontology_options import EntailmentOptions, OntologyT, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
@@ -42,15 +41,15 @@ from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.training.soft import GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
-INSTEAD = "let it choose among a few answers: fathom build choices, then fathom probe choice"
+ALTERNATIVE = "let it choose among options: fathom build choices, then fathom probe choice"
 """What to do with a model that is neither masked nor causal."""
 
 
 class _Block(NamedTuple):
-    """Texts that share their learnt tokens.
+    """Texts that share learnt tokens.
 
-    :param given: which premises are said, as in the queries' groups.
-    :param fold: of the facts that they are about, from 1; None where those are held out.
+    :param given: the stated premises, as in the queries' groups.
+    :param fold: fold of their facts, from 1; None if those are held out.
     """
 
     rule: str
@@ -59,14 +58,14 @@ class _Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the file of its learnt tokens."""
+        """Name of the file with its learnt tokens."""
         return f"{self.rule}-{self.given}" + ("" if self.fold is None else f"-fold-{self.fold}")
 
 
 class EntailmentProbe(SlotProbe):
-    """Of masked models. See :class:`fathom.probes.slot.SlotProbe`.
+    """The entailment probe for masked models.
 
-    :raises BadInput: also for a model that takes no vectors, and where learnt templates are not to be found.
+    :raises BadInput: also for a model that takes no vectors, and for missing learnt templates.
     """
 
     name = "entailment"
@@ -82,8 +81,8 @@ class EntailmentProbe(SlotProbe):
         self._start = cache(self._starting)
 
     @staticmethod
-    def _instead(options: Any, model: Model) -> str:
-        return INSTEAD
+    def _alternative(options: Any, model: Model) -> str:
+        return ALTERNATIVE
 
     @classmethod
     def create(cls, options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe:
@@ -96,17 +95,15 @@ class EntailmentProbe(SlotProbe):
         return complete_folds(options, data)
 
     def resolved(self) -> Facts:
-        """With what the learnt templates begin with, where they are loaded."""
         files = sorted({self._file(block, task) for block in self.blocks for task in self._tasks(block)})
         digest = hashlib.sha256(b"".join(map(read_bytes, files))).hexdigest()[:16] if files else None
         return {**super().resolved(), "learnt": digest}
 
     def circumstances(self) -> Facts:
-        """Also how many trainings it took."""
         return {**super().circumstances(), **({"trainings": self._trained} if self.wording.conjunction else {})}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Draw the pseudowords, and train what is to be learnt and is not there yet."""
+        """Draw the pseudowords, and train the missing learnt tokens."""
         super().prepare(artifacts, progress)
         rules = list(self.queryset.by_relation())
         self._pairs = drawn_pairs(artifacts / PSEUDOWORDS, self.model, rules, self.options)
@@ -120,40 +117,39 @@ class EntailmentProbe(SlotProbe):
     # ------------------------------------------------------------------------------------------------ learnt tokens
 
     def _tasks(self, block: _Block) -> list[str]:
-        """The memorising tasks whose learnt templates stand in its texts."""
-        found = dict.fromkeys(source.task for source in self._sources(block))
-        return [task for task in found if task != CONJUNCTION]
+        """Return the memorising tasks whose learnt templates occur in the block's texts."""
+        tasks = dict.fromkeys(source.task for source in self._sources(block))
+        return [task for task in tasks if task != CONJUNCTION]
 
     def _sources(self, block: _Block) -> tuple[Beginning, ...]:
-        """What its learnt tokens begin with."""
         return sources(block.rule, block.given, self.wording)
 
     def _file(self, block: _Block, task: str) -> Path:
-        """Where the memorising run has what it learnt. Of folds: of the block's own where the task is that of P1; of
-        any task else, whose items are no facts of the rule, the first.
+        """Return the memorising run's file of a task.
 
-        :raises BadInput: it has not learnt it.
+        With folds, it is the file of the block's fold if the task is that of P1. The items of other tasks are no facts
+        of the rule, so the first file is taken.
+
+        :raises BadInput: there is none.
         """
         folder = self.options.learnt
         if folder is None:
-            raise BadInput(
-                "learnt templates come from a run of the ontology probe with --soft: give its artifacts/soft"
-            )
+            raise BadInput("--learnt: give artifacts/soft of a run of the ontology probe with --soft")
         folds: Iterable[int | None] = [block.fold]
         if block.fold is not None and task != RULES[block.rule]:
             folds = range(1, (self.options.folds or FOLDS) + 1)
         files = [folder / learnt_file(task, fold, self.ways[0].name) for fold in folds]
-        there = next(filter(stands, files), None)
-        if there is None:
+        file = next(filter(stands, files), None)
+        if file is None:
             crossed = "" if block.fold is None else " --cross-validate, the same --folds and --seed"
             raise BadInput(
-                f"{files[0]} is not there: ask the ontology probe with --soft{crossed}, the task {task}, and the same "
+                f"{files[0]} does not exist: run the ontology probe with --soft{crossed}, task {task}, and the same "
                 "--masks and --reduction"
             )
-        return there
+        return file
 
     def _starting(self, block: _Block) -> Tensor:
-        """What its learnt tokens begin with, shape (tokens, d)."""
+        """Return the initial values of the block's learnt tokens, shape (tokens, d)."""
         loaded = {task: load_learnt(self._file(block, task)) for task in self._tasks(block)}
         fold = [] if block.fold is None else [str(block.fold)]
         made = random_start(self.model, 2, self.options.seed, CONJUNCTION, block.rule, block.given, *fold)
@@ -163,7 +159,7 @@ class EntailmentProbe(SlotProbe):
         return torch.stack(rows) if rows else made[:0]
 
     def _learnt(self, block: _Block, file: Path) -> Tensor:
-        """Its learnt tokens as they are asked with; trained where a conjunction is among them."""
+        """Return the block's learnt tokens, trained if a conjunction is among them."""
         start = self._start(block)
         if CONJUNCTION not in {source.task for source in self._sources(block)}:
             return start
@@ -180,10 +176,7 @@ class EntailmentProbe(SlotProbe):
         return load_learnt(file)
 
     def _lessons(self, block: _Block) -> tuple[list[GoldSlot], list[GoldSlot]]:
-        """To learn from, and to choose the epoch by: of folds all others but one, and this one.
-
-        :raises BadInput: there are none.
-        """
+        """Return the items to learn from, and those that choose the epoch. :raises BadInput: there are none."""
         queries = self._training(block, TRAIN)
         if block.fold is None:
             able = self._items(block, [*queries, *self._training(block, DEV)])
@@ -193,9 +186,9 @@ class EntailmentProbe(SlotProbe):
             fold_of = {query.id: int(query.groups[FOLD]) - 1 for query in queries}
             parts = [*taught(fold_of, block.fold - 1, able)]
         train, dev = ([able[id_] for id_ in ids if id_ in able] for ids in parts)
-        for subset, ids, found in ((TRAIN, parts[0], train), (DEV, parts[1], dev)):
-            if not found:
-                fold = f"that are to {subset} fold {block.fold}" if block.fold else f"in the subset {subset}"
+        for subset, ids, items in ((TRAIN, parts[0], train), (DEV, parts[1], dev)):
+            if not items:
+                fold = f"to {subset} fold {block.fold}" if block.fold else f"in the subset {subset}"
                 raise BadInput(
                     f"a learnt conjunction: none of the {len(ids)} items of {block.rule} {fold} can be "
                     "learnt from; it needs some (docs/methods/entailment.md)"
@@ -203,7 +196,7 @@ class EntailmentProbe(SlotProbe):
         return train, dev
 
     def _items(self, block: _Block, queries: Sequence[Query]) -> Mapping[str, GoldSlot]:
-        """Those that can be learnt from, by id."""
+        """Return the learnable items by id."""
         name = self._space_of(block)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
         count = len(self._start(block))
@@ -224,7 +217,7 @@ class EntailmentProbe(SlotProbe):
     def _space_of(self, block: _Block) -> str:
         return next(query.candidates for query in self.queryset.queries if self._block(query) == block)
 
-    # ------------------------------------------------------------------------------------------------ asking
+    # --------------------------------------------------------------------------------------------- evaluation
 
     @staticmethod
     def _block(query: Query) -> _Block:
@@ -246,7 +239,7 @@ class EntailmentProbe(SlotProbe):
 
     @cached_property
     def _rows_of(self) -> dict[_Block, tuple[int, int]]:
-        """Of each block, counted from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
+        """For each block, from 1, the row of its ``<s1>`` and that of the first pair's ``<x>``."""
         ends = list(accumulate((len(self._sources(block)) for block in self.blocks), initial=1))
         rules = list(self.queryset.by_relation())
         pairs = [ends[-1] + 2 * self.options.pairs * rules.index(block.rule) for block in self.blocks]
@@ -257,16 +250,15 @@ class EntailmentProbe(SlotProbe):
         return slot_scores(self.model, slots, names, self.ways, self.budget, self._vectors)
 
     def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
-        """Without the scores of all candidates: those of a rule with many items would fill hundreds of megabytes."""
+        """Drop the scores of all candidates, which could fill hundreds of megabytes."""
         row = super()._answer(query, space, names, scores)
         return {name: value for name, value in row.items() if name != "scores"}
 
 
 def _as_rows(text: str, pair: int, count: int, learnt: int, pairs: int) -> str:
-    """The text with its pseudowords and learnt tokens numbered as rows of the matrix, from 1.
+    """Number the pseudowords and learnt tokens of a text as rows of the matrix, from 1.
 
-    :param count: of pairs; others that are named are the next pair, in turn.
-    :param learnt: row of its first learnt token. :param pairs: row of the first pair's ``<x>``.
+    :param count: number of pairs. :param learnt: row of its first learnt token. :param pairs: row of the first ``<x>``.
     """
-    text = LEARNT.sub(lambda found: f"<s{int(found[1]) - 1 + learnt}>", text)
+    text = LEARNT.sub(lambda mark: f"<s{int(mark[1]) - 1 + learnt}>", text)
     return pairs_as_rows(text, pair, count, pairs)

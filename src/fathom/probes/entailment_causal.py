@@ -1,43 +1,51 @@
-"""What follows from premises about pseudowords, asked of causal models: which statement is most likely behind them?
+"""The entailment probe for causal models, and the pseudowords that both entailment probes share.
 
-A candidate's score is the log-likelihood of the answer and of what follows it in the hypothesis, given the premises and
-the hypothesis up to there (:mod:`fathom.scoring.marked`): of all candidates, this ranks as the log-likelihood of the
-whole text, as the statement probe's does. Texts that begin alike share their passes.
+A candidate's score is the log-likelihood of the hypothesis from the answer on, given the text before it
+(:mod:`fathom.scoring.marked`). It ranks candidates like the likelihood of the whole text. Texts with a shared prefix
+share their passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import save_file
+from torch import Tensor
 
 from fathom.data.queries import Query, QuerySet, unrankable
 from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe
-from fathom.probes.entailment_pairs import PSEUDOWORDS, drawn_pairs, pairs_as_rows
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, too_long
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.progress import Progress
+from fathom.prompts.entailment import W, X, Y, Z
+from fathom.reading import stands, tensors_file
 from fathom.scoring.marked import Marked, MarkedTexts, counted_tokens_of, marked_scores
-from fathom.scoring.pseudowords import refuse_ids_alone
+from fathom.scoring.pseudowords import pseudowords, refuse_ids_alone
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.statements import Reduction, Score, Way
 from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
+from fathom.training.soft import AGAIN
 
 SHARD_STATEMENTS = 8192
 SHARD_QUERIES = 256
 TOP = 10
+PSEUDOWORDS = "pseudowords.safetensors"
+"""Artifact: the pairs of each rule, ``<x>`` and ``<y>`` of the first, of the second, …"""
 
 
 class CausalEntailmentProbe(ShardedProbe):
-    """See :class:`fathom.probes.base.Probe`.
+    """See :mod:`fathom.probes.entailment_causal`.
 
-    :raises BadInput: an encoder-decoder, a model that takes no vectors, and learnt tokens.
+    :raises BadInput: an encoder-decoder, a model that takes no vectors, or learnt tokens.
     """
 
     scorings = (Scoring(Way(Reduction.SUM, Score.CONDITIONAL).name, "nats"),)
@@ -46,7 +54,7 @@ class CausalEntailmentProbe(ShardedProbe):
         if model.attention is not Attention.CAUSAL:
             raise BadInput(f"the entailment probe needs a masked or a causal model, this one is {model.attention}")
         if options.soft or options.soft_conjunction:
-            raise BadInput(f"learnt tokens need a masked model; '{model.identity.name}' is causal: ask it by words")
+            raise BadInput(f"learnt tokens need a masked model; '{model.identity.name}' is causal: use words")
         refuse_ids_alone(model)
         super().__init__(options, model, queryset)
         self.options = options
@@ -61,13 +69,12 @@ class CausalEntailmentProbe(ShardedProbe):
         self._vectors = torch.cat(list(pairs.values())).to(self.model.device)
 
     def circumstances(self) -> Facts:
-        """Also what was run, and how."""
         refusal = self.model.refuses_tree()
         engine = "token trie" if refusal is None else f"plain batches, because {refusal}"
         return {**super().circumstances(), "statements": self._statements, "engine": engine}
 
     def _cut(self) -> Iterator[Shard]:
-        """Texts that begin alike, and queries of one text, stand together."""
+        """Sort by text, so that a shard's texts share prefixes and queries share texts."""
         for name in dict.fromkeys(query.candidates for query in self.queryset.queries):
             most = max(1, SHARD_STATEMENTS // max(1, len(self.queryset.candidates[name])))
             alike = [query for query in self.queryset.queries if query.candidates == name]
@@ -81,7 +88,7 @@ class CausalEntailmentProbe(ShardedProbe):
                 yield Shard(0, tuple(own))
 
     def _text(self, query: Query) -> str:
-        """With its pseudowords numbered as rows of the matrix."""
+        """Return the query's text with pseudowords numbered as rows of the matrix."""
         count = self.options.pairs
         first = 1 + 2 * count * self._rules.index(query.relation)
         text = pairs_as_rows(query.sentences[0].text, int(query.groups["pair"]), count, first)
@@ -92,26 +99,46 @@ class CausalEntailmentProbe(ShardedProbe):
         reasons = {query.id: unrankable(query, space) for query in shard.queries}
         askable = dict.fromkeys(self._text(query) for query in shard.queries if reasons[query.id] is None)
         texts = {text: self._texts.of(text, space.names) for text in askable}
-        window = self.model.max_tokens
-        fitting = {text: one for text, one in texts.items() if window is None or one.longest <= window}
+        fitting = {text: one for text, one in texts.items() if too_long("", one.longest, self.model) is None}
         self._statements += len(fitting) * len(space)
-        found = marked_scores(self.model, list(fitting.values()), self.budget, self._vectors)
-        scores = dict(zip(fitting, found, strict=True))
+        rows = marked_scores(self.model, list(fitting.values()), self.budget, self._vectors)
+        scores = dict(zip(fitting, rows, strict=True))
         for query in shard.queries:
             text = self._text(query)
             asked = Asked(query, 0, query.sentences[0].text, len(space))
-            if (reason := reasons[query.id]) is not None:
-                yield asked, reason
-            elif text not in scores:
-                longest = texts[text].longest
-                yield asked, f"a statement of {longest} tokens is longer than the model's window of {window}"
-            else:
-                yield asked, [self._answer(query, texts[text], scores[text])]
+            reason = reasons[query.id] or too_long("a statement", texts[text].longest, self.model)
+            yield asked, reason or [self._answer(query, texts[text], scores[text])]
 
     def _answer(self, query: Query, text: Marked, scores: NDArray[np.float64]) -> Columns:
-        """Without the scores of all candidates, as of masked models."""
+        """Drop the scores of all candidates, as for masked models."""
         space = self.queryset.candidates[query.candidates]
         gold_tokens = [text.answers[place] for place in space.places(query.gold)]
         counted = counted_tokens_of(self.model, text)
         row = of_scores(query, space, scores, gold_tokens, counted, top_k=TOP, what="statements")
         return {name: value for name, value in row.items() if name != "scores"}
+
+
+def drawn_pairs(file: Path, model: Model, rules: Sequence[str], options: EntailmentOptions) -> dict[str, Tensor]:
+    """Return the pairs of each rule, shape (2 · pairs, d), from the *file* if it exists.
+
+    :raises BadInput: the file lacks a rule, or the model has no room for so many pseudowords.
+    """
+    if not stands(file):
+        drawn = {rule: pseudowords(model, 2 * options.pairs, options.alpha, options.seed, rule) for rule in rules}
+        with whole_file(file) as temporary:
+            save_file(drawn, temporary)
+    pairs = tensors_file(file, AGAIN)
+    if missing := [rule for rule in rules if rule not in pairs or pairs[rule].ndim != 2]:
+        raise BadInput(f"{file} has no vectors of {missing[0]}: {AGAIN}")
+    return {rule: pairs[rule] for rule in rules}
+
+
+def pairs_as_rows(text: str, pair: int, count: int, first: int) -> str:
+    """Number the pseudowords of a text as rows of a matrix, from 1: ``<x>`` becomes ``<s7>``.
+
+    :param count: number of pairs; ``<z>`` and ``<w>`` are the next pair.
+    :param first: row of the rule's first ``<x>``.
+    """
+    own, others = first + 2 * pair, first + 2 * ((pair + 1) % count)
+    places = {X: own, Y: own + 1, Z: others, W: others + 1}
+    return re.sub("|".join(places), lambda mark: f"<s{places[mark[0]]}>", text)

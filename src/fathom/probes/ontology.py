@@ -1,8 +1,8 @@
 """The ontology probe (OntoProbe, Wu et al. 2023): types, super-classes, super-properties, domains and ranges.
 
-A preset of the cloze probe, and besides it soft templates: three learnt tokens between subject and answer, trained once
-for each task and way of scoring on the data's subset ``train``, the best epoch chosen on ``dev``; or, cross-validated,
-once for each fold on the others. Where nothing is trained, nothing is kept back. See docs/methods/ontology.md.
+A preset of the cloze probe, plus soft templates: three learnt tokens between subject and answer. They are trained once
+per task and scoring on the subset ``train``, with the best epoch chosen on ``dev``; or, cross-validated, once per fold
+on the others. Without training, no items are held out. See docs/methods/ontology.md.
 """
 
 from __future__ import annotations
@@ -59,18 +59,17 @@ WORDS = {
     "domain": ("'s", "domain", "is"),
     "range": ("'s", "range", "is"),
 }
-"""What ``--soft-init words`` begins with: the reference code's words."""
+"""Initial words for ``--soft-init words``, from the reference code."""
 TRAIN, DEV = "train", "dev"
 TRAINING, ITEMS = "training.json", "items.json"
-"""Artifacts, which the frequency baseline counts: of each task the right answers of the training items, where none of
-these is asked, else subject and right answers of every item, each of which is left out where it is asked."""
+"""Artifacts for the frequency baseline. If training items are held out, their gold answers per task; otherwise subject
+and gold answers of all items, each excluded for its own query."""
 
 
 class _Lesson(NamedTuple):
-    """What one learnt template comes from.
+    """Training data of one learnt template.
 
-    :param fold: of the items that it asks, from 1; None where these are held out.
-    :param train: queries to learn from.
+    :param fold: fold of the items that it evaluates, from 1; None if these are held out.
     :param dev: queries that choose the epoch.
     """
 
@@ -80,48 +79,48 @@ class _Lesson(NamedTuple):
     dev: list[Query]
 
     def file(self, way: Way) -> str:
-        """Where the vectors of one way are."""
+        """Return the file name for the vectors of one way."""
         return learnt_file(self.task, self.fold, way.name)
 
 
 class OntologyProbe(SlotProbe):
-    """See :class:`fathom.probes.slot.SlotProbe`.
+    """See :mod:`fathom.probes.ontology`.
 
-    :raises BadInput: also for own templates with mistakes, for tasks without items to learn from, and for learnt tokens
-        of a model that takes no vectors.
+    :raises BadInput: also for user templates with mistakes, tasks without items to learn from, and learnt tokens of a
+        model that takes no vectors.
     """
 
     name = "ontology"
     options: OntologyOptions
 
     def __init__(self, options: OntologyOptions, model: Model, queryset: QuerySet) -> None:
-        self.own = _own_templates(options, queryset)
+        self.user_templates = _user_templates(options, queryset)
         self.tasks = list(queryset.by_relation())
-        new: Wordings = dict.fromkeys(self.tasks, (SOFT,)) if options.soft else self.own
+        new: Wordings = dict.fromkeys(self.tasks, (SOFT,)) if options.soft else self.user_templates
         super().__init__(options, model, _reworded(queryset, new))
         if options.soft:
             refuse_ids_alone(model)
         self._learnt: dict[Way, Tensor] = {}
         self._trained = 0
         self._able: dict[str, frozenset[str]] = {}
-        asked = dict.fromkeys((query.relation, _fold(query)) for query in self.queryset.queries)
-        templates = sorted(asked, key=lambda one: (self.tasks.index(one[0]), one[1] or 0))
-        self._first_learnt = {one: model.vocabulary_size + SOFT_TOKENS * at for at, one in enumerate(templates)}
-        """The id of each template's ``<s1>``, by task and fold: learnt tokens are numbered on from the vocabulary."""
-        self._lessons = [self._lesson(*one) for one in templates] if options.soft else []
+        keys = dict.fromkeys((query.relation, _fold(query)) for query in self.queryset.queries)
+        templates = sorted(keys, key=lambda key: (self.tasks.index(key[0]), key[1] or 0))
+        self._first_learnt = {key: model.vocabulary_size + SOFT_TOKENS * at for at, key in enumerate(templates)}
+        """Id of each template's ``<s1>``, by task and fold: ids of learnt tokens follow the vocabulary."""
+        self._lessons = [self._lesson(*key) for key in templates] if options.soft else []
         self._check_lessons()
 
     @staticmethod
-    def _instead(options: Any, model: Model) -> str:
-        """The statement probe's command for the same queries and candidates."""
+    def _alternative(options: Any, model: Model) -> str:
+        """Return the statement probe's command for the same queries and candidates."""
         usual = StatementOptions()
         same = {name: getattr(options, name) for name in StatementOptions.model_fields if hasattr(options, name)}
         same.pop("reduction")  # the two probes reduce other things
         if options.subset == EVERYTHING:
             same.pop("subset")
         wanted = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
-        how = "learnt templates need masks, so ask it by words" if options.soft else "ask it by statements"
-        less = " (--own-templates are left out)" if options.own_templates else ""
+        how = "learnt templates need masks: use words" if options.soft else "use statements"
+        less = " (without --own-templates)" if options.own_templates else ""
         command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]
         return f"{how}{less}: {' '.join(command)}"
 
@@ -138,29 +137,27 @@ class OntologyProbe(SlotProbe):
         return with_folds(queryset, options.folds or FOLDS, options.seed)
 
     def resolved(self) -> Facts:
-        """With a digest of the user's own templates."""
-        own = {relation: [template.text for template in templates] for relation, templates in sorted(self.own.items())}
-        digest = hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16] if own else None
+        texts = {task: [template.text for template in own] for task, own in sorted(self.user_templates.items())}
+        digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] if texts else None
         return {**super().resolved(), "own_templates": digest}
 
     def circumstances(self) -> Facts:
-        """Also how many trainings it took."""
         return {**super().circumstances(), **({"trainings": self._trained} if self.options.soft else {})}
 
     def _notes(self) -> list[str]:
-        """Also on tasks of which nothing is held out to be asked."""
+        """Report tasks without held-out items in addition."""
         if not self.options.soft or self.options.subset != "test":
             return super()._notes()
         whole = (self.queryset.whole or self.queryset).by_relation()
         wanted = [task for task in whole if not self.options.relations or task in self.options.relations]
         bare = [f"{task} ({len(whole[task])} items)" for task in wanted if not self._subset(task, "test")]
-        note = f"not asked, as nothing is left to test what is learnt on: {', '.join(bare)}; --cross-validate asks them"
+        note = f"not evaluated, as no items are held out: {', '.join(bare)}; --cross-validate evaluates them"
         return super()._notes() + ([note] if bare else [])
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Note what the frequency baseline counts, and train the soft templates that are not there yet."""
+        """Write the counts for the frequency baseline, and train the missing soft templates."""
         super().prepare(artifacts, progress)
-        self._note_answers(artifacts)
+        self._write_answers(artifacts)
         soft, number = artifacts / "soft", len(self.ways) * len(self._lessons)
         for at, (way, lesson) in enumerate(product(self.ways, self._lessons)):
             progress(at, number)
@@ -170,8 +167,8 @@ class OntologyProbe(SlotProbe):
             vectors = [load_learnt(soft / lesson.file(way)) for lesson in self._lessons]
             self._learnt[way] = torch.cat(vectors).to(self.model.device)
 
-    def _note_answers(self, artifacts: Path) -> None:
-        """What the frequency baseline counts."""
+    def _write_answers(self, artifacts: Path) -> None:
+        """Write the answers that the frequency baseline counts."""
         whole = self.queryset.whole or self.queryset
         chosen, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
         held_out = chosen and chosen.isdisjoint(train)
@@ -199,7 +196,7 @@ class OntologyProbe(SlotProbe):
         self._trained += 1
 
     def _lesson(self, task: str, fold: int | None) -> _Lesson:
-        """What a template is learnt from; of folds, all but its own and the next one that can choose the epoch."""
+        """Return a template's training data; with folds, all but its own and the next, which chooses the epoch."""
         if fold is None:
             return _Lesson(task, None, self._subset(task, TRAIN), self._subset(task, DEV))
         queries = {query.id: query for query in self._whole[task]}
@@ -208,20 +205,20 @@ class OntologyProbe(SlotProbe):
         return _Lesson(task, fold, *([queries[id_] for id_ in ids] for ids in parts))
 
     def _learnable(self, task: str) -> frozenset[str]:
-        """Ids of the task's items that can be learnt from."""
+        """Return the ids of the task's items that can be learnt from."""
         if task not in self._able:
             name = self._space_of(task)
             alike = _Lesson(task, next(fold for own, fold in self._first_learnt if own == task), [], [])
             queries = [_plain(query, name, alike) for query in self._whole[task]]
-            asked, _ = self._sentences(queries, 0, self.queryset.candidates[name])
-            self._able[task] = frozenset(item.query.id for item in asked)
+            slots, _ = self._sentences(queries, 0, self.queryset.candidates[name])
+            self._able[task] = frozenset(item.query.id for item in slots)
         return self._able[task]
 
     def _items(self, lesson: _Lesson, queries: Sequence[Query]) -> list[GoldSlot]:
-        """Those of the queries that can be learnt from, the learnt tokens numbered as if they were alone."""
+        """Return the learnable queries, with learnt tokens numbered as for a single template."""
         name = self._space_of(lesson.task)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
-        asked, _ = self._sentences([_plain(query, name, lesson) for query in queries], 0, space)
+        slots, _ = self._sentences([_plain(query, name, lesson) for query in queries], 0, space)
         first = self._first_learnt[lesson.task, lesson.fold]
 
         def alone(ids: Sequence[int]) -> tuple[int, ...]:
@@ -232,12 +229,12 @@ class OntologyProbe(SlotProbe):
                 Slot(alone(item.slot.before), alone(item.slot.after)),
                 tuple(place for place in space.places(item.query.gold) if ranked[place]),
             )
-            for item in asked
+            for item in slots
         ]
 
     @cached_property
     def _whole(self) -> dict[str, list[Query]]:
-        """All items of the tasks that are asked, asked or not."""
+        """All items of the selected tasks, selected or not."""
         whole = (self.queryset.whole or self.queryset).by_relation()
         return {task: whole[task] for task in self.tasks}
 
@@ -247,7 +244,7 @@ class OntologyProbe(SlotProbe):
         return [query for query in whole.queries if query.relation == task and query.id in ids] if ids else []
 
     def _space_of(self, task: str) -> str:
-        """Name of the candidate set that the task's queries choose among."""
+        """Return the name of the task's candidate set."""
         return next(query.candidates for query in self.queryset.queries if query.relation == task)
 
     def _check_lessons(self) -> None:
@@ -260,18 +257,18 @@ class OntologyProbe(SlotProbe):
         refuse(faults.values())
 
     def _lacking(self, lesson: _Lesson, part: str, count: int) -> str:
-        """Why nothing can be learnt."""
+        """Return why nothing can be learnt."""
         task, others = lesson.task, ",".join(name for name in self.tasks if name != lesson.task)
-        leave = f"leave the task out with --relations {others}" if others else "ask it by words, without --soft"
+        drop = f"drop the task with --relations {others}" if others else "use words, without --soft"
         if lesson.fold is None:
             return (
                 f"--soft: none of the {count} items of {task} in the subset {part} can be learnt from; it needs some: "
-                f"type --cross-validate, or {leave} (docs/methods/ontology.md)"
+                f"use --cross-validate, or {drop} (docs/methods/ontology.md)"
             )
         return (
-            f"--cross-validate: {task} has {len(self._whole[task])} items, and none of those that are to {part} fold "
-            f"{lesson.fold} can be learnt from; {LEAST} are the least, one to ask, one to choose by and one to learn "
-            f"from: {leave}"
+            f"--cross-validate: {task} has {len(self._whole[task])} items, and none of those to {part} fold "
+            f"{lesson.fold} can be learnt from; it needs at least {LEAST}, one each to evaluate, choose the epoch and "
+            f"learn from: {drop}"
         )
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
@@ -281,7 +278,7 @@ class OntologyProbe(SlotProbe):
         return encode_slots(self.model.tokenizer, prompts, first)
 
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
-        """Each way has vectors of its own, so that ways share no passes."""
+        """Score each way with its own vectors; ways share no passes."""
         if not self.options.soft:
             return super()._slot_scores(slots, names)
         self._passes += len(set(slots)) * sum(len(names.masks([way])) for way in self.ways)
@@ -295,13 +292,13 @@ def _fold(query: Query) -> int | None:
 
 
 def _plain(query: Query, candidates: str, lesson: _Lesson) -> Query:
-    """To be learnt from: asked by the lesson's template, and among its candidates."""
+    """Return the query for the lesson's template and candidates."""
     groups = query.groups if lesson.fold is None else {**query.groups, FOLD: str(lesson.fold)}
     return replace(query, sentences=(), candidates=candidates, groups=groups)
 
 
 def _reworded(data: QuerySet, templates: Wordings) -> QuerySet:
-    """*data* with other templates for some relations, also where queries have sentences of their own."""
+    """Replace templates of some relations, and natural sentences of their queries."""
     if not templates:
         return data
     relations = {
@@ -312,8 +309,8 @@ def _reworded(data: QuerySet, templates: Wordings) -> QuerySet:
     return replace(data, queries=tuple(queries), relations=relations)
 
 
-def _own_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
-    """Those of the file, by relation.
+def _user_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
+    """Read the templates of ``--own-templates``, by relation.
 
     :raises BadInput: each line that is no template of a relation of *data*.
     """
@@ -321,9 +318,9 @@ def _own_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
     if file is None:
         return {}
     if options.soft:
-        raise BadInput("--own-templates are words, --soft has learnt tokens instead: give one of them")
+        raise BadInput("--own-templates, --soft: give only one of them")
     faults = Faults()
-    found: dict[str, list[Template]] = {}
+    templates: dict[str, list[Template]] = {}
     for line, row in read_json_lines(file, {"relation": str, "template": str}, faults):
         template = Template(row["template"])
         if row["relation"] not in data.relations:
@@ -332,11 +329,11 @@ def _own_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
         elif wrong := template.faults() or ([] if SUBJECT in template.text else [f"no {SUBJECT} for the subject"]):
             faults.add(file, line, "; ".join(wrong))
         else:
-            found.setdefault(row["relation"], []).append(template)
-    if not found and not faults.found:
+            templates.setdefault(row["relation"], []).append(template)
+    if not templates and not faults.found:
         faults.add(file, None, f'no template in it: write {{"relation": "{TASKS[0]}", "template": "[X] is a [Y] ."}}')
     faults.stop_if_any()
-    return {relation: tuple(dict.fromkeys(templates)) for relation, templates in found.items()}
+    return {relation: tuple(dict.fromkeys(texts)) for relation, texts in templates.items()}
 
 
 def _flag(name: str, value: Any) -> str:

@@ -18,24 +18,24 @@ OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
 
 
 class OntologyOptions(SlotOptions):
-    """Options of the ontology probe (OntoProbe): the cloze probe's, with learnt templates besides."""
+    """Options of the ontology probe (OntoProbe): those of the cloze probe, and learnt templates."""
 
     group: ClassVar = Group.TRAINING
 
     subset: str | None = opt(
-        None, "A named part of the data, or all; by default all, with --soft and of OntoProbe's data test."
+        None, "A named part of the data, or all; by default all, or test with --soft or for OntoProbe's data."
     )
     pool: str | None = opt(
         "relation",
-        "Which candidates a query is ranked against: relation (classes, or properties), data (both "
-        "together), or a file with one name per line.",
+        "Candidates of a query: relation (classes, or properties), data (both together), or a file with one name "
+        "per line.",
     )
     own_templates: Path | None = opt(
         None,
-        'File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, asked instead'
+        'File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, used instead'
         " of the data's templates of the same relation.",
         Group.PROMPTS,
-        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+        CIRCUMSTANCE,  # its content is part of the identity, its path is not
     )
     soft: bool = opt(
         False,
@@ -45,19 +45,21 @@ class OntologyOptions(SlotOptions):
     soft_init: Literal["random", "words"] = opt("random", "Initial values of learnt tokens.")
     loss: Literal["bce", "nll"] = opt(
         "bce",
-        "What learnt tokens minimise: bce (each candidate right or wrong), or nll (the loss of one right answer).",
+        "Loss of learnt tokens: bce (each candidate right or wrong), or nll (of one gold answer).",
     )
     cross_validate: bool = opt(
-        False, "Ask every item once, by templates learnt from other folds of its task: nothing is kept back.", LATER
+        False,
+        "Evaluate each item once, with templates learnt from other folds of its task; no items are held out.",
+        LATER,
     )
     folds: int | None = opt(
         None,
-        "With --cross-validate: parts of each task's items, drawn by --seed; each is asked by what the "
-        f"others teach, one of which chooses the epoch; by default {FOLDS}.",
+        "With --cross-validate: folds of each task's items, drawn by --seed; each is evaluated with templates learnt "
+        f"from the others, one of which chooses the epoch; by default {FOLDS}.",
         LATER,
         ge=3,
     )
-    epochs: int = opt(100, "How often each training item is seen.", ge=1)
+    epochs: int = opt(100, "Passes over the training items.", ge=1)
     learning_rate: Rate = opt(0.5, "Initial learning rate; it falls linearly to zero.")
     batch_size: int = opt(8, "Training items per step.", ge=1)
 
@@ -67,31 +69,31 @@ class EntailmentOptions(OntologyOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    subset: str | None = opt("test", "A named part of the data to ask; training uses train and dev.")
+    subset: str | None = opt("test", "A named part of the data; training uses train and dev.")
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = opt(
         ("several",),
-        "What fills the slot: as many masks as the candidate has tokens (several), or one for all (one).",
+        "Masks in the slot: as many as the candidate has tokens (several), or one for all (one).",
         min_length=1,
         max_length=1,
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
-        ("mean",), "Which of a candidate's token log-probabilities make its score.", min_length=1, max_length=1
+        ("mean",), "How a candidate's token log-probabilities become its score.", min_length=1, max_length=1
     )
     pairs: int = opt(10, "Pairs of pseudowords for each rule, drawn by --seed.", ge=1)
     alpha: float = opt(
         0.5,
-        "Distance of pseudowords from the mask token, as a share of the distance of its nearest other"
-        " token; of causal models from the mean embedding, as a share of the median distance of tokens.",
+        "Distance of pseudowords from the mask token, as a share of the distance of its nearest other token; for "
+        "causal models from the mean embedding, as a share of the median distance of tokens.",
         gt=0,
         lt=1,
     )
     soft_conjunction: bool = opt(
-        False, "Put learnt tokens between premises and hypothesis, trained together with all other learnt ones."
+        False, "Put learnt tokens between premises and hypothesis, trained together with the other learnt tokens."
     )
     learnt: Path | None = opt(
         None,
         "Folder of templates learnt by a run of the ontology probe.",
-        CIRCUMSTANCE,  # what they are goes into the identity, not where they lie
+        CIRCUMSTANCE,  # their content is part of the identity, their path is not
     )
 
 

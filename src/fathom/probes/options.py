@@ -13,48 +13,43 @@ from fathom.options import CIRCUMSTANCE, LATER, Group, opt, separated
 from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, EvaluationOptions, Numbers
 
 BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
-PERPLEXITY = "Also the perplexity of every prompt with the right answer in it (masked models: pseudo-perplexity)."
+PERPLEXITY = "Also the perplexity of every prompt with the gold answer in it (masked models: pseudo-perplexity)."
 
 
 FormName = Literal["auto", "sentinel", "mask", "split"]
 FORM = (
-    "Encoder-decoders: what is read and what is said of it: sentinel (T5: the answer's span), mask (BART: the whole "
-    "statement), split (what follows what stands before the answer); auto takes the first that the tokenizer has "
-    "tokens for."
+    "Encoder-decoders: what they write: sentinel (T5: the answer's span), mask (BART: the whole statement), "
+    "split (the text from the answer on); auto takes the first for which the tokenizer has tokens."
 )
 
 
 class ProbeOptions(ClusterOptions, EvaluationOptions, SelectionOptions):
-    """What every probe can be told: which model, loaded how, and which part of the data."""
+    """Options of probes of language models: how to load the model, and which part of the data to evaluate."""
 
     group: ClassVar = Group.MODEL
 
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = opt(
         "float32",
         "Precision of the model (auto: as its weights were saved); softmax and sums stay in float32.",
-        Group.MODEL,
     )
     device_map: Literal["auto", "balanced", "sequential"] | None = opt(
         None,
         "Spread a model that is larger than one device over all devices, memory and a disk, by accelerate.",
-        Group.MODEL,
         CIRCUMSTANCE,
     )
-    tokenizer: str | None = opt(None, "Name or folder of another tokenizer than the model's own.", Group.MODEL, LATER)
+    tokenizer: str | None = opt(None, "Name or folder of another tokenizer than the model's own.", LATER)
     kind: Literal["causal", "masked", "seq2seq"] | None = opt(
-        None, "What the model is, where its configuration does not tell (a class of your own).", Group.MODEL, LATER
+        None, "Kind of the model if its configuration does not determine it (a class of your own).", LATER
     )
     quantize: Literal["4bit", "8bit"] | None = opt(
-        None, "Quantise the linear layers while loading, by bitsandbytes.", Group.MODEL, LATER
+        None, "Quantise the linear layers while loading, by bitsandbytes.", LATER
     )
-    revision: str | None = opt(None, "Revision on the hub of what --model names.", Group.MODEL)
+    revision: str | None = opt(None, "Revision of --model on the hub.")
     adapter: str | None = opt(
         None, "Folders or names of PEFT adapters to load on top of the model, separated by commas.", Group.MODEL
     )
-    trust_remote_code: bool = opt(False, "Run code that comes with the model.", Group.MODEL)
-    allow_pickle: bool = opt(
-        False, "Also read .bin weights, which can run code, not only safetensors.", Group.MODEL, CIRCUMSTANCE
-    )
+    trust_remote_code: bool = opt(False, "Run code that comes with the model.")
+    allow_pickle: bool = opt(False, "Also read .bin weights, which can run code, not only safetensors.", CIRCUMSTANCE)
 
 
 class LikelihoodOptions(ServerOptions, ProbeOptions):
@@ -64,8 +59,8 @@ class LikelihoodOptions(ServerOptions, ProbeOptions):
 
     server: str | None = opt(
         None,
-        "Base URL of an OpenAI-compatible server that gives log-probabilities of prompts, to ask instead "
-        "of loading the model here; --tokenizer then says where the model's tokenizer is.",
+        "Base URL of an OpenAI-compatible server that gives log-probabilities of prompts, instead of a local "
+        "model; needs --tokenizer with the model's tokenizer.",
         LATER,
     )
     unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
@@ -81,7 +76,7 @@ class ServedOptions(ServerOptions, ReplyOptions, ProbeOptions):
 
 
 class FewShotOptions(ProbeOptions):
-    """How a query becomes a few-shot prompt (figure 4 of the DEER paper), see :mod:`fathom.prompts.wording`."""
+    """Options of few-shot prompts (figure 4 of the DEER paper; :mod:`fathom.prompts.wording`)."""
 
     group: ClassVar = Group.PROMPTS
 
@@ -91,34 +86,34 @@ class FewShotOptions(ProbeOptions):
     trailing_space: bool = opt(False, "End the prompt with a space, as the reference code does.")
     describe_head: bool = opt(
         False,
-        'Put a line "head - description" before the question, as the reference code can; where the head is '
-        "asked for, of the tail.",
+        'Put a line "head - description" before the question, as the reference code can; for the tail '
+        "if the query is for the head.",
     )
     bos: Literal["auto", "add", "none"] = opt("auto", BOS)
 
 
 class ScreenedOptions(BaseModel):
-    """Options of probes that can ask a rough copy of the model first (:mod:`fathom.scoring.screening`)."""
+    """Options of probes that can screen with a low-precision copy of the model (:mod:`fathom.scoring.screening`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     screen: Literal["bfloat16", "float16"] | None = opt(
         None,
-        "Score everything in this precision first, and again in that of --dtype whatever could change a "
-        "rank, a list of the best or a first answer; the margin is measured in the run, not proven.",
+        "Score in this lower precision first, then rescore in --dtype every candidate close enough to affect a rank "
+        "or the best answers. The margin is estimated during the run.",
         Group.MODEL,
         LATER,
     )
 
 
 class ReversibleOptions(BaseModel):
-    """Options of probes whose templates can be read from their other end."""
+    """Options of probes that can query subjects with the same templates."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     reverse: bool = opt(
         False,
-        "Give the answer and ask for the subject, among those of the relation, by the same templates.",
+        "Query the subject of a given answer, among the subjects of the relation, with the same templates.",
         Group.SELECTION,
         LATER,
     )
@@ -129,19 +124,18 @@ class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, Likeli
 
     group: ClassVar = Group.SCORING
 
-    templates: Numbers = opt((), "Ask only these templates, counted from 0, separated by commas.", Group.PROMPTS)
+    templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     reduction: Annotated[tuple[Literal["sum", "mean"], ...], BeforeValidator(separated)] = opt(
         ("sum",), "How token scores become one: sum (nats per statement), mean (nats per token), or both.", min_length=1
     )
     score: Annotated[tuple[Literal["full", "conditional", "answer"], ...], BeforeValidator(separated)] = opt(
         ("full",),
-        "Which tokens are scored: full: all; conditional: from the answer on (causal) or the answer "
-        "given the rest (masked); answer: those of the answer alone (causal models then ignore a "
-        "subject that comes after it).",
+        "Scored tokens: full: all; conditional: from the answer on (causal) or the answer given the rest (masked); "
+        "answer: those of the answer (causal models then ignore a subject after it).",
         min_length=1,
     )
     pll: Literal["original", "within-word-l2r", "answer-l2r", "sentence-l2r"] = opt(
-        "within-word-l2r", "Masked models: which tokens are masked together with the one scored."
+        "within-word-l2r", "Masked models: tokens masked together with the scored one."
     )
     form: FormName = opt("auto", FORM, LATER)
     capitalize: bool = opt(True, "Write the first letter of every statement in upper case.", Group.PROMPTS)
@@ -155,8 +149,8 @@ class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, Likeli
     )
     prune: bool = opt(
         True,
-        "With more than 1,000 candidates, or with --max-rank: skip those that cannot beat the right "
-        "answer (the rank is exact either way).",
+        "With more than 1,000 candidates, or with --max-rank: skip those that cannot beat the gold answer; the rank "
+        "stays exact.",
     )
 
 
@@ -167,20 +161,18 @@ class EmbeddingOptions(FewShotOptions):
 
     tail_template: str = opt(
         "deer",
-        "How a candidate is put into words: deer, A, B or C (figures 2, 12 to 14 of the paper), a "
-        "text with {name} and, if wanted, {description} (\\n for a new line), or a file with such a "
-        "text.",
+        "Text of a candidate: deer, A, B or C (figures 2, 12 to 14 of the paper), a text with {name} and optionally "
+        "{description} (\\n for a new line), or a file with such a text.",
         Group.PROMPTS,
         min_length=1,
     )
     shorten: bool = opt(
         True,
-        "Shorten descriptions of candidates that do not fit the model's window; otherwise these have no "
-        "vector and cannot be ranked.",
+        "Shorten candidates' descriptions to fit the model's window; otherwise these have no vector and no rank.",
         Group.PROMPTS,
     )
     pooling: Literal["auto", "last", "mean", "cls"] = opt(
-        "auto", "Which hidden states make the vector; auto: last for causal models, mean for encoders."
+        "auto", "Hidden states of the vector; auto: last for causal models, mean for encoders."
     )
 
 
@@ -189,23 +181,23 @@ class SlotOptions(ProbeOptions):
 
     group: ClassVar = Group.SCORING
 
-    templates: Numbers = opt((), "Ask only these templates, counted from 0, separated by commas.", Group.PROMPTS)
+    templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     capitalize: bool = opt(True, "Write the first letter of every sentence in upper case.", Group.PROMPTS)
     form: FormName = opt("auto", FORM, LATER)
     pool: str | None = opt(
         "data",
-        "Which candidates a query is ranked against: data (the answers of all relations together), "
-        "relation (the answer space given by the data), or a file with one name per line.",
+        "Candidates of a query: data (the answers of all relations together), relation (the answer space given by "
+        "the data), or a file with one name per line.",
     )
     masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = opt(
         ("several",),
-        "What fills the slot: as many masks as the candidate has tokens (several), one for all (one),"
-        " or both, separated by a comma.",
+        "Masks in the slot: as many as the candidate has tokens (several), one for all candidates (one), or both, "
+        "separated by a comma.",
         min_length=1,
     )
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
         ("mean",),
-        "Which of a candidate's token log-probabilities make its score; several are separated by commas.",
+        "How a candidate's token log-probabilities become its score; several are separated by commas.",
         min_length=1,
     )
     perplexity: bool = opt(False, PERPLEXITY)
@@ -218,8 +210,8 @@ class ClozeOptions(ReversibleOptions, ScreenedOptions, SlotOptions):
 
     prior: bool = opt(
         False,
-        "Also score each candidate by how much likelier it is here than without what is asked about: with "
-        "the template's subject masked, or, of a natural sentence, in an empty one.",
+        "Also score each candidate by how much likelier it is than without the subject: with the template's subject "
+        "masked, or in an empty sentence instead of a natural one.",
         LATER,
     )
 
@@ -229,7 +221,7 @@ class VocabularyOptions(LikelihoodOptions, FewShotOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    templates: Numbers = opt((), "Masked models: ask only these templates, counted from 0, separated by commas.")
+    templates: Numbers = opt((), "Masked models: use only these templates, counted from 0, separated by commas.")
     capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
     form: FormName = opt("auto", FORM, LATER)
 
@@ -239,9 +231,7 @@ class GenerationOptions(ServedOptions, FewShotOptions):
 
     group: ClassVar = Group.PROMPTS
 
-    server: str | None = opt(
-        None, "Base URL of an OpenAI-compatible server to ask instead of loading the model here.", LATER
-    )
+    server: str | None = opt(None, "Base URL of an OpenAI-compatible server, instead of a local model.", LATER)
     unlisted: bool = opt(False, "Accept a server that does not list the model.", LATER)
     sampling_temperature: float | None = opt(0.0, "Sampling temperature of a server's replies.", LATER, ge=0)
 
@@ -254,10 +244,10 @@ class GenerationOptions(ServedOptions, FewShotOptions):
         None,
         "File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
         " [X]; by default the data's own questions, else lines (head, relation, tail).",
-        CIRCUMSTANCE,  # what it says goes into the identity, not where it lies
+        CIRCUMSTANCE,  # its content is part of the identity, its path is not
     )
-    max_new_tokens: int = opt(50, "Maximum tokens of an answer, its reasoning included.", Group.SCORING, ge=1)
-    separator: str = opt("; ", "What separates several answers.", pattern=r"\S")
+    max_new_tokens: int = opt(50, "Maximum tokens of an answer, including its reasoning.", Group.SCORING, ge=1)
+    separator: str = opt("; ", "Separator between several answers.", pattern=r"\S")
     normalise: bool = opt(
         True,
         "Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only letter case.",

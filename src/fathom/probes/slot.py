@@ -1,6 +1,6 @@
-"""What the probes that fill a slot of a sentence share: the cloze probe and its preset for ontologies.
+"""The base class of probes that fill the slot of a sentence: cloze, ontology and entailment.
 
-A candidate's score is the mean (or maximum, or first) of its tokens' log-probabilities at the masks of the slot.
+A candidate's score is the mean, maximum or first of its tokens' log-probabilities at the masks of the slot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fathom.data.templates import ANSWER, Prompt
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
-from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
+from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
 from fathom.probes.options import SlotOptions
 from fathom.progress import Progress
 from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
@@ -46,8 +46,8 @@ SHARD_SCORES = 4_000_000
 TOP = 10
 
 
-class AskedSlot(NamedTuple):
-    """:param before: what stands before the slot, as far as names' tokens depend on it.
+class SlotQuery(NamedTuple):
+    """:param before: text before the slot, as far as names' tokens depend on it.
     :param number: of the phrasing."""
 
     query: Query
@@ -56,35 +56,28 @@ class AskedSlot(NamedTuple):
     number: int = 0
 
 
-class _Scores(NamedTuple):
-    """:param scores: shape (ways, candidates)."""
-
-    names: Names
-    scores: NDArray[np.float32]
-
-
 class SlotProbe(ShardedProbe):
-    """See :class:`fathom.probes.base.Probe`.
+    """Base class of probes that fill slots.
 
-    :raises BadInput: a model that has no masks, relations without a sentence, templates that they do not have.
+    :raises BadInput: a model without masks, relations without a sentence, templates that they do not have.
     """
 
     name = "cloze"
 
     def __init__(self, options: SlotOptions, model: Model, queryset: QuerySet) -> None:
-        if not self._can_ask(model):
+        if not self._fills_slots(model):
             raise BadInput(
                 f"the {self.name} probe needs a masked model; '{model.identity.name}' is {model.attention}: "
-                + self._instead(options, model)
+                + self._alternative(options, model)
             )
         super().__init__(options, model, queryset)
         self.options = options
         self.form = form_for(model, options.form)
-        self.sign = stand_in(model.tokenizer, self.form) if self._says_pairs else str(model.tokenizer.mask_token)
-        if self._says_pairs and self.form is Form.SPLIT:
+        self.sign = stand_in(model.tokenizer, self.form) if self._is_seq2seq else str(model.tokenizer.mask_token)
+        if self._is_seq2seq and self.form is Form.SPLIT:
             raise BadInput("the cloze probe needs a mask token or <extra_id_0>: use the statement probe")
-        if self._says_pairs and "one" in options.masks:
-            raise BadInput("--masks one: an encoder-decoder says a candidate of any length; use --masks several")
+        if self._is_seq2seq and "one" in options.masks:
+            raise BadInput("--masks one: an encoder-decoder writes candidates of any length; use --masks several")
         self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
         self.scorings = tuple(
             Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
@@ -94,21 +87,20 @@ class SlotProbe(ShardedProbe):
         self._names = cache(self._tokenised)
 
     @classmethod
-    def _can_ask(cls, model: Model) -> bool:
-        """Whether the model fills slots."""
+    def _fills_slots(cls, model: Model) -> bool:
         return model.attention is Attention.BIDIRECTIONAL and model.tokenizer.mask_token_id is not None
 
     @property
-    def _says_pairs(self) -> bool:
+    def _is_seq2seq(self) -> bool:
         return self.model.attention is Attention.SEQ2SEQ
 
     @staticmethod
-    def _instead(options: Any, model: Model) -> str:
-        """What to do with a model without masks."""
+    def _alternative(options: Any, model: Model) -> str:
+        """Return what to do with a model without masks."""
         return f"use the statement probe, --pool {options.pool or 'relation'} gives it the same candidates"
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """List the candidates that have no tokens, or none that says anything: they cannot be ranked."""
+        """List the candidates that cannot be ranked, as they have no known tokens."""
         lines = [
             f"{name}\t{space.ids[place]}\t{' '.join(space.names[place].split())}\t{reason}"
             for name, space in self._spaces().items()
@@ -119,14 +111,13 @@ class SlotProbe(ShardedProbe):
             write_text(artifacts / "excluded.tsv", "\n".join(["set\tid\tname\treason", *lines]) + "\n")
 
     def circumstances(self) -> Facts:
-        """Also what was run, and notes on candidates that cannot be ranked, or not be told apart."""
-        noted: Facts = {**super().circumstances(), "sequences": self._passes}
+        facts: Facts = {**super().circumstances(), "sequences": self._passes}
         if notes := self._notes():
-            noted["notes"] = notes
-        return noted
+            facts["notes"] = notes
+        return facts
 
     def _notes(self) -> list[str]:
-        """On candidates that cannot be ranked, or not be told apart."""
+        """Report candidates that cannot be ranked or have identical tokens."""
         notes = []
         for name in self._spaces():
             names = self._names(name, " ")
@@ -135,21 +126,21 @@ class SlotProbe(ShardedProbe):
                 reasons = ", ".join(f"{len(places)} × {reason}" for reason, places in excluded.items())
                 notes.append(f"excluded {name}: {count} of {len(names)} candidates: {reasons}")
             if names.twins:
-                tied = f"{names.twins} of {len(names)} candidates: each has the very tokens of another"
+                tied = f"{names.twins} of {len(names)} candidates: each has the same tokens as another"
                 notes.append(f"tied {name}: {tied}")
         return notes
 
     def _answered(self, shard: Shard) -> Answered:
         number, space = shard.template, self.queryset.candidates[shard.space]
-        asked, reasons = self._sentences(shard.queries, number, space)
-        found = self._scores(asked, space.name)
-        likelihoods = self._likelihoods(asked, number, space)
+        slots, reasons = self._sentences(shard.queries, number, space)
+        columns = self._columns(slots, space)
+        likelihoods = self._likelihoods(slots, number, space)
         ranked = self._names(space.name, " ").lengths > 0
         count, others = int(ranked.sum()), digest_of_others(space, ranked)
         for query in shard.queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
-            one = Asked(query, number, prompt, count, likelihoods.get(query.id), others)
-            yield one, reasons.get(query.id) or self._answers(query, space, found[query.id])
+            asked = Asked(query, number, prompt, count, likelihoods.get(query.id), others)
+            yield asked, reasons.get(query.id) or columns[query.id]
 
     def _check_sentences(self) -> None:
         faults = self.queryset.lacking_templates(self.options.templates)
@@ -174,7 +165,6 @@ class SlotProbe(ShardedProbe):
                 yield from shards_of(number, asked, size)
 
     def _spaces(self) -> dict[str, CandidateSet]:
-        """Those that queries choose among."""
         used = dict.fromkeys(query.candidates for query in self.queryset.queries)
         return {name: self.queryset.candidates[name] for name in used}
 
@@ -183,13 +173,13 @@ class SlotProbe(ShardedProbe):
         return Names(tokens, only_unknown(self.model.tokenizer, tokens))
 
     def _excluded(self, space: str) -> dict[str, list[int]]:
-        """Reason → places of the candidates that are not ranked for it."""
+        """Return the places of the unranked candidates by reason."""
         names = self._names(space, " ")
-        found = {
+        excluded = {
             "no tokens": np.flatnonzero((names.lengths == 0) & ~names.unknown).tolist(),
             said_unknown(self.model.tokenizer): np.flatnonzero(names.unknown).tolist(),
         }
-        return {reason: places for reason, places in found.items() if places}
+        return {reason: places for reason, places in excluded.items() if places}
 
     def _prompt(self, query: Query, number: int, answer: str) -> str:
         template = self.queryset.phrasings(query)[number]
@@ -197,8 +187,8 @@ class SlotProbe(ShardedProbe):
 
     def _sentences(
         self, queries: Sequence[Query], number: int, space: CandidateSet
-    ) -> tuple[list[AskedSlot], dict[str, str]]:
-        """What can be asked, and why the rest cannot."""
+    ) -> tuple[list[SlotQuery], dict[str, str]]:
+        """Encode the sentences; return their slots, and the reasons for unscored queries."""
         reasons = {query.id: reason for query in queries if (reason := unrankable(query, space)) is not None}
         askable = [query for query in queries if query.id not in reasons]
         mask = self.sign
@@ -206,7 +196,7 @@ class SlotProbe(ShardedProbe):
             self.queryset.phrasings(query)[number].fill(query.subject, mask, capitalize=self.options.capitalize)
             for query in askable
         ]
-        asked = []
+        encoded = []
         slots = self._encoded(askable, prompts)
         unknown = subjects_unknown(self.model.tokenizer, prompts, slots)
         for query, prompt, slot, strange in zip(askable, prompts, slots, unknown, strict=True):
@@ -220,11 +210,10 @@ class SlotProbe(ShardedProbe):
             elif strange:
                 reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
             else:
-                asked.append(AskedSlot(query, slot, before, number))
-        return asked, reasons
+                encoded.append(SlotQuery(query, slot, before, number))
+        return encoded, reasons
 
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
-        """:param prompts: one of each query."""
         return encode_slots(self.model.tokenizer, prompts, sign=self.sign)
 
     def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
@@ -232,43 +221,37 @@ class SlotProbe(ShardedProbe):
         if not names.lengths[gold].any():
             why = said_unknown(self.model.tokenizer) if names.unknown[gold].any() else "has no tokens"
             return f"the gold answer {why}"
-        longest, window = slot.tokens(max(names.masks(self.ways))), self.model.max_tokens
-        if window is not None and longest > window:
-            return f"a prompt of up to {longest} tokens is longer than the model's window of {window}"
-        return None
+        return too_long("a prompt", slot.tokens(max(names.masks(self.ways))), self.model)
 
-    def _scores(self, asked: Sequence[AskedSlot], space: str) -> dict[str, _Scores]:
-        """Of each query the scores of all candidates."""
-        found: dict[str, _Scores] = {}
-        for before in dict.fromkeys(item.before for item in asked):
-            alike = [item for item in asked if item.before == before]
-            names = self._names(space, before)
+    def _columns(self, items: Sequence[SlotQuery], space: CandidateSet) -> dict[str, list[Columns]]:
+        """Return the columns of each query, one for each way."""
+        columns: dict[str, list[Columns]] = {}
+        for before in dict.fromkeys(item.before for item in items):
+            alike = [item for item in items if item.before == before]
+            names = self._names(space.name, before)
             scores = self._scored(alike, names)
-            found |= {item.query.id: _Scores(names, scores[:, row]) for row, item in enumerate(alike)}
-        return found
+            for row, item in enumerate(alike):
+                columns[item.query.id] = [self._answer(item.query, space, names, line) for line in scores[:, row]]
+        return columns
 
-    def _scored(self, asked: Sequence[AskedSlot], names: Names) -> NDArray[np.float32]:
-        """:returns: shape (ways, asked, candidates)."""
-        return self._slot_scores([item.slot for item in asked], names)
+    def _scored(self, items: Sequence[SlotQuery], names: Names) -> NDArray[np.float32]:
+        """Score all candidates, shape (ways, items, candidates)."""
+        return self._slot_scores([item.slot for item in items], names)
 
     def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
-        """:returns: shape (ways, slots, candidates)."""
+        """Score all candidates, shape (ways, slots, candidates)."""
         self._passes += len(set(slots)) * len(names.masks(self.ways))
         if isinstance(self.model, EncoderDecoder):
             return pair_scores(self.model, slots, names, self.ways, self.budget, self.form)
         return slot_scores(self.model, slots, names, self.ways, self.budget)
 
-    def _likelihoods(self, asked: Sequence[AskedSlot], number: int, space: CandidateSet) -> dict[str, Likelihood]:
-        """Of each query's sentence with its (first) gold answer in the slot, where that is wanted."""
+    def _likelihoods(self, items: Sequence[SlotQuery], number: int, space: CandidateSet) -> dict[str, Likelihood]:
+        """Score each sentence with its first gold answer, for ``--perplexity``."""
         if not self.options.perplexity:
             return {}
-        texts = [self._prompt(item.query, number, space.name_of(item.query.gold[0])) for item in asked]
-        found = text_likelihoods(self.model, texts, None, self.budget)
-        return {item.query.id: likelihood for item, likelihood in zip(asked, found, strict=True)}
-
-    def _answers(self, query: Query, space: CandidateSet, found: _Scores) -> list[Columns]:
-        """One for each way."""
-        return [self._answer(query, space, found.names, scores) for scores in found.scores]
+        texts = [self._prompt(item.query, number, space.name_of(item.query.gold[0])) for item in items]
+        likelihoods = text_likelihoods(self.model, texts, None, self.budget)
+        return {item.query.id: likelihood for item, likelihood in zip(items, likelihoods, strict=True)}
 
     def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
         gold_tokens = names.lengths[space.places(query.gold)].tolist()

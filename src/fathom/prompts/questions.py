@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.data.columns import is_blank
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import Query
-from fathom.data.taking import is_blank
 from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.errors import BadInput
 from fathom.reading import Faults, Unreadable, read_json_lines, read_text

@@ -11,8 +11,8 @@ from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, training_of
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.published import readable
 from fathom.data.queries import Query, QuerySet
-from fathom.data.readable import readable
 from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import Askable, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics

@@ -20,7 +20,7 @@ from fathom.models.options import ServerOptions
 from fathom.models.server import ChatServer
 from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.choice_options import ChoiceOptions
-from fathom.probes.entailment import INSTEAD
+from fathom.probes.entailment import ALTERNATIVE
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import RULES, TASKS
@@ -329,7 +329,7 @@ def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
     elif model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
         raise BadInput(
             f"--model {name}: the entailment study needs a masked, a causal or a chat model, it is {model.attention}: "
-            f"{INSTEAD}"
+            f"{ALTERNATIVE}"
         )
 
 

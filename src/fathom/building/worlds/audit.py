@@ -20,8 +20,8 @@ from fathom.building.worlds.forms import KINDS, Forms, forms_of
 from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVectors, Floats, TfIdf, Vectors
 from fathom.building.worlds.texts import Spans, blocks, in_characters
 from fathom.building.worlds.tries import Matches, Tries
+from fathom.data.columns import is_blank, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import is_blank, take_rows
 from fathom.metrics.ranking import hits_at_k
 from fathom.reading import Json
 from fathom.results.estimates import Estimate, mean, untold

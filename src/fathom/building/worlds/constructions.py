@@ -42,8 +42,8 @@ from fathom.building.worlds.world import (
     rename_relations,
     replace_names,
 )
+from fathom.data.columns import is_blank, put_rows, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import is_blank, put_rows, take_rows
 from fathom.errors import BadInput, all_of, refuse
 
 COLUMNS = {

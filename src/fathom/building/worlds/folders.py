@@ -18,8 +18,8 @@ from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Auditor, audit_table
 from fathom.building.worlds.texts import Spans
 from fathom.building.worlds.world import MAPPING, World, column_set
+from fathom.data.columns import few_chunks, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.formats.kg import write_graph

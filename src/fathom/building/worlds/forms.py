@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.data.taking import is_blank
+from fathom.data.columns import is_blank
 from fathom.reading import read_text
 
 NAME, ALIAS, INFLECTION = 0, 1, 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import Mentions, replace_mentions
 from fathom.building.worlds.reidentification import AMONG, WORD, TfIdf
-from fathom.data.taking import take_rows
+from fathom.data.columns import take_rows
 from fathom.reading import Json
 
 MASK = "…"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fathom.building.worlds.forms import KINDS, NAME, Case, Forms, names_of
 from fathom.building.worlds.texts import TextBlock, blocks, in_characters, spread, to_arrow
 from fathom.building.worlds.tries import Matches, Tries, bytes_of, in_order
+from fathom.data.columns import few_chunks
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks
 
 
 class Mentions(NamedTuple):

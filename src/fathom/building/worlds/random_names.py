@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import blocks
-from fathom.data.taking import is_blank, put_rows, take_rows
+from fathom.data.columns import is_blank, put_rows, take_rows
 from fathom.errors import BadInput
 
 _SYMBOLS = 1 << 23

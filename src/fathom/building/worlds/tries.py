@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fathom.building.worlds.texts import Hasher, TextBlock, blocks, spread, token_starts
-from fathom.data.taking import take_rows
+from fathom.data.columns import take_rows
 
 _Result = TypeVar("_Result")
 

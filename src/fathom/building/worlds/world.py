@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fathom.building.worlds.masking import MASK, Masks
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
+from fathom.data.columns import is_blank, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import is_blank, take_rows
 from fathom.errors import BadInput
 from fathom.reading import Json
 

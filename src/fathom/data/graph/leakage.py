@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fathom.data.columns import few_chunks, take_rows
 from fathom.data.graph.queries import BLOCK
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.taking import few_chunks, take_rows
 from fathom.data.words import stands_as_word
 
 LISTED = 5

@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.data.columns import is_blank
 from fathom.data.graph.seen import Training, keys_of, popularity, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import (
@@ -25,7 +26,6 @@ from fathom.data.queries import (
     QuerySet,
     Relation,
 )
-from fathom.data.taking import is_blank
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fathom.data.faults import LONGEST_NAME
 from fathom.data.graph.queries import GraphQuerySet
-from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+from fathom.data.queries import LONGEST_NAME, CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.reading import Unreadable, read_text
 

@@ -1,4 +1,4 @@
-"""The statement probe in large answer spaces: what :mod:`fathom.scoring.search` needs to know, and its rows."""
+"""The statement probe in large answer spaces, by :mod:`fathom.scoring.search`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fathom.scoring.walk import Searched
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
-"""Candidates of each query whose statement is tokenised as a whole, to see that the search scores just those tokens."""
+"""Candidates per query whose whole statements are tokenised, to check the tokens that the search scores."""
 
 
 class _Prompted(NamedTuple):
@@ -37,31 +37,30 @@ class _Prompted(NamedTuple):
 
 
 class Space:
-    """A candidate set as what follows a prompt."""
+    """A candidate set as continuations of a prompt."""
 
     def __init__(self, candidates: CandidateSet, continuations: list[Continuation]) -> None:
         self.candidates, self.continuations = candidates, continuations
 
     @cached_property
     def whole(self) -> Answers:
-        """With what stands behind the answer."""
+        """The answers with the text after them."""
         return Answers([continuation.ids for continuation in self.continuations], self.candidates.ids)
 
     @cached_property
     def bare(self) -> Answers:
-        """Without what stands behind the answer."""
+        """The answers without the text after them."""
         return Answers(
             [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
         )
 
 
 class Searcher:
-    """Asks queries of a causal model by exact search.
+    """Exact search for ranks with a causal model.
 
-    :param bos: shown first, None for nothing.
-    :param rough: a copy of the model that is asked first, if any.
-    :param ways: each takes passes of its own, as each has its own bound.
-    :param screened: counts what the rough copy came to, and what was scored again.
+    :param rough: a low-precision copy of the model that scores first, or None.
+    :param ways: each needs its own passes, as each has its own bound.
+    :param screened: counts candidates that the rough copy scored, and those rescored.
     """
 
     def __init__(
@@ -78,15 +77,15 @@ class Searcher:
         self.rough, self.screened = rough, screened
         self.spaces: dict[tuple[str, str, str], Space | None] = {}
 
-    def ask(
+    def rank(
         self, wording: Wording, queries: Sequence[Query], candidates: CandidateSet
     ) -> tuple[dict[str, list[Columns]], list[Query]]:
         """Rank the gold answers of *queries*.
 
-        :returns: for each query its answers, one per scoring; and the queries whose statements the search cannot score
-            token for token (a token reaches from the prompt into the answer, or the subject stands behind it).
+        :returns: columns per query and scoring; and the queries whose statements the search cannot score token by
+            token (a token spans prompt and answer, or the subject follows the answer).
         """
-        asked: dict[int, tuple[Space, list[_Prompted]]] = {}
+        prompted_in: dict[int, tuple[Space, list[_Prompted]]] = {}
         refused = []
         for query in queries:
             prepared = self._prepare(wording, query, candidates)
@@ -94,9 +93,9 @@ class Searcher:
                 refused.append(query)
             else:
                 space, prompted = prepared
-                asked.setdefault(id(space), (space, []))[1].append(prompted)
+                prompted_in.setdefault(id(space), (space, []))[1].append(prompted)
         answers: dict[str, list[Columns]] = {}
-        for space, together in asked.values():
+        for space, together in prompted_in.values():
             for way in self.ways:
                 for query_id, answer in self._search(space, together, way).items():
                     answers.setdefault(query_id, []).append(answer)
@@ -121,7 +120,7 @@ class Searcher:
         return space, _Prompted(query, prompt.ids.tolist(), max(1, given))
 
     def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
-        """The candidates behind such a prompt, tokenised behind its last line; once for all prompts alike."""
+        """Tokenise the candidates after the prompt's last line, once for all similar prompts."""
         [answer] = prompt.answer
         lead, tail = prompt.text[before : answer.start], prompt.text[answer.end :]
         key = candidates.name, lead, tail
@@ -131,15 +130,15 @@ class Searcher:
             prompts = [
                 Prompt(context + lead + name + tail, (), (Span(start, start + len(name)),)) for name in candidates.names
             ]
-            found = encode_continuations(self.model.tokenizer, prompts, len(context)) if context else None
-            self.spaces[key] = None if found is None else Space(candidates, found)
+            ends = encode_continuations(self.model.tokenizer, prompts, len(context)) if context else None
+            self.spaces[key] = None if ends is None else Space(candidates, ends)
         return self.spaces[key]
 
     def _search(self, space: Space, asked: Sequence[_Prompted], way: Way) -> dict[str, Columns]:
         tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
-        # Where all scores are kept, all must be met.
+        # If all scores are recorded, all must be computed.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
         plan = Plan(options.top_k, options.max_rank, prunes, reduction=way.reduction, whole=way.score is Score.FULL)
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
@@ -155,27 +154,26 @@ class Searcher:
         ]
         searched = self._run(tree, questions, plan)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
-        for item, question, one in zip(fit, questions, searched, strict=True):
-            answers[item.query.id] = _columns(space, tree, plan, question, one)
+        for item, question, result in zip(fit, questions, searched, strict=True):
+            answers[item.query.id] = _columns(space, tree, plan, question, result)
         return answers
 
     def _run(self, tree: Answers, questions: Sequence[Question], plan: Plan) -> list[Searched]:
         if self.rough is None:
             return search(self.model, tree, questions, plan, self.budget)
-        found = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
-        self.screened.update(screened=found.met, scored_again=found.again)
-        return found.searched
+        screened = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
+        self.screened.update(screened=screened.met, scored_again=screened.again)
+        return screened.searched
 
 
 def _before(prompt: Prompt) -> int | None:
-    """Characters before the answer and the space at its front; None where the subject stands behind it."""
+    """Return the number of characters before the answer and its leading space; None if the subject follows it."""
     if len(prompt.answer) != 1 or any(span.start > prompt.answer[0].start for span in prompt.subject):
         return None
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
 def _columns(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> Columns:
-    """What the search has met, as it goes into a prediction."""
     found, prompt = searched.found, len(question.prompt)
     row: Columns = {
         "gold_scores": found.gold_scores,
