@@ -62,8 +62,6 @@ from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_ontology import digest
 
-pytestmark = pytest.mark.slow
-
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 GOLDEN = Path(__file__).parent / "golden" / "entailment"
 CHOSEN = ("rdfs3", "rdfs7", "rdfs9")
@@ -264,6 +262,7 @@ def naive(model, text: str, vectors: dict[str, torch.Tensor], name: str) -> floa
     return float(np.mean([float(log_probs[place, token]) for place, token in zip(at, own, strict=True)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wording", ["words", "learnt"])
 def test_scores_equal_a_loop(model, folder, tmp_path, wording):
     """Each pair's own vectors, each text's own learnt tokens: within 1e-5 of one pass for the candidate; and no number
@@ -329,6 +328,7 @@ def done(folder, tmp_path_factory):
     return SimpleNamespace(found=asked(model, folder, out, list(RULES)), model=model, out=out, folder=folder)
 
 
+@pytest.mark.slow
 def test_settings_divide_the_items(done):
     """Every item and pair stands once in each row and column of the 3×3, but for what is left out in the middle."""
     made = RunFolder.open(done.out / "tiny" / "words")
@@ -497,6 +497,7 @@ def test_pictures_of_several_wordings():
     assert [round(patch.get_height(), 3) for patch in bars.patches][:2] == [0.583, 1.0]
 
 
+@pytest.mark.slow
 def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
     """Killed while the hypothesis is asked; the same call ends with the same lines, and asks nothing twice."""
     real, shards = RunFolder.add_shard, []
@@ -524,6 +525,7 @@ def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
         asked(done.model, done.folder, tmp_path, list(RULES), alpha=0.4)
 
 
+@pytest.mark.slow
 def test_a_given_memorising_run_is_used(done, tmp_path):
     memory = done.found.runs[0]
     again = asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[memory])

@@ -40,8 +40,6 @@ from fathom.training.loop import NotANumber
 from tests.forked import Forked, command_line
 from tests.sharing import kept
 
-pytestmark = pytest.mark.slow
-
 ENTITIES = [f"e{number:02d}" for number in range(40)]
 PLAN = """
 data: graph
@@ -217,6 +215,7 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     assert first["recipe"].startswith("hits@1, hits@3, hits@10, mrr, mean_rank|data:")
 
 
+@pytest.mark.slow
 def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkeypatch):
     plan, train = read_plan(plan_file), Reader.train
 
@@ -259,6 +258,7 @@ def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
     assert len(trained) == 11
 
 
+@pytest.mark.slow
 def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch):
     """The cells of before stay what they are; further seeds have folders of their own, and their own options."""
     train, trained = Reader.train, []
@@ -290,6 +290,7 @@ def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch)
     assert len(trained) == 30
 
 
+@pytest.mark.slow
 def test_seeds_of_the_command_stand_for_those_of_the_plan(plan_file, tmp_path):
     out = tmp_path / "out"
     typed = ["kgc", "study", str(plan_file), "--out", str(out), "--seeds"]
@@ -325,6 +326,7 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     assert (out / "bars-reader.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_what_programs_read_is_tables_alone(plan_file, tmp_path, monkeypatch):
     typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--format", "json"]
     first = CliRunner().invoke(make_app(), typed)
@@ -467,6 +469,7 @@ def test_a_training_that_came_to_nothing_is_tried_anew(plan_file, tmp_path, monk
     assert not any(state.failed for state in again)
 
 
+@pytest.mark.slow
 def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
     """Real processes: they know nothing of the kinds made up here, so the plan is of embeddings."""
     pytest.importorskip("pykeen")
@@ -487,6 +490,7 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
     assert "ended with code -9" in failed[0]
 
 
+@pytest.mark.slow
 def test_a_killed_study_leaves_no_training_behind(plan_file, tmp_path):
     pytest.importorskip("pykeen")
     plan_file.write_text(

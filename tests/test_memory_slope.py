@@ -152,6 +152,7 @@ def scripted(seed: int, remembers: bool) -> tuple[list[float], list[float], list
     return known.tolist(), np.where(recalled, 1, helped).tolist(), random.tolist()
 
 
+@pytest.mark.slow
 def test_only_who_remembers_has_a_slope(tmp_path):
     """Names that are written better give a gain, and no slope: of 40 such predictors at most 5 of 40 slopes are beyond
     0, of 8 who remember all."""
@@ -184,6 +185,7 @@ def eased(seed: int, told: bool) -> list[list[int]]:
     return [ranks_by(score, lot) for score in (knowledge, pretrained, *others)]
 
 
+@pytest.mark.slow
 def test_ease_is_not_memory(tmp_path):
     """Where one ease moves everything, the slope finds memory in far more than 5 % of worlds; the claim does not."""
     found = {}

@@ -157,6 +157,7 @@ def test_manual_templates_are_those_of_the_cloze_probe(model, tmp_path):
     assert several.manifest["circumstances"]["sequences"] == asked * len(lengths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["bce", "nll"])
 def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, loss):
     before = digest(model)

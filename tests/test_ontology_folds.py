@@ -89,6 +89,7 @@ def test_folds_are_of_one_size_and_of_the_seed_alone():
     assert sorted(folds_of_queries(queries[:3], 5, 0).values()) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_each_item_is_asked_by_what_others_teach(model, tmp_path, monkeypatch):  # noqa: F811
     """What a template is learnt from, what chooses its epoch, and what it asks have no item in common, and together
     are all items: 16 things in five folds, four properties in four."""

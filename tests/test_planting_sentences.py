@@ -83,6 +83,7 @@ def test_sentences_of_a_document_are_planted_together() -> None:
         assert own <= planted or not own & planted
 
 
+@pytest.mark.slow
 def test_a_probe_tells_told_from_withheld(tmp_path: Path) -> None:
     """Asked are sentences that neither has read."""
     data = capitals()

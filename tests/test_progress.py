@@ -129,6 +129,7 @@ def test_a_terminal_sees_at_once_that_something_is_loaded(monkeypatch, capsys, l
         assert screen.getvalue() == before
 
 
+@pytest.mark.slow
 def test_what_asks_loads_nothing_that_draws():
     """Half a second of scipy.stats and the report's libraries, which only who draws or correlates has to wait for."""
     late = ("scipy.stats", "altair", "matplotlib", "fathom.report")

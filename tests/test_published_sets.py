@@ -308,6 +308,7 @@ def test_lre_faults(tmp_path):
 # --- EntityQuestions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "count", "several"), [("", 22075, 869), ("test", 22075, 869), ("dev", 22068, 893)])
 def test_real_entityquestions(shared_data, folder, count, several):
     """Of dev, 894 have several answers, one of them the same answer twice."""
@@ -340,6 +341,7 @@ def test_entityquestions_faults(tmp_path):
 BMLAMA = ["ar", "de", "en", "es", "fi", "fr", "hi", "ja", "ko", "ru", "tr", "zh"]
 
 
+@pytest.mark.slow
 def test_real_bmlama(shared_data):
     data = read(shared_data / "bmlama53")
     assert by(data, "language") == dict.fromkeys(BMLAMA, 3070)
