@@ -272,9 +272,9 @@ def test_what_is_packed_is_what_was_found(made):
     assert told["confidence"][0] / (UNSURE - 1) == pytest.approx(1 / total, abs=1e-5)
     assert told["confidence"][3] == UNSURE
     # Best answers first, of all predictions; a probability in thousandths; the least number where there is none.
-    assert told["value"][:4].tolist() == [round(1000 / total)] * 3 + [told["untold"]]
+    assert told["value"][:4].tolist() == [round(1000 / total)] * 3 + [told["missing"]]
     assert told["labels"]["relation"] == ["r0"]
-    assert told["untold"] < told["value"][told["value"] != told["untold"]].min()
+    assert told["missing"] < told["value"][told["value"] != told["missing"]].min()
 
 
 def test_halves_of_characters_and_control_characters_do_not_break_the_page(made, tmp_path):

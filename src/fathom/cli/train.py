@@ -44,13 +44,13 @@ def demo(options: DemoOptions) -> None:
     from fathom.errors import MissingExtra
     from fathom.formats import read
     from fathom.report.page import report
-    from fathom.studies.demo import ASKED, ask, text
+    from fathom.studies.demo import LIMITS, plant_and_probe, text
 
     out = options.out
-    say(text(ask(read("geography"), out, lambda line: say(line, err=True)), out))
+    say(text(plant_and_probe(read("geography"), out, lambda line: say(line, err=True)), out))
     try:
         page = report(
-            [out / f"run-{kind}" for kind in ASKED],
+            [out / f"run-{kind}" for kind in LIMITS],
             out / "report.html",
             title="Two small models that learnt half of a geography book",
             groups=out / "planted-causal" / "planted.jsonl",  # one seed: both models learnt the same half

@@ -68,7 +68,7 @@ def packed_evidence(
         ],
         "count": len(predictions.fact),
         "best": ANSWERS,
-        "untold": int(np.iinfo(shapes["value"][0]).min),
+        "missing": int(np.iinfo(shapes["value"][0]).min),
         "views": [{key: getattr(view, key) for key in ("name", "probe", "scoring")} for view in evidence.views],
         "texts": evidence.pool.texts,
         "facts": list(map(showable, evidence.facts)),

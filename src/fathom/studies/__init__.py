@@ -80,32 +80,39 @@ class Study:
         return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]
 
 
-def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions) -> Study:
-    module = f"fathom.studies.{name.replace('-', '_')}"
-    return Study(name, question, does, "runs", module, f"{name} runs/gpt2 runs/bert", kind)
+def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
+    module, runs = f"fathom.studies.{name.replace('-', '_')}", runs or "runs/gpt2 runs/bert"
+    return Study(name, question, does, "runs", module, f"{name} {runs}", kind)
+
+
+def _of_model(
+    name: str,
+    question: str,
+    does: str,
+    kind: type[BaseModel],
+    without: tuple[str, ...] = (),
+    arguments: str = "--model gpt2 --data geography",
+    takes: Literal["model", "models"] = "model",
+) -> Study:
+    module, example = f"fathom.studies.{name.replace('-', '_')}", f"{name} {arguments} --out studies/{name}"
+    return Study(name, question, does, takes, module, example, kind, without)
 
 
 STUDIES: Door[Study] = Door(
     "study",
     "fathom.studies",
     (
-        Study(
+        _of_model(
             "ablation",
             WORDING,
             "Does the scoring of statements matter? Sum or mean, full or conditional, and masking variants, paired.",
-            "model",
-            "fathom.studies.ablation",
-            "ablation --model gpt2 --data geography --out studies/ablation",
             options.StatementOptions,
             ("reduction", "score", "pll"),
         ),
-        Study(
+        _of_model(
             "prompts",
             WORDING,
             "How much do the embedding probe's results depend on the wording of its tail prompts?",
-            "model",
-            "fathom.studies.prompts",
-            "prompts --model gpt2 --data geography --out studies/prompts",
             options.EmbeddingOptions,
             ("tail_template",),
         ),
@@ -127,24 +134,20 @@ STUDIES: Door[Study] = Door(
             "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",
             options.RepeatedOptions,
         ),
-        Study(
+        _of_model(
             "compute-time",
             PROBES,
-            "How long does a probe take? Time against number of queries, and what a line through it says of all.",
-            "model",
-            "fathom.studies.compute_time",
-            "compute-time --model gpt2 --data geography --out studies/time",
+            "How long does a probe take? Time against number of queries, extrapolated to all of them.",
             options.ComputeTimeOptions,
             ("limit", "cluster"),
         ),
-        Study(
+        _of_model(
             "sizes",
             MODELS,
             "Do larger models hold more facts, by every probe? Hits@1, 10 and 100 of each model and probe.",
-            "models",
-            "fathom.studies.sizes",
-            "sizes --models gpt2,gpt2-medium --data geography --out studies/sizes",
             options.SizesOptions,
+            arguments="--models gpt2,gpt2-medium --data geography",
+            takes="models",
         ),
         _of_runs(
             "rankings",
@@ -152,24 +155,17 @@ STUDIES: Door[Study] = Door(
             "Do template-based and template-free probing rank models alike? Places per data set, and their agreement.",
             options.RankingsOptions,
         ),
-        _of_runs(
-            "relations",
-            MODELS,
-            "How do two data sets, such as BEAR and T-REx, compare on the relations that they share?",
-        ),
+        _of_runs("relations", MODELS, "How do two data sets, such as BEAR and T-REx, compare on shared relations?"),
         _of_runs(
             "perplexity",
             MODELS,
             "Do models answer better what they predict better? Accuracy against perplexity, of runs with --perplexity.",
         ),
-        Study(
+        _of_runs(
             "memory-slope",
             MEMORY,
             "Does a link predictor gain where its language model knew the fact? The slope of gain on knowledge.",
-            "runs",
-            "fathom.studies.memory_slope",
-            "memory-slope runs/bert runs/simkgc-pretrained runs/simkgc-random",
-            RunsOptions,
+            runs="runs/bert runs/simkgc-pretrained runs/simkgc-random",
         ),
         _of_runs(
             "ontology",
@@ -177,25 +173,23 @@ STUDIES: Door[Study] = Door(
             "Do models remember an ontology? Each task's best against the frequency baseline, settings, examples.",
             options.OntologyStudyOptions,
         ),
-        Study(
+        _of_model(
             "entailment",
             REASONING,
             "Does a model reason with what it remembers? Six rules, premises stated, remembered, or neither.",
-            "models",
-            "fathom.studies.entailment",
-            "entailment --model bert-base-cased --data path/to/OntoProbe --out studies/entailment",
             options.EntailmentStudyOptions,
             options.DECIDED_BY_ENTAILMENT,
+            "--model bert-base-cased --data path/to/OntoProbe",
+            "models",
         ),
-        Study(
+        _of_model(
             "chains",
             REASONING,
             "How far does a model follow? Arguments of one, two, three steps, in order, reworded and shuffled.",
-            "models",
-            "fathom.studies.chains",
-            "chains --model bert-base-cased --data path/to/OntoProbe --depth 3 --out studies/chains",
             options.ChainStudyOptions,
             options.DECIDED_BY_CHAINS,
+            "--model bert-base-cased --data path/to/OntoProbe --depth 3",
+            "models",
         ),
         _of_runs(
             "choice",

@@ -1,4 +1,4 @@
-"""The embedded default: plant half of the geography facts in two small models and see whether the probe can tell."""
+"""``fathom demo``: plant half of the geography facts in two small models, and test if the probe distinguishes them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fathom.run import run
 from fathom.training.options import PlantOptions
 from fathom.training.planting import frequency_baseline, plant
 
-ASKED = {"causal": None, "masked": 320}
-"""How many of the facts each kind is asked, None for all: a masked model takes a pass for every token."""
+LIMITS = {"causal": None, "masked": 320}
+"""Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
 
 
 class DemoLine(NamedTuple):
@@ -31,9 +31,9 @@ class DemoLine(NamedTuple):
 
     :param kind: of the model.
     :param phrasing: "trained on" or "never seen".
-    :param planted: of the facts that the model was trained on.
-    :param withheld: of the others.
-    :param baseline: of always giving the most frequent planted answer, on the withheld facts.
+    :param planted: on the facts that the model was trained on.
+    :param withheld: on the others.
+    :param baseline: of the most frequent planted answer, on the withheld facts.
     :param gap: planted − withheld.
     :param beyond: withheld − baseline, paired by fact.
     """
@@ -56,21 +56,21 @@ class DemoLine(NamedTuple):
         )
 
 
-def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
-    """Plant, probe, compare. What is already in *out* is used again.
+def plant_and_probe(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
+    """Plant, probe and compare, reusing what is in *out*.
 
-    :param say: told what goes on, a line at a time.
+    :param say: called with each line of progress.
     """
     lines = []
-    for kind, limit in ASKED.items():
+    for kind, limit in LIMITS.items():
         folder = out / f"planted-{kind}"
         if not folder.exists():
             say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
             plant(data, PlantOptions(kind=kind), folder)
-        say(f"asking it {limit or len(data.queries)} facts, in a phrasing it was trained on and in one it was not …")
+        say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
         unseen = len(next(iter(data.relations.values())).templates) - 1
-        asked = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
-        probed = run("statement", load(str(folder), device="cpu"), data, asked, out / f"run-{kind}")
+        options = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
+        probed = run("statement", load(str(folder), device="cpu"), data, options, out / f"run-{kind}")
         rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
         by_frequency = frequency_baseline(data, planted)
         lines += [
@@ -81,7 +81,7 @@ def ask(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]
 
 
 def planted_ids(model: Path) -> set[str]:
-    """Ids of the queries whose facts a model was trained on, from the record beside it."""
+    """Return the ids of the queries whose facts a model was trained on."""
     faults = Faults()
     rows = list(read_json_lines(model / "planted.jsonl", {"query_id": str}, faults))
     faults.stop_if_any()
@@ -97,11 +97,10 @@ def accuracies(
     :param by_frequency: expected accuracy of each query, by its id.
     """
     ids = [rows.query_ids[query] for query in rows.query]
-    told = np.array([id_ in planted for id_ in ids], dtype=bool)
+    is_planted = np.array([id_ in planted for id_ in ids], dtype=bool)
     frequent = np.array([by_frequency[id_] for id_ in ids])
-    asked = rows.scored & (rows.template == template)
-
-    places = {"planted": np.flatnonzero(asked & told), "withheld": np.flatnonzero(asked & ~told)}
+    scored = rows.scored & (rows.template == template)
+    places = {"planted": np.flatnonzero(scored & is_planted), "withheld": np.flatnonzero(scored & ~is_planted)}
     sample = {half: rows.sample(rows.query[own].tolist()) for half, own in places.items()}
 
     def made(name: str, half: str) -> str:
@@ -110,19 +109,19 @@ def accuracies(
     def accuracy(name: str, values: Floats, half: str) -> Estimate:
         return mean(values[places[half]], sample[half], made(name, half))
 
-    hits, withheld, both = rows.hits(1), places["withheld"], np.flatnonzero(asked)
-    frequency = "accuracy by frequency"
+    hits, withheld, both = rows.hits(1), places["withheld"], np.flatnonzero(scored)
+    name, gap = "accuracy by frequency", "planted − withheld"
     return (
         accuracy("accuracy", hits, "planted"),
         accuracy("accuracy", hits, "withheld"),
-        accuracy(frequency, frequent, "withheld"),
-        contrast(hits[both], told[both], rows.sample(rows.query[both].tolist()), made("planted − withheld", "all")),
-        difference(hits[withheld], frequent[withheld], sample["withheld"], made(f"accuracy − {frequency}", "withheld")),
+        accuracy(name, frequent, "withheld"),
+        contrast(hits[both], is_planted[both], rows.sample(rows.query[both].tolist()), made(gap, "all")),
+        difference(hits[withheld], frequent[withheld], sample["withheld"], made(f"accuracy − {name}", "withheld")),
     )
 
 
 def text(lines: Sequence[DemoLine], out: Path) -> str:
-    """The table, whether the withheld half is at chance, and what to type next."""
+    """Return the table, whether the withheld half is at chance, and what to type next."""
     decisions = decide([claim for line in lines for claim in line.claims])
     finds, knows = decisions[::2], decisions[1::2]
     numbers = [number for line in lines for number in line[2:5]]

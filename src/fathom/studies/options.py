@@ -1,4 +1,4 @@
-"""Options of studies: one model each, from which the command line is made; loads no model library."""
+"""Options of studies, one model each, from which the command line is generated; loads no model library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["EmbeddingOptions", "StatementOptions"]
 
 
 class StudyOptions(BaseModel):
-    """Of a study that takes finished runs: none."""
+    """Base of the options of studies of finished runs."""
 
     group: ClassVar = Group.SELECTION
 
@@ -27,7 +27,7 @@ class StudyOptions(BaseModel):
 
 
 class RunsOptions(StudyOptions):
-    """Of studies that take finished runs, each in one scoring."""
+    """Options of studies of finished runs, each in one scoring."""
 
     scoring: Words = opt((), SCORING)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
@@ -42,17 +42,13 @@ class AgreementOptions(RunsOptions):
 class LengthBiasOptions(RunsOptions):
     """Options of the study of token-length bias."""
 
-    tokenizer: str | None = opt(
-        None, "Model whose tokenizer counts the answers' tokens, alike for all runs (behind a space)."
-    )
+    tokenizer: str | None = opt(None, "Model whose tokenizer counts the answers' tokens (after a space) for all runs.")
 
 
 class RepeatedOptions(RunsOptions):
     """Options of the study of repeated answers."""
 
-    untrained: str = opt(
-        "", "Name of an untrained model among the runs: the control without which nothing is concluded."
-    )
+    untrained: str = opt("", "Name of an untrained model among the runs: the control that every conclusion needs.")
 
 
 class RankingsOptions(RunsOptions):
@@ -60,55 +56,53 @@ class RankingsOptions(RunsOptions):
 
     groups: Path | None = opt(
         None,
-        "Groups of models, ranked each by itself, too, with the steps from each size to the next within "
-        'them: JSON {"model": "group"}, or CSV model,group.',
+        "Groups of models, for rankings within each group and steps from each size to the next: "
+        'JSON {"model": "group"}, or CSV model,group.',
     )
     facts: Literal["common", "own"] = opt(
         "common",
-        "Of data asked in both readings: rank models on the facts that all ranked in both (common), or "
-        "each reading on its own.",
+        "For data in both readings: rank models on the facts that all ranked in both (common), or on those of each "
+        "reading.",
     )
 
 
 class ChoiceStudyOptions(StudyOptions):
-    """Options of the study of what models choose."""
+    """Options of the study of multiple choice."""
 
     cluster: str = opt(
         "",
-        f"{KEYS}, such as premise; by default task or rule where there are ten or more, else the questions "
-        "within each; of contrasts, what is asked of one premise.",
+        f"{KEYS}, such as premise; by default task or rule if there are ten or more, else the questions within each; "
+        "for contrasts, the questions of one premise.",
         Group.OUTPUT,
     )
 
 
 class OntologyStudyOptions(StudyOptions):
-    """Options of the study of what models remember of an ontology."""
+    """Options of the study of ontologies."""
 
     examples: Words = opt(
-        (), "Ids of queries to show, such as type/23; by default one of each task; separated by commas."
+        (), "Ids of queries to show, such as type/23, separated by commas; by default one of each task."
     )
-    seed: Seed = opt(0, "Seed of the order in which the frequency baseline lists what it has not seen, and of folds.")
+    seed: Seed = opt(0, "Seed of the folds, and of the frequency baseline's order of unseen answers.")
     cross_validate: bool = opt(
-        False,
-        "Choose each model's best setting, for each fold of the items, on the others: the best of many is "
-        "then not flattered.",
+        False, "Choose each model's best setting for each fold of the items on the other folds, which avoids a bias."
     )
-    folds: int | None = opt(None, f"Of --cross-validate; by default {FOLDS}.", ge=2)
+    folds: int | None = opt(None, f"Number of folds of --cross-validate; by default {FOLDS}.", ge=2)
     cluster: str = opt("", f"{KEYS}; by default the items of each task.", Group.OUTPUT)
 
 
 class SeveralProbesOptions(FewShotOptions):
-    """Options of a study that asks several probes, each of which takes those that it has."""
+    """Options of a study that runs several probes, each of which takes those that it has."""
 
     group: ClassVar = Group.SELECTION
 
     model_config = ConfigDict(extra="allow")
 
     probes: Words = opt(("embedding",), "Probes, separated by commas.")
-    max_rank: int | None = opt(None, "Where the statement probe may stop.", ge=1)
+    max_rank: int | None = opt(None, "Rank at which the statement probe may stop.", ge=1)
 
     def given(self) -> dict[str, Any]:
-        """What was said, for the probes."""
+        """Return the given options of probes."""
         own = set(type(self).model_fields) - set(FewShotOptions.model_fields) - {"max_rank"}
         return {name: getattr(self, name) for name in self.model_fields_set - own}
 
@@ -117,7 +111,9 @@ class SizesOptions(SeveralProbesOptions):
     """Options of the study of growth with the size of models."""
 
     probes: Words = opt(("embedding", "vocabulary", "statement"), "Probes, separated by commas.")
-    max_rank: int | None = opt(None, "Where the statement probe may stop; by default 100, which Hits@100 needs.", ge=1)
+    max_rank: int | None = opt(
+        None, "Rank at which the statement probe may stop; by default 100, which Hits@100 needs.", ge=1
+    )
 
 
 class ComputeTimeOptions(SeveralProbesOptions):
@@ -126,12 +122,12 @@ class ComputeTimeOptions(SeveralProbesOptions):
     queries: Numbers = opt(
         (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), "Numbers of queries to time, separated by commas."
     )
-    repeats: int = opt(3, "How often each.", ge=1)
-    total: int | None = opt(None, "Queries to extrapolate to; by default all of the data.")
+    repeats: int = opt(3, "Times that each number is timed.", ge=1)
+    total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
 
 
 def _is_run(folder: Path) -> Path:
-    """Said together with the faults of the other options."""
+    """Report a bad folder together with the faults of the other options."""
     from fathom.errors import BadInput
     from fathom.store.folder import RunFolder
 
@@ -142,34 +138,34 @@ def _is_run(folder: Path) -> Path:
 
 
 def _rules(value: Any) -> Any:
-    """By name or number, "9" for "rdfs9"; each once."""
-    found = separated(value)
-    if not isinstance(found, tuple):
-        return found
-    return tuple(dict.fromkeys(f"rdfs{one}" if str(one).isdecimal() else one for one in found))
+    """Accept names and numbers, "9" for "rdfs9"; each once."""
+    names = separated(value)
+    if not isinstance(names, tuple):
+        return names
+    return tuple(dict.fromkeys(f"rdfs{name}" if str(name).isdecimal() else name for name in names))
 
 
 Rules = Annotated[tuple[str, ...], BeforeValidator(_rules)]
 
 
 class GridOptions(ClusterOptions):
-    """Who makes the cells of a study of link predictors. None of it changes a number."""
+    """Where the cells of a study of link predictors run. These options never affect results."""
 
     engine: Literal["here", "ray"] = opt(
-        HERE, "Who makes cells: this machine, or workers of a Ray cluster.", CIRCUMSTANCE
+        HERE, "Where cells run: on this machine, or on workers of a Ray cluster.", CIRCUMSTANCE
     )
     workers: int | None = opt(
         None,
-        "Cells to work on at a time, by default one; each then uses one core. With --engine ray: workers, "
-        "by default one per GPU, or one.",
+        "Cells to run at a time, by default one; each then uses one core. With --engine ray: workers, by default one "
+        "per GPU, or one.",
         CIRCUMSTANCE,
         ge=1,
     )
 
     part: Part = opt(
         None,
-        "Be one of several processes that share a study: i/n, such as 1/4, or auto, by what SLURM or "
-        "torchrun have set.",
+        "Be one of several processes that share a study: i/n, such as 1/4, or auto, from the environment of SLURM or "
+        "torchrun.",
         Group.RUN,
         CIRCUMSTANCE,
     )
@@ -177,7 +173,7 @@ class GridOptions(ClusterOptions):
     @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
     @classmethod
     def _only_with_ray(cls, given: Any, info: ValidationInfo) -> Any:
-        """As elsewhere, but for ``workers``, which are processes of this machine where there is no engine."""
+        """Check all but ``workers``, which without an engine are processes of this machine."""
         return super()._only_with_ray(given, info)
 
 
@@ -191,12 +187,12 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     )
     subset: str | None = opt(
         None,
-        "A named part of the data, or all; by default all, test where something is learnt and of OntoProbe's data.",
+        "A named part of the data, or all; by default all, or test if something is learnt or the data is OntoProbe's.",
     )
     cross_validate: bool = opt(
         False,
-        "Of learnt wordings: ask every item once, by templates and conjunctions learnt from other folds of "
-        "its task, instead of test items alone.",
+        "For learnt wordings: evaluate every item once, with templates and conjunctions learnt from other folds of its "
+        "task, instead of only test items.",
         LATER,
     )
     wordings: Annotated[
@@ -205,20 +201,19 @@ class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):
     soft: bool = opt(False, "All four wordings.")
     memory: Annotated[tuple[Annotated[Path, AfterValidator(_is_run)], ...], BeforeValidator(separated)] = opt(
         (),
-        "Finished runs of the ontology probe on test items, to use instead of one made here, separated by "
-        "commas. Only the items that all of them have asked are asked.",
+        "Finished runs of the ontology probe on test items, separated by commas, instead of a new one. Only items that "
+        "all of them evaluated are used.",
     )
     options: int | None = opt(
         None,
-        "Chat models: options of each question, the right one and others; 20 unless said.",
+        "Chat models: options of each question, the right one included; 20 by default.",
         Group.PROMPTS,
         ge=2,
         le=26,
     )
     untrained: int = opt(
         1,
-        "Untrained twins of each model, of the same shape and tokenizer, to ask beside it: what they show "
-        "is no reasoning.",
+        "Untrained twins of each model, of the same shape and tokenizer, as controls: what they show is no reasoning.",
         CIRCUMSTANCE,
         ge=0,
         le=100,
@@ -242,17 +237,17 @@ class ChainStudyOptions(EntailmentStudyOptions):
         "Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
         "sub-classes, of rdfs5 and rdfs7 sub-properties.",
     )
-    depth: int = opt(3, "Steps of the longest chains; items with shorter ones are left out.", ge=1, le=10)
+    depth: int = opt(3, "Steps of the longest chains; items with shorter ones are excluded.", ge=1, le=10)
     axioms: Annotated[
         tuple[Literal["inverse", "symmetric", "transitive", "disjoint"], ...], BeforeValidator(separated)
     ] = opt(
         (),
-        "Also ask what follows from inverse, symmetric and transitive properties, and what must not from "
-        "disjoint classes; separated by commas.",
+        "Also evaluate what follows from inverse, symmetric and transitive properties, and what must not from disjoint "
+        "classes; separated by commas.",
     )
     forms: Annotated[tuple[Literal["plain", "paraphrased", "shuffled"], ...], BeforeValidator(separated)] = opt(
         ("plain", "paraphrased", "shuffled"),
-        "How premises are put: in order, in other words, or shuffled among facts of others; separated by commas.",
+        "Form of the premises: in order, in other words, or shuffled among unrelated facts; separated by commas.",
         min_length=1,
     )
     pairs: int = opt(2, "Pairs of pseudowords for each rule, drawn by --seed.", ge=2)
@@ -270,9 +265,9 @@ DECIDED_BY_ENTAILMENT = (
     "any_surface", "pool", "add_candidates", "templates", "perplexity", "own_templates",
     "soft_conjunction", "learnt", "score", "bos",
 )  # fmt: skip
-"""Options that the study decides, or that would ask other items than the premises that they follow from."""
+"""Options that the study sets, or that would select other items than the premises that they follow from."""
 DECIDED_BY_CHAINS = (
     *DECIDED_BY_ENTAILMENT, "wordings", "soft", "soft_init", "loss", "cross_validate", "folds", "epochs",
     "learning_rate", "batch_size", "memory",
 )  # fmt: skip
-"""And those of memory and learnt tokens, without which chains are asked."""
+"""And those of memory and learnt tokens, which chains do not use."""

@@ -73,7 +73,7 @@ class Evidence {
   }
 
   answers(at) {
-    const told = (place) => (this.value[place] === this.untold ? null : this.value[place] / 1000);
+    const told = (place) => (this.value[place] === this.missing ? null : this.value[place] / 1000);
     const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: told(place), right });
     const each = Array.from({ length: this.best }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
     return each.filter(({ text }) => text);
