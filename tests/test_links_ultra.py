@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm
 
+from fathom.building.options import WorldOptions
 from fathom.building.worlds.build import build_worlds
-from fathom.building.worlds.constructions import Options
 from fathom.building.worlds.world import THIRTEEN
 from fathom.cli import main
 from fathom.data.graph.links import split_links
@@ -185,7 +185,7 @@ def scores_in(folder, model):
 def test_no_world_changes_a_score_and_an_edge_changes_all(graph, weights, tmp_path):
     """The control of every memory term: worlds change names and texts, of which it has none."""
     opened(graph, weights, tmp_path / "m")
-    build_worlds(read(graph).graph, tmp_path / "worlds", THIRTEEN, seed=1, options=Options(relax=True))
+    build_worlds(read(graph).graph, tmp_path / "worlds", THIRTEEN, seed=1, options=WorldOptions(relax=True))
     base = scores_in(tmp_path / "worlds" / "base", tmp_path / "m")
     assert base.shape == (6, 7)
     for world in THIRTEEN:
