@@ -15,40 +15,8 @@ from itertools import count
 from pathlib import Path
 
 from fathom._version import VERSION
+from fathom.building.cloze import corpora, counts
 from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
-from fathom.building.cloze.corpora import (
-    JATS,
-    MEDLINE,
-    RESTRUCTURED,
-    TextFile,
-    Troubles,
-    check_encoding,
-    corpus_of,
-    digest_of,
-    find_sources,
-    units_of,
-)
-from fathom.building.cloze.counts import (
-    BROKEN,
-    DUPLICATE,
-    EARLY,
-    EMPTY,
-    LANGUAGE,
-    MERGED,
-    NEAR,
-    REPLACED,
-    SILENT,
-    UNDATED,
-    WITHDRAWN,
-    WITHOUT_MODEL,
-    BuiltCloze,
-    Counts,
-    Example,
-    Frequencies,
-    Step,
-    count_frequencies,
-    explain_empty,
-)
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
 from fathom.building.cloze.duplicates import ALIKE, NearDuplicates, split_clusters
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
@@ -74,7 +42,7 @@ def build_cloze(
     options: ClozeBuildOptions | None = None,
     blocked: Path | None = None,
     progress: Progress | None = None,
-) -> BuiltCloze:
+) -> counts.BuiltCloze:
     """Build a data set of masked sentences from *inputs* in a new folder *out*.
 
     :param entities: files, ``type=file`` or a file named after its type.
@@ -90,10 +58,10 @@ def build_cloze(
         "build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities)
     )
     sources, listed, blocked_texts, *_ = all_of(
-        lambda: find_sources(inputs, notes),
+        lambda: corpora.find_sources(inputs, notes),
         lambda: read_entities(entities, options),
         lambda: read_blocked(blocked or BLOCKED_FILE),
-        lambda: check_encoding(options.encoding),
+        lambda: corpora.check_encoding(options.encoding),
         lambda: refuse(obstacles(out, made)),
     )
     _check_language(sources, options)
@@ -103,18 +71,18 @@ def build_cloze(
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
-            raise BadInput(explain_empty(steps, builder.troubles.notes()))
+            raise BadInput(counts.explain_empty(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
         notes += builder.answerable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
-    return BuiltCloze(out, steps, frequencies, notes)
+    return counts.BuiltCloze(out, steps, frequencies, notes)
 
 
 class _Builder:
     def __init__(
         self,
-        sources: list[TextFile],
+        sources: list[corpora.TextFile],
         listed: EntityList,
         blocked: Sequence[str],
         options: ClozeBuildOptions,
@@ -122,12 +90,12 @@ class _Builder:
     ) -> None:
         self.sources, self.listed, self.options = sources, listed, options
         self.selector = Selector(listed.entities, options, blocked)
-        self.troubles = Troubles()
+        self.troubles = corpora.Troubles()
         self._progress = progress
         self._bytes = [source.path.stat().st_size for source in sources]
         self._digests: list[str] = []
         self._records: Counter[str] = Counter()
-        self.counts = Counts()
+        self.counts = counts.Counts()
         self._sentences: Counter[int] = Counter()
         self._neighbours: Neighbours | None = None
         alike = options.near_duplicates or (ALIKE if options.splits else None)
@@ -144,12 +112,12 @@ class _Builder:
         rows = Rows(work, self.listed.entities, merge=self.options.merge)
         with closing(rows):
             self._read(latest, rows)
-        self.counts.take(DUPLICATE, rows.drop_repeated())
-        self.counts.take(MERGED, rows.merge())
+        self.counts.take(counts.DUPLICATE, rows.drop_repeated())
+        self.counts.take(counts.MERGED, rows.merge())
         for row in rows_in(rows.queries):
             self._sentences.update((row.entity, *row.others))
             if row.others:
-                self.counts.show(MERGED, self._with_answers(row))
+                self.counts.show(counts.MERGED, self._with_answers(row))
         if self._neighbours is not None and self._sentences:
             rows.replace(self._judged(rows.queries, self._neighbours))
         if self.options.splits and self._sentences.total():
@@ -174,28 +142,28 @@ class _Builder:
                 continue
             if row_ranks[0].last == 1:
                 self._first_by_ngrams[type_] += 1
-                self.counts.show(WITHOUT_MODEL, self._with_answers(row))
+                self.counts.show(counts.WITHOUT_MODEL, self._with_answers(row))
                 if self.options.answerable == "drop":
                     lost[type_] += 1
                     self._sentences.subtract((row.entity, *row.others))
                     continue
             yield row._replace(ngram=[str(rank) for rank in row_ranks])
-        self.counts.take(WITHOUT_MODEL, lost)
+        self.counts.take(counts.WITHOUT_MODEL, lost)
 
     def _candidates(self, type_: str) -> list[int]:
         numbers = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
         return numbers if self.options.candidates == "listed" else [n for n in numbers if self._sentences[n]]
 
-    def _with_answers(self, row: Row) -> Example:
+    def _with_answers(self, row: Row) -> counts.Example:
         answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
-        return Example(row.document, row.masked, answers)
+        return counts.Example(row.document, row.masked, answers)
 
     def _latest(self, path: Path) -> Resolved:
         records = Occurrences(path)
         for number, source in enumerate(self.sources):
-            self._digests.append(digest_of(source.path))
-            corpus = corpus_of(source, self.options)
-            for unit in units_of(source, corpus):
+            self._digests.append(corpora.digest_of(source.path))
+            corpus = corpora.corpus_of(source, self.options)
+            for unit in corpora.units_of(source, corpus):
                 keys = corpus.keys(unit)
                 records.add(*keys.ids, deleted=keys.deleted)
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
@@ -204,10 +172,10 @@ class _Builder:
     def _read(self, latest: Resolved, rows: Rows) -> None:
         places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
-            corpus = corpus_of(source, self.options)
-            for unit, place in zip(units_of(source, corpus, self.troubles), places, strict=False):
+            corpus = corpora.corpus_of(source, self.options)
+            for unit, place in zip(corpora.units_of(source, corpus, self.troubles), places, strict=False):
                 if latest.beaten[place]:
-                    outcome = WITHDRAWN if latest.withdrawn[place] else REPLACED
+                    outcome = counts.WITHDRAWN if latest.withdrawn[place] else counts.REPLACED
                 else:
                     outcome = self._outcome(number, corpus, unit, rows)
                 if outcome:
@@ -223,7 +191,7 @@ class _Builder:
             document = corpus.document(unit)
         except Unreadable as error:
             self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record skipped: {error}")
-            return BROKEN
+            return counts.BROKEN
         if document is None:
             return ""
         return self._unwanted(document) or self._keep(number, document, rows)
@@ -231,20 +199,20 @@ class _Builder:
     def _unwanted(self, document: Document) -> str:
         options = self.options
         if document.languages and not options.any_language and LANGUAGES[options.language] not in document.languages:
-            return LANGUAGE
+            return counts.LANGUAGE
         if options.after is not None and not document.date:
-            return UNDATED
-        return EARLY if options.after is not None and document.date <= options.after else ""
+            return counts.UNDATED
+        return counts.EARLY if options.after is not None and document.date <= options.after else ""
 
     def _keep(self, number: int, document: Document, rows: Rows) -> str:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
-        outcome = EMPTY
+        outcome = counts.EMPTY
         pending: list[tuple[Sentence, Row | None]] = []
         texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
-            outcome = KEPT if sentences else SILENT if outcome == EMPTY else outcome
+            outcome = KEPT if sentences else counts.SILENT if outcome == counts.EMPTY else outcome
             for sentence in sentences:
                 row = None
                 if sentence.entity is not None:
@@ -259,7 +227,7 @@ class _Builder:
             before += len(part.text) + 1
         repeats = any(sentence.outcome == KEPT for sentence, _ in pending) and self._repeats(document, texts)
         for sentence, row in pending:
-            self._take(NEAR if repeats and sentence.outcome == KEPT else sentence.outcome, row, rows)
+            self._take(counts.NEAR if repeats and sentence.outcome == KEPT else sentence.outcome, row, rows)
         return outcome
 
     def _repeats(self, document: Document, texts: Sequence[str]) -> bool:
@@ -275,12 +243,12 @@ class _Builder:
             self.counts.sentences[outcome] += 1
             return
         self.counts.typed[self.listed.entities[row.entity].type, outcome] += 1
-        if self._neighbours is not None and outcome != NEAR:
+        if self._neighbours is not None and outcome != counts.NEAR:
             self._neighbours.add(row.entity, row.masked, row.document)
         if outcome == KEPT:
             rows.add(row)
         else:
-            self.counts.show(outcome, Example(row.document, row.masked, row.surface))
+            self.counts.show(outcome, counts.Example(row.document, row.masked, row.surface))
 
     def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """Read paragraphs; of a text that is damaged in the middle, those before."""
@@ -304,11 +272,11 @@ class _Builder:
         for (type_, outcome), sentences in self.counts.typed.items():
             kept[type_] += sentences * (outcome == KEPT)
         shares = [f"{self._first_by_ngrams[type_]:,} of {n:,} {type_}" for type_, n in kept.items() if n]
-        examples = self.counts.examples.get(WITHOUT_MODEL, ())[:1]
+        examples = self.counts.examples.get(counts.WITHOUT_MODEL, ())[:1]
         shown = [f"such as {example.sentence!r} ({example.answer})" for example in examples]
-        return [f"{WITHOUT_MODEL} (kept, and marked): {', '.join([*shares, *shown])}"]
+        return [f"{counts.WITHOUT_MODEL} (kept, and marked): {', '.join([*shares, *shown])}"]
 
-    def write(self, folder: Path, rows: Path) -> list[Frequencies]:
+    def write(self, folder: Path, rows: Path) -> list[counts.Frequencies]:
         """Write the data set, the sample for the reviewers, and how often each entity occurs."""
         samples = {type_: Reservoir(self.options.sample, f"{self.options.seed} {type_}") for type_ in self.listed.types}
         write_native(folder, self._facts(rows, samples), self._relations())
@@ -318,11 +286,11 @@ class _Builder:
         )
         write_json_lines(folder / "entities.jsonl", counted)
         write_review(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
-        counts: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
+        by_type: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
         for number, sentences in self._sentences.items():
             if sentences:
-                counts[self.listed.entities[number].type].append(sentences)
-        return [count_frequencies(type_, sentences) for type_, sentences in counts.items() if sentences]
+                by_type[self.listed.entities[number].type].append(sentences)
+        return [counts.count_frequencies(type_, sentences) for type_, sentences in by_type.items() if sentences]
 
     def _facts(self, rows: Path, samples: Mapping[str, Reservoir]) -> Iterator[Json]:
         """Return facts, and offer each to the sample of its type."""
@@ -357,10 +325,13 @@ class _Builder:
 
     def _libraries(self) -> list[str]:
         """Return libraries that may affect the outcome."""
-        used = {"datasketch": self._near is not None, "docutils": any(s.kind == RESTRUCTURED for s in self.sources)}
+        kinds = {source.kind for source in self.sources}
+        used = {"datasketch": self._near is not None, "docutils": corpora.RESTRUCTURED in kinds}
         return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
 
-    def manifest(self, blocked: list[str], steps: list[Step], frequencies: list[Frequencies], notes: list[str]) -> Json:
+    def manifest(
+        self, blocked: list[str], steps: list[counts.Step], frequencies: list[counts.Frequencies], notes: list[str]
+    ) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""
         return {
             "command": "fathom build cloze",
@@ -379,7 +350,7 @@ class _Builder:
                 for source, size, digest in zip(self.sources, self._bytes, self._digests, strict=True)
             ],
             "entities": [
-                {"name": about["path"].name, "sha256": digest_of(about["path"])}
+                {"name": about["path"].name, "sha256": corpora.digest_of(about["path"])}
                 | {key: value for key, value in about.items() if key != "path"}
                 for about in self.listed.about
             ],
@@ -400,9 +371,9 @@ def _by_ngrams(row: Row) -> dict[str, str]:
     return {ANSWERABLE: "yes" if first else "no", **dict(zip((NGRAM, NGRAM_AMONG_ALL), row.ngram, strict=False))}
 
 
-def _check_language(sources: list[TextFile], options: ClozeBuildOptions) -> None:
+def _check_language(sources: list[corpora.TextFile], options: ClozeBuildOptions) -> None:
     known = options.any_language or options.language in LANGUAGES
-    if not known and any(source.kind in (MEDLINE, JATS) for source in sources):
+    if not known and any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources):
         raise BadInput(
             f"--language {options.language}: PubMed's code for it is unknown; expected one of "
             f"{', '.join(sorted(LANGUAGES))}; --any-language reads all records"

@@ -102,33 +102,19 @@ class Medline(_Xml):
         before = at = 0  # bytes of the file before the buffer; place in the buffer
         while True:
             start = _START.search(buffer, at)
-            if start is None:
-                block = file.read1(_BLOCK)
-                if not block:
-                    return
-                at = max(at, len(buffer) - _LONGEST_TAG)  # a tag may be cut in two
-                before, buffer, at = before + at, buffer[at:] + block, 0
+            first = start.start() if start else max(at, len(buffer) - _LONGEST_TAG)  # a tag may be cut in two
+            end, fault = _end(buffer, start) if start else (-1, "")
+            if end >= 0:
+                yield Unit(before + first, buffer[first:end], fault)
+                at = end
                 continue
-            first, name = start.start(), start[1]
-            end = buffer.find(b"</" + name + b">", first)
-            again = buffer.find(b"<" + name, start.end(), len(buffer) if end < 0 else end)
-            if again >= 0 and buffer[again : again + _LONGEST_TAG].startswith(b"<MedlineCitationSet"):
-                again = -1
-            if again >= 0:
-                yield Unit(before + first, buffer[first:again], f"no </{name.decode()}>")
-                at = again
-            elif end >= 0:
-                at = end + len(name) + 3
-                yield Unit(before + first, buffer[first:at])
-            else:
-                block = file.read1(_BLOCK)
-                if block and len(buffer) - first < _LONGEST:
-                    before, buffer, at = before + first, buffer[first:] + block, 0
-                    continue
-                yield Unit(before + first, buffer[first:], f"no </{name.decode()}>")
-                if not block:
-                    return
-                before, buffer, at = before + len(buffer), block, 0
+            block = file.read1(_BLOCK)
+            if start and (not block or len(buffer) - first >= _LONGEST):
+                yield Unit(before + first, buffer[first:], f"no </{start[1].decode()}>")
+                first = len(buffer)
+            if not block:
+                return
+            before, buffer, at = before + first, buffer[first:] + block, 0
 
     def keys(self, unit: Unit) -> Keys:
         """Return PMID and version; of a list of deletions, all of them."""
@@ -164,6 +150,16 @@ class Medline(_Xml):
             [*self._title(article.find("ArticleTitle")), *(part for part in paragraphs if part.text)],
             tuple(language.text or "" for language in article.findall("Language")),
         )
+
+
+def _end(buffer: bytes, start: re.Match[bytes]) -> tuple[int, str]:
+    """Return the end of a record and its fault; −1 if the end is not in the buffer."""
+    name = start[1]
+    end = buffer.find(b"</" + name + b">", start.end())
+    again = buffer.find(b"<" + name, start.end(), len(buffer) if end < 0 else end)
+    if again >= 0 and not buffer.startswith(b"<MedlineCitationSet", again):
+        return again, f"no </{name.decode()}>"
+    return (end + len(name) + 3, "") if end >= 0 else (-1, "")
 
 
 def _versioned(match: re.Match[bytes]) -> tuple[str, int]:

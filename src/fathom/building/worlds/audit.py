@@ -7,6 +7,7 @@ entities that are re-identified from their names, their types (which worlds keep
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -148,11 +149,10 @@ class Auditor:
         """An entity with an unchanged name is re-identified; entities of one name share the hit."""
         old, new = (graph.entities.column("name") for graph in (self.source, world))
         named = ~is_blank(old)
-        counted = pc.value_counts(old)
-        bearers = dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
         alike = pc.equal(old, new).to_numpy()[named]
-        texts = take_rows(old, np.flatnonzero(named)).to_pylist()
-        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(alike.tolist(), texts, strict=True)])
+        names = take_rows(old, np.flatnonzero(named)).to_pylist()
+        bearers = Counter(names)
+        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(alike.tolist(), names, strict=True)])
         return _share(hits, UNNAMED, f"hits@1|{recipe}|attack:name|ties:expected|fathom:{VERSION}")
 
     def _by_type(self, recipe: str) -> Json:

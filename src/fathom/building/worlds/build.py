@@ -22,7 +22,7 @@ from fathom.building.worlds.folders import (
     find_worlds,
     inserted_spans,
     read_manifest,
-    restore_source,
+    restore,
     write_world,
 )
 from fathom.building.worlds.world import THIRTEEN, Variant, parse_variants
@@ -110,7 +110,9 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
         progress(done, len(worlds))
         key = (manifest["source"]["content_hash"], manifest["options"]["shortest_mention"])
         if key not in auditors:
-            source = restore_source(world, key[0])
+            source = restore(world)
+            if source.content_hash != key[0]:
+                raise BadInput(f"{world}: its files are not those of the world that was made: make the world anew")
             auditors = {key: Auditor(source, key[1], readers, manifest["source"]["name"])}
             auditors[key].prepare()
         audited.append(audit_world(world, auditors[key]))

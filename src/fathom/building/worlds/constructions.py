@@ -17,13 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fathom.building.options import WorldOptions
-from fathom.building.worlds.derangement import (
-    NO_LABEL,
-    Derangement,
-    NoDerangement,
-    derange,
-    match_relations,
-)
+from fathom.building.worlds.derangement import NO_LABEL, Derangement, NoDerangement, derange, match_relations
 from fathom.building.worlds.forms import Forms, forms_of
 from fathom.building.worlds.masking import Masks, mask
 from fathom.building.worlds.mentions import Mentions, find_mentions
@@ -266,12 +260,12 @@ class Materials:
     @cached_property
     def random_names(self) -> pa.ChunkedArray:
         """Names of the entities, a random one for each that has a name."""
-        return self._random("entity", self.graph.entities, self.named)
+        return self._random("entities", self.named)
 
     @cached_property
     def random_relations(self) -> pa.ChunkedArray:
         """Names of the relations, a random one for each that has a name."""
-        return self._random("relation", self.graph.relations, self.named_relations)
+        return self._random("relations", self.named_relations)
 
     def texts(self, step: str, material: Derangement | pa.ChunkedArray | None) -> NewTexts:
         """Return the new texts of a step.
@@ -286,10 +280,11 @@ class Materials:
         random = new_descriptions(old, self.generator("random", "descriptions")) if material is None else material
         return NewTexts(random, None, "random strings")
 
-    def _random(self, bearer: str, table: pa.Table, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    def _random(self, bearers: str, rows: NDArray[np.int64]) -> pa.ChunkedArray:
         if not len(rows):
+            bearer = {"entities": "entity", "relations": "relation"}[bearers]
             raise BadInput(f"no {bearer} has a name: there is nothing to change")
-        old, bearers = table.column("name"), {"entity": "entities", "relation": "relations"}[bearer]
+        old = getattr(self.graph, bearers).column("name")
         names = new_names(take_rows(old, rows), len(rows), self.generator("random", bearers), bearers)
         return put_rows(old, rows, names)
 

@@ -145,14 +145,6 @@ def refuse_others(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, se
     refuse([f"{fault}: delete the world with what was trained on it, or choose another folder" for fault in faults])
 
 
-def restore_source(folder: Path, content_hash: str) -> KnowledgeGraph:
-    """Restore a world's source. :raises BadInput: the hash differs, so that the world is damaged."""
-    source = restore(folder)
-    if source.content_hash != content_hash:
-        raise BadInput(f"{folder}: its files are not those of the world that was made: make the world anew")
-    return source
-
-
 def restore(folder: Path) -> KnowledgeGraph:
     """Restore the source graph of a world, of up to a million entities: texts are processed one by one.
 
