@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 
 from fathom.api.result import Result
 from fathom.errors import BadInput
-from fathom.metrics.ranking import rankc, rankc_by_chance
+from fathom.metrics import ranking
+from fathom.metrics.ranking import among_the_best, rankc_by_chance
 from fathom.results.bins import bins_of, number_in
 from fathom.results.consistency import consistency_table
 from fathom.results.rows import Rows
@@ -22,6 +23,10 @@ from tests.test_report import Fake, scored, unscored
 
 E = math.e
 Z3 = E**2 + E + 1
+
+
+def rankc(first, second):
+    return ranking.rankc(among_the_best(first), among_the_best(second))
 
 
 class Asked(Fake):

@@ -115,7 +115,7 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     )
     assert found.left_out == 2
     other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
-    with pytest.raises(BadInput, match=r"among 0 candidates, .* others: ask both with the same --pool"):
+    with pytest.raises(BadInput, match=mentions("0 candidates", "--pool")):
         agreement.analyse([first, other])
     with pytest.raises(BadInput, match="no ranked fact in common"):
         agreement.analyse([first, make_run(tmp_path / "d", "other", {"e9": 10})])
@@ -211,7 +211,7 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     assert [line.candidates for line in lines] == [3, 3]
     assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
-    with pytest.raises(BadInput, match="a model stands twice"):
+    with pytest.raises(BadInput, match=mentions("a, a")):
         sizes.analyse([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
 

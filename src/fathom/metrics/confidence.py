@@ -1,8 +1,7 @@
-"""How sure a model is of its answer, and whether it is right to be.
+"""Confidence of a model in its answers, and its calibration.
 
-Log-likelihoods over a closed set of N options become a distribution by softmax (Wiland et al. 2024, appendix D); from
-it the probability of the best option, its lead over the second, the normalised entropy, the Brier score, and over many
-queries the calibration. The functions on distributions work along the last axis: shape [..., N] → [...].
+Log-likelihoods over a closed set of N options become a distribution by softmax (Wiland et al. 2024, appendix D).
+Functions on distributions work along the last axis: shape (…, N) → (…).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def softmax(scores: npt.ArrayLike) -> Floats:
-    """Probabilities of natural-log scores [..., N]. −inf is an option of probability 0.
+    """Return probabilities of natural-log scores (…, N). −inf is an option of probability 0.
 
     :raises ValueError: no option, a NaN, +inf, or every option at −inf.
     """
@@ -34,12 +33,12 @@ def softmax(scores: npt.ArrayLike) -> Floats:
 
 
 def top_probability(probabilities: Floats) -> Floats:
-    """Probability of the best option."""
+    """Return the probability of the best option."""
     return np.asarray(probabilities.max(axis=-1))
 
 
 def margin(probabilities: Floats) -> Floats:
-    """Probability of the best option less that of the second; with a single option its probability, 1."""
+    """Return the probability of the best option less that of the second; 1 with a single option."""
     if probabilities.shape[-1] == 1:
         return np.asarray(probabilities[..., 0])
     top = np.partition(probabilities, -2, axis=-1)
@@ -47,12 +46,10 @@ def margin(probabilities: Floats) -> Floats:
 
 
 def uncertainty(probabilities: Floats) -> Floats:
-    """Entropy / log N: 0 for a point mass, 1 for the uniform distribution (Wiland et al. 2024, eq. 1 to 3: one minus
-    the divergence from uniform, itself divided by log N). A single option is certain: 0.
+    """Return entropy / log N: 0 for a point mass or one option, 1 if uniform (Wiland et al. 2024, eq. 1 to 3).
 
-    N is the number of options. lm-pub-quiz 0.3.3 divides by the logarithm of the number of *distinct gold answers*
-    among the instances given to it, which agrees only where every option is gold at least once; on a subset its score
-    exceeds 1 (and divides by zero where all instances share one answer).
+    lm-pub-quiz 0.3.3 divides by the logarithm of the number of *distinct gold answers* among the instances instead,
+    which agrees only if every option is gold at least once; on a subset its score exceeds 1.
     """
     options = probabilities.shape[-1]
     if options == 1:
@@ -62,17 +59,15 @@ def uncertainty(probabilities: Floats) -> Floats:
 
 
 def brier(probabilities: Floats, target: Floats) -> Floats:
-    """Mean over *options* of (p − y)².
+    """Return the mean over *options* of (p − y)², as lm-pub-quiz does; Brier (1950) sums over options instead.
 
-    This is the convention of lm-pub-quiz (scikit-learn's ``brier_score_loss`` per option, then averaged); Brier's own
-    of 1950 sums over options instead and is N times larger. :param target: [..., N], sums to 1: the gold option, or
-    equal parts to several.
+    :param target: shape (…, N), sums to 1: the gold option, or equal parts to several.
     """
     return np.asarray(np.mean((probabilities - target) ** 2, axis=-1))
 
 
 class Confidence(NamedTuple):
-    """One value per query, each of shape [queries]."""
+    """One value per query, shape (queries) each."""
 
     top_probability: Floats
     margin: Floats
@@ -81,24 +76,25 @@ class Confidence(NamedTuple):
 
 
 def confidences(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) -> Confidence:
-    """All four of every query; queries may differ in their number of options.
+    """Compute all four for every query; queries may differ in their number of options.
 
-    :param scores: log-likelihoods of each query's options. :param gold: positions of the right ones, at least one.
+    :param scores: log-likelihoods of each query's options.
+    :param gold: positions of the right ones, at least one.
     :raises ValueError: unequal lengths, a query without gold, or scores :func:`softmax` refuses.
     """
     arrays = [np.asarray(row, float) for row in scores]
     if len(arrays) != len(gold):
         raise ValueError(f"{len(arrays)} queries with scores, but {len(gold)} with gold answers")
-    found = Confidence(*(np.zeros(len(arrays)) for _ in range(4)))
+    every = Confidence(*(np.zeros(len(arrays)) for _ in range(4)))
     lengths = np.array([len(row) for row in arrays], dtype=int)
     for length in np.unique(lengths):  # queries of one length at a time, as a matrix
         places = np.flatnonzero(lengths == length).tolist()
         probabilities = softmax(np.stack([arrays[place] for place in places]))
         target = np.stack([_target(gold[place], int(length)) for place in places])
         values = top_probability(probabilities), margin(probabilities), uncertainty(probabilities)
-        for array, own in zip(found, (*values, brier(probabilities, target)), strict=True):
+        for array, own in zip(every, (*values, brier(probabilities, target)), strict=True):
             array[places] = own
-    return found
+    return every
 
 
 def _target(gold: Sequence[int], options: int) -> Floats:
@@ -120,9 +116,10 @@ class Bin(NamedTuple):
 
 
 def reliability(confidence: npt.ArrayLike, accuracy: npt.ArrayLike, bins: int = 10) -> list[Bin]:
-    """Confidence against accuracy in *bins* equal widths of [0, 1] (Guo et al. 2017; 0 falls into the first).
+    """Compare confidence and accuracy in *bins* equal widths of [0, 1] (Guo et al. 2017; 0 falls into the first).
 
-    :param confidence: probability of the answer given, [n]. :param accuracy: whether it is right, 0 to 1, [n].
+    :param confidence: probability of the answer given, shape (n).
+    :param accuracy: whether it is right, 0 to 1, shape (n).
     :raises ValueError: different shapes, NaN, or a confidence outside [0, 1].
     """
     sure, right = np.asarray(confidence, float), np.asarray(accuracy, float)

@@ -1,7 +1,7 @@
-"""Ranks and best answers into numbers, with ties counted at their expected value.
+"""Numbers of ranks and best answers, with ties counted at their expected value.
 
-A rank comes as two: *optimistic* (the gold answer stands before all it is tied with) and *pessimistic* (after them);
-*realistic* is the mean of both. All are 1-based. Ties broken by the order of candidates would reward a file's order.
+A rank comes as two: *optimistic* (before all candidates it is tied with) and *pessimistic* (after them); *realistic* is
+the mean of both. All are 1-based. Ties broken by the order of candidates would reward a file's order.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def hits_at_k(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike, k: int) -> Floats:
-    """Chance that the gold answer is among the first *k* when tied candidates are put in random order.
+    """Return the chance that the gold answer is among the first *k* if ties are broken at random.
 
-    :param optimistic: ranks, shape [n]. :param pessimistic: ranks, shape [n], none smaller.
-    :returns: shape [n], each in [0, 1]; Hits@1 is accuracy.
+    :param optimistic: ranks, shape (n); *pessimistic* likewise, none smaller.
+    :returns: shape (n), each in [0, 1]; Hits@1 is accuracy.
     :raises ValueError: a rank below 1 or NaN, optimistic above pessimistic, or *k* below 1.
     """
     best, worst = np.asarray(optimistic, float), np.asarray(pessimistic, float)
@@ -38,10 +38,10 @@ def hits_at_k(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike, k: int) -> 
 
 
 def told_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, correct: Floats, k: int) -> Floats:
-    """Hits@k of predictions of all kinds, shapes [n], NaN where there is no number; NaN where it cannot be told.
+    """Return Hits@k of predictions of all kinds, shape (n) each; NaN if unknown.
 
-    :param above: the search for the rank stopped there: no hit up to it. :param correct: credit of predictions without
-        ranks (generation, choice), which is their Hits@1.
+    :param above: where the search for the rank stopped: no hit up to it.
+    :param correct: credit of predictions without ranks (generation, choice), which is their Hits@1.
     """
     values = np.full(len(optimistic), np.nan)
     ranked = ~np.isnan(optimistic)
@@ -54,10 +54,9 @@ def told_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, corre
 
 
 def places(scores: npt.ArrayLike) -> Floats:
-    """Places of competitors by their scores, the best is 1: by the first score, ties by the next ones; those tied in
-    all share the mean of their places.
+    """Rank competitors by their first score, ties by the next ones; those tied in all share their mean rank.
 
-    :param scores: shape [..., competitors, scores]. :returns: shape [..., competitors].
+    :param scores: shape (…, competitors, scores). :returns: shape (…, competitors).
     """
     # Sums of the same hits in another order differ in their last bits, and would break a tie.
     values = np.round(np.asarray(scores, float), 12)
@@ -68,12 +67,12 @@ def places(scores: npt.ArrayLike) -> Floats:
 
 
 def reciprocal_rank(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike) -> Floats:
-    """Return the expected 1 / rank when tied candidates are put in random order; its mean is the MRR.
+    """Return the expected 1 / rank if ties are broken at random; its mean is the MRR.
 
     The mean of 1 / r for r from *optimistic* to *pessimistic*, as Hits@k is the mean of r ≤ k. One over the mean rank,
     which other implementations report, is smaller: a model that ties everything would score less than random guessing.
 
-    :param optimistic: ranks, shape [n]; NaN gives NaN. :param pessimistic: ranks, shape [n], none smaller.
+    :param optimistic: ranks, shape (n); NaN gives NaN; *pessimistic* likewise, none smaller.
     """
     first, last = np.asarray(optimistic, float), np.asarray(pessimistic, float)
     tied = (digamma(last + 1) - digamma(first)) / (last - first + 1)
@@ -81,23 +80,24 @@ def reciprocal_rank(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike) -> Fl
 
 
 def reciprocal_mean_rank(ranks: Sequence[Sequence[float]]) -> Floats:
-    """1 / mean rank of all gold answers, shape [n]; its mean is the MRRₐ of Wu et al. (2023, section 3.1.3).
+    """Return 1 / mean rank of all gold answers, shape (n); its mean is the MRRₐ of Wu et al. (2023, section 3.1.3).
 
-    :param ranks: of each query those of its gold answers, unfiltered: each among all candidates, the other gold
-        answers among them, so two gold answers score 1 / 1.5 at best. NaN, which cannot be ranked, is left out.
+    :param ranks: of each query's gold answers, unfiltered: two gold answers score 1 / 1.5 at best. NaN is ignored.
+    :raises ValueError: a mean below 1 or NaN.
     """
-    means = [np.mean([rank for rank in of_query if not np.isnan(rank)]) for of_query in ranks]
-    return 1.0 / _checked(means)
+    means = np.array([np.mean([rank for rank in golds if not np.isnan(rank)]) for golds in ranks], float)
+    if not np.all(means >= 1):
+        raise ValueError("ranks must be 1 or more; take unscored items out first")
+    return 1.0 / means
 
 
 def consistency(tops: Sequence[Sequence[AbstractSet[str]]]) -> npt.NDArray[np.float64]:
-    """Per fact: the chance that all templates give one and the same answer; the mean is the share of such facts.
+    """Return the chance that all templates of a fact give the same answer, shape (facts).
 
-    Where several answers share the best score, one of them is drawn at random, for each template on its own. An answer
-    in every template's set is then given by all of them with chance ∏ 1/|set|; the sum over such answers is the value:
-    1 or 0 without ties.
+    If several answers share the best score, one of them is drawn at random, independently for each template. An answer
+    in every template's set is then given by all of them with chance ∏ 1/|set|; the value is the sum over such answers.
 
-    :param tops: per fact, per template: ids of the best-scored answers. :returns: shape [facts], each in [0, 1].
+    :param tops: per fact, per template: ids of the best-scored answers.
     :raises ValueError: a fact without templates, or a template without an answer.
     """
     values = np.zeros(len(tops))
@@ -113,23 +113,15 @@ _DEEPEST = 40
 """Places beyond weigh less than e⁻³⁹ together."""
 
 
-def rankc(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """RankC (Qi, Fernández and Bisazza 2023, section 3): how alike two rankings of the same N candidates are.
+def rankc(first: Floats, second: Floats) -> float:
+    """Return RankC (Qi, Fernández and Bisazza 2023, section 3), the similarity of two rankings of N candidates.
 
     The weighted mean over j of P@j, the share of the j best of one that are among the j best of the other, with weights
-    e^(N−j) / Σ e^(N−k): of many candidates the first place weighs 0.63, the second 0.23. Candidates of one score are
-    put in random order, in each ranking on its own: a place counts by its chance, as in :func:`consistency`.
+    e^(N−j) / Σ e^(N−k): of many candidates the first place weighs 0.63, the second 0.23. Ties are broken at random,
+    independently in each ranking, so a place counts by its chance, as in :func:`consistency`.
 
-    :param first: scores, shape [N], the best is the greatest; *second* those of the same candidates in the same order.
+    :param first: of :func:`among_the_best`; *second* likewise, of the same candidates in the same order.
     :returns: in (0, 1]; 1 for the same ranking without ties.
-    :raises ValueError: no candidates, another number of them, or a score that is NaN.
-    """
-    return rankc_of(among_the_best(first), among_the_best(second))
-
-
-def rankc_of(first: Floats, second: Floats) -> float:
-    """:func:`rankc` of what :func:`among_the_best` gives, which need be made once for many comparisons.
-
     :raises ValueError: another number of candidates.
     """
     if first.shape != second.shape:
@@ -139,15 +131,15 @@ def rankc_of(first: Floats, second: Floats) -> float:
 
 
 def rankc_by_chance(candidates: int) -> float:
-    """What :func:`rankc` of two rankings that have nothing to do with each other is on average: P@j is then j / N."""
+    """Return the expected :func:`rankc` of two independent rankings, for which P@j is j / N."""
     weights, depth = _rankc_weights(candidates)
     return float(np.sum(weights * depth / candidates))
 
 
 def among_the_best(scores: npt.ArrayLike) -> Floats:
-    """Chance of each candidate to be among the first j, for j = 1 … min(N, 40); tied ones share their places.
+    """Return the chance of each candidate to be among the first j, for j = 1 … min(N, 40), shape (N, min(N, 40)).
 
-    :param scores: shape [N]. :returns: shape [N, min(N, 40)]. :raises ValueError: no scores, or one that is NaN.
+    :param scores: shape (N). :raises ValueError: no scores, or one that is NaN.
     """
     values = np.asarray(scores, float)
     if values.ndim != 1 or not len(values) or np.isnan(values).any():
@@ -158,17 +150,17 @@ def among_the_best(scores: npt.ArrayLike) -> Floats:
 
 
 def _rankc_weights(candidates: int) -> tuple[Floats, Floats]:
-    """Of each place as deep as it counts, and the places."""
+    """Return the weight of each place, and the places."""
     depth = np.arange(1.0, min(candidates, _DEEPEST) + 1)
     weights = np.exp(-depth)
     return weights / weights.sum(), depth
 
 
 def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) -> list[str]:
-    """The frequency baseline of Wu et al. (2023, section 4.1): candidates in the order in which it answers everything.
+    """Return the candidates in the order of the frequency baseline of Wu et al. (2023, section 4.1).
 
-    :param seen: answers that were right in training, repeated as often; those equally frequent in order of
-        appearance. All others stand behind them in random order.
+    :param seen: right answers in training, repeated as often; ties are in order of appearance. All others follow in
+        random order.
     """
     known = set(candidates)
     first = [answer for answer, _ in Counter(answer for answer in seen if answer in known).most_common()]
@@ -178,10 +170,9 @@ def by_frequency(seen: Iterable[str], candidates: Iterable[str], seed: int = 0) 
 
 
 class ByOthers(NamedTuple):
-    """What the frequency of the other items' answers makes of items, [n] each.
+    """Ranks of items by the frequency of the other items' answers.
 
-    :param optimistic: rank of each item's best right answer, the others taken out, before all it is tied with.
-    :param pessimistic: behind them.
+    :param optimistic: filtered rank of each item's best right answer, shape (n); *pessimistic* after ties.
     :param ranks: realistic ranks of all right answers of each, unfiltered.
     """
 
@@ -193,13 +184,13 @@ class ByOthers(NamedTuple):
 def by_frequency_of_others(
     items: Sequence[tuple[str, Sequence[int]]], asked: Sequence[tuple[str, Sequence[int]]], candidates: int
 ) -> ByOthers:
-    """Answering each item with what is right most often of the others, those about its own subject left out.
+    """Answer each item with the most frequent right answers of the items about other subjects.
 
-    Leaving an item out makes its own answers rarer than they are, by which they would be told in data where all answers
-    are equally frequent. So a right answer is tied with all between its frequency with its own item and without it: its
-    place is one of 1 + |{y: n(y) > n(g)}| to |{y: n₋(y) ≥ n₋(g)}|, n counting all items, n₋ those of other subjects.
+    Without its item a right answer is rarer, which would reveal it in data where all answers are equally frequent. So
+    it is tied with all between its frequency with its own item and without it: its place is one of
+    1 + |{y: n(y) > n(g)}| to |{y: n₋(y) ≥ n₋(g)}|, n counting all items, n₋ those of other subjects.
 
-    :param items: all of the task, asked or not: subject, and places of the right answers among the candidates.
+    :param items: all of the task: subject, and places of the right answers among the candidates.
     :param asked: those to rank, each with a right answer.
     """
     of_subject: dict[str, list[int]] = {}
@@ -221,10 +212,3 @@ def by_frequency_of_others(
         ends.append((ahead, max(ahead, 1 + int((others >= others[best])[filtered].sum()))))
     low, high = np.array(ends, dtype=float).reshape(-1, 2).T
     return ByOthers(low, high, ranks)
-
-
-def _checked(rank: npt.ArrayLike) -> Floats:
-    ranks = np.asarray(rank, float)
-    if not np.all(ranks >= 1):
-        raise ValueError("ranks must be 1 or more; take unscored items out first")
-    return ranks

@@ -12,7 +12,7 @@ from scipy import special
 from fathom.metrics.uncertainty import Floats, Labels
 
 POWER = 0.8
-"""So often the smallest difference is significant, by convention (Cohen 1988)."""
+"""Share of cases in which the smallest difference is significant, by convention (Cohen 1988)."""
 LEVEL = 0.05
 _AS_NORMAL = 1e4  # degrees of freedom from which Student's distribution is the normal one
 PERMUTATIONS = 1999
@@ -52,11 +52,10 @@ def permutation_test(values: Floats, first: Floats, strata: Labels, units: Label
 
 
 def holm(p_values: Sequence[float]) -> Floats:
-    """Holm's step-down adjustment (1979): below 0.05 are those significant when a false alarm anywhere among them is to
-    come up in one case of twenty at most. As statsmodels' ``multipletests(method="holm")``.
+    """Adjust p values by Holm's step-down method (1979), as statsmodels' ``multipletests(method="holm")``.
 
-    :param p_values: shape [n], no NaN: what was not tested is not among the many.
-    :returns: shape [n], in the same order, none above 1.
+    :param p_values: shape (n), no NaN.
+    :returns: shape (n), in the same order, none above 1.
     """
     p = np.asarray(p_values, float)
     order = np.argsort(p, kind="stable")
@@ -66,14 +65,13 @@ def holm(p_values: Sequence[float]) -> Floats:
 
 
 def smallest_difference(error: float, degrees: float, power: float = POWER, level: float = LEVEL) -> float:
-    """The true difference at which Student's two-sided test of that error is significant with that *power*.
+    """Return the true difference at which Student's two-sided test is significant with this *power*.
 
     It is error · λ with P(|T| > t) = power for T of the noncentral t distribution with noncentrality λ, t being the
     quantile of the test; with many degrees of freedom λ is 1.96 + 0.84 = 2.80.
 
-    :param error: standard error of the estimated difference.
-    :param degrees: of freedom of that error.
-    :returns: in the unit of *error*; NaN where there is no error.
+    :param error: standard error of the estimated difference; *degrees* of freedom of that error.
+    :returns: in the unit of *error*; NaN without an error.
     """
     if not (np.isfinite(error) and degrees > 0):
         return float("nan")
@@ -81,12 +79,12 @@ def smallest_difference(error: float, degrees: float, power: float = POWER, leve
 
 
 def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> float:
-    """As :func:`smallest_difference` where two answerers know the same of all facts, and so no error is seen.
+    """Return the :func:`smallest_difference` if two answerers agree on all facts, so that no error is seen.
 
-    The share of facts that one of them alone has right at which a sign test is significant with that *power*: of
-    :math:`k` such facts, all on one side, the p value is 2^(1-k); so many as are significant must be among the *facts*.
+    It is the share of facts that one of them alone has right at which a sign test is significant with this *power*: of
+    :math:`k` such facts, all on one side, the p value is 2^(1-k).
 
-    :returns: NaN where there are too few facts for any difference to be significant.
+    :returns: NaN with too few facts for any difference to be significant.
     """
     needed = math.ceil(1 - math.log2(level))
     if facts < needed:

@@ -1,8 +1,7 @@
-"""The table METRICS: what can be told of predictions, a line each.
+"""The table METRICS of all metrics, a line each.
 
 A metric has a *step*, which gives each prediction one value (or several), and a *fold*, which makes one number of the
-means of these values. Everything else (which predictions count, templates averaged, intervals, recipes) is the same
-for all and lies in :mod:`fathom.results.estimates`.
+means of these values. :mod:`fathom.results.estimates` does everything else, which is the same for all.
 """
 
 from __future__ import annotations
@@ -19,26 +18,19 @@ from fathom.metrics.confidence import Confidence, Floats, calibration_gaps, caut
 from fathom.metrics.descriptive import harmonic_mean
 
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
-"""What shares, and what ranks and perplexities, cannot leave."""
+"""Limits of shares, and of ranks and perplexities."""
 
 
 class Ranking(Protocol):
-    """Where right answers stand, an entry per prediction, shape [n], NaN where there is none."""
+    """Ranks of right answers, an entry per prediction, shape (n), NaN where there is none."""
 
-    def hits(self, k: int) -> Floats:
-        """Expected Hits@k."""
-        ...
+    def hits(self, k: int) -> Floats: ...
 
-    def reciprocal(self) -> Floats:
-        """1 / rank."""
-        ...
+    def reciprocal(self) -> Floats: ...
 
 
 class Items(Ranking, Protocol):
-    """What a step may look at: arrays with an entry per prediction, shape [n], NaN where there is no number.
-
-    See :class:`fathom.results.rows.Rows`, which is one.
-    """
+    """The arrays that a step may use, see :class:`fathom.results.rows.Rows`; shape (n), NaN without a number."""
 
     rank: Floats
     precision: Floats
@@ -47,25 +39,15 @@ class Items(Ranking, Protocol):
     prompt_tokens: Floats
 
     @property
-    def confidence(self) -> Confidence:
-        """Of predictions by log-likelihoods of which all candidates' scores were kept."""
-        ...
+    def confidence(self) -> Confidence: ...
 
-    def reciprocal_of_all(self) -> Floats:
-        """1 / mean rank of all gold answers."""
-        ...
+    def reciprocal_of_all(self) -> Floats: ...
 
-    def even_weight(self) -> Floats:
-        """1 / how many scored predictions the relation has, so that all relations weigh the same."""
-        ...
+    def even_weight(self) -> Floats: ...
 
-    def rare_weight(self) -> Floats:
-        """1 / (1 + training triples of the answer), so that answers that occur often do not decide."""
-        ...
+    def rare_weight(self) -> Floats: ...
 
-    def agreeing(self) -> Floats:
-        """Chance that all templates of the prediction's query give one answer."""
-        ...
+    def agreeing(self) -> Floats: ...
 
 
 Step = Callable[[Any], "Floats | tuple[Floats, ...]"]
@@ -75,21 +57,20 @@ Step = Callable[[Any], "Floats | tuple[Floats, ...]"]
 class Metric:
     """One number of a run.
 
-    :param name: as it is typed, printed and kept, such as "hits@5".
-    :param step: values of each prediction (:class:`Items`), NaN where it has none; several for a number such as F1.
-    :param shown: format of the number in a table.
-    :param limits: what the number cannot leave.
-    :param fold: what makes the number of the means of the step's values; None for the mean itself.
+    :param name: as typed, printed and stored, such as "hits@5".
+    :param step: values of each prediction (:class:`Items`), NaN without one; several for a number such as F1.
+    :param shown: display format.
+    :param limits: smallest and largest possible value.
+    :param fold: function of the means of the step's values; None for the mean itself.
     :param mean_over: templates (the mean over templates of each template's mean), queries (each averaged) or
-        predictions, all alike.
-    :param partial: None where one scored prediction without a value leaves the number untold (the mean of the others
-        would flatter); else those without one are left out, and a note counts the rest by this word, if it is one.
-    :param prepare: turns the values of the predictions in question into others, shape (columns, n).
+        predictions.
+    :param partial: None if one scored prediction without a value makes the number undefined (the mean of the others
+        would flatter). Else those without one are excluded, and a note counts the rest by this word, unless empty.
+    :param prepare: transforms the values of the predictions, shape (columns, n).
     :param error_folds: in place of a fold, two that take the means and, as ``errors``, their standard errors: one for
         the number and the upper end of its interval, one for the lower end.
-    :param further: shown only of probes that ask for it by name.
-    :param beside_baselines: shown beside what answering without knowledge would score; its step looks at ``hits`` and
-        ``reciprocal`` alone.
+    :param further: shown only for probes that declare it.
+    :param beside_baselines: compared with baselines; its step uses ``hits`` and ``reciprocal`` alone.
     """
 
     name: str
@@ -105,18 +86,18 @@ class Metric:
     beside_baselines: bool = False
 
     def columns(self, items: Ranking) -> tuple[Floats, ...]:
-        """The step's values, one array [n] or several. :param items: :class:`Items`, unless it needs ranks alone."""
-        found = self.step(items)
-        return found if isinstance(found, tuple) else (found,)
+        """Return the step's values, shape (n) each. :param items: :class:`Items`, unless it needs ranks alone."""
+        values = self.step(items)
+        return values if isinstance(values, tuple) else (values,)
 
 
 def hits(k: int) -> Metric:
-    """Hits@k; accuracy is Hits@1."""
+    """Return Hits@k; accuracy is Hits@1."""
     return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", beside_baselines=True)
 
 
 def _weighted(name: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
-    """A mean in which predictions weigh differently: the ratio of two means."""
+    """Return a weighted mean: the ratio of two means."""
 
     def step(items: Any) -> tuple[Floats, ...]:
         weights = weight(items)
@@ -133,6 +114,11 @@ def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
     return np.exp(-log_prob / tokens)
 
 
+def _prompts(items: Items) -> tuple[Floats, Floats]:
+    return items.prompt_log_prob, items.prompt_tokens
+
+
+_BY_PROMPT: tuple[Literal["predictions"], str] = ("predictions", "prompts")
 _MRR = Metric("mrr", lambda items: items.reciprocal(), beside_baselines=True)
 _WEIGHTS: dict[str, Callable[[Any], Floats]] = {
     "macro": lambda items: items.even_weight(),
@@ -156,23 +142,8 @@ METRICS: Door[Metric] = Door(
         Metric("brier", lambda items: items.confidence.brier, partial=""),
         Metric("f1", lambda items: (items.precision, items.recall), ".1%", fold=harmonic_mean),
         Metric("consistency", lambda items: items.agreeing(), ".1%", mean_over="queries", partial=""),
-        Metric(
-            "perplexity",
-            lambda items: perplexity(items.prompt_log_prob, items.prompt_tokens),
-            ".2f",
-            FROM_ONE,
-            mean_over="predictions",
-            partial="prompts",
-        ),
-        Metric(
-            "corpus_perplexity",
-            lambda items: (items.prompt_log_prob, items.prompt_tokens),
-            ".2f",
-            FROM_ONE,
-            fold=perplexity,
-            mean_over="predictions",
-            partial="prompts",
-        ),
+        Metric("perplexity", lambda items: perplexity(*_prompts(items)), ".2f", FROM_ONE, None, *_BY_PROMPT),
+        Metric("corpus_perplexity", _prompts, ".2f", FROM_ONE, perplexity, *_BY_PROMPT),
         Metric(
             "ece",
             lambda items: (items.confidence.top_probability, items.hits(1)),
@@ -187,6 +158,6 @@ _HITS = re.compile(r"hits@([1-9]\d*)")
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name; "hits@k" for any k. :raises BadInput: there is none."""
+    """Find a metric by name, "hits@k" for any k. :raises BadInput: there is none."""
     cut = _HITS.fullmatch(name)
     return hits(int(cut[1])) if cut else METRICS.find(name)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.ranking import among_the_best, consistency, rankc_by_chance, rankc_of
+from fathom.metrics.ranking import among_the_best, consistency, rankc, rankc_by_chance
 from fathom.results.estimates import Estimate, mean, untold
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Rows, grouped
@@ -111,7 +111,7 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compare
     """Average over each ranking of the one and each of the other."""
     both = [(one, other) for one in first for other in second]
     return _Compared(
-        float(np.mean([rankc_of(one.best, other.best) for one, other in both])),
+        float(np.mean([rankc(one.best, other.best) for one, other in both])),
         rankc_by_chance(len(first[0].ids)),
         float(consistency([[one.tops, other.tops] for one, other in both]).mean()),
     )
