@@ -95,7 +95,9 @@ def test_the_ids_asked_are_those_of_the_tokenizer(tokenizer):
     assert ids == tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=False)
 
     said = "Lima is in Peru."
-    [tokens] = encode_causal(tokenizer, [Prompt(said, (), (Span(0, 4),)).behind(template.before_reply("Where?"))], None)
+    [tokens] = encode_causal(
+        tokenizer, [Prompt(said, (), (Span(0, 4),)).with_context(template.before_reply("Where?"))], None
+    )
     whole = [*asked, {"role": "assistant", "content": said}]
     expected = tokenizer.apply_chat_template(whole, continue_final_message=True, return_dict=False)
     assert tokens.ids.tolist() == expected

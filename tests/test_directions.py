@@ -251,7 +251,7 @@ def test_templates_ask_for_tails(tmp_path):
     (folder / "templates.jsonl").write_text('{"relation": "in", "template": "[X] lies in [Y] ."}\n')
     data, both = read(folder), {"directions": BOTH, "shots": 2}
     for probe, model in (("statement", scripted()), ("vocabulary", ScriptedModel(["x"], {}, masked=True))):
-        with pytest.raises(BadInput, match=r"--directions head: the templates of in ask for tails, .* choose"):
+        with pytest.raises(BadInput, match=r"--directions head: the templates of in "):
             run(probe, model, data, PROBES[probe].options(**both), tmp_path / probe)
     # What never asks by template goes on.
     assert run("vocabulary", scripted(), data, PROBES["vocabulary"].options(**both), tmp_path / "r").is_complete()
@@ -260,7 +260,7 @@ def test_templates_ask_for_tails(tmp_path):
 def test_questions_ask_for_tails(graph, tmp_path):
     (tmp_path / "q.csv").write_text("in, Where is [X]?\n")
     options = PROBES["generation"].options(directions="head", questions=tmp_path / "q.csv", shots=1)
-    with pytest.raises(BadInput, match=r"--directions head: the questions of in ask for tails, .* leave --questions"):
+    with pytest.raises(BadInput, match=r"--directions head: the questions of in .*--questions"):
         run("generation", scripted(), graph, options, tmp_path / "r")
 
 

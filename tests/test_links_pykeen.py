@@ -66,7 +66,7 @@ def nations() -> KnowledgeGraph:
 
 
 def data_of(graph: KnowledgeGraph):
-    return graph_queryset(graph, directions=("tail", "head"), everybody=True, name="published")
+    return graph_queryset(graph, directions=("tail", "head"), all_entities=True, name="published")
 
 
 def options(**given) -> Embedding:

@@ -1,4 +1,4 @@
-"""Tab-separated files as Arrow columns: twenty million lines without a Python loop, faults with their lines."""
+"""Tab-separated files as Arrow columns, for twenty million lines without a Python loop; faults name their lines."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fathom.reading import Faults, Unreadable, check_file, opened, text_lines
 from fathom.reading.files import BLOCK, PACKED
 
 SHOWN = 20
-"""How many faults of one kind are listed one by one; the rest are counted."""
+"""Faults of one kind that are listed; the rest are counted."""
 
 JOINED = 1 << 30
-"""Bytes of text that are put into one array."""
+"""Bytes of text per array: Arrow fails to take rows of a column beyond 2 GiB."""
 _ROWS = 1 << 20
 
 
 class Columns:
-    """The lines of a file that have as many fields as expected; the others are faults, blank ones are passed over.
+    """The lines of a file that have as many fields as expected; others are faults, blank lines are skipped.
 
-    :param skip: lines to leave out at the beginning.
+    :param skip: number of lines to skip at the start.
 
-    ``faulty`` says whether reading the file gave a fault: what its rows then lack says nothing about the file.
+    ``faulty`` says whether reading had a fault, so that missing rows prove nothing about the file.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Columns:
         return self.table.column(name)
 
     def line(self, row: int) -> int:
-        """Where a row stands in the file, counted from 1."""
+        """Return the line number of a row, from 1."""
         before = self._passed - 1 - self.skip - np.arange(len(self._passed))  # rows before each line passed over
         return int(row + 1 + self.skip + np.searchsorted(before, row, side="right"))
 
@@ -70,11 +70,11 @@ class Columns:
         more: str = "such lines",
         tell: Callable[[Path, int | None, str], None] | None = None,
     ) -> None:
-        """A fault for each of *rows*, up to a number.
+        """Report a fault for each of *rows*, up to :data:`SHOWN`.
 
-        :param message: from a row to what is wrong with it.
-        :param more: what the others are.
-        :param tell: says it, by default as a fault.
+        :param message: returns the fault of a row.
+        :param more: what the other rows are.
+        :param tell: reports a message, by default as a fault.
         """
         tell = tell or self.faults.add
         for row in rows[:SHOWN].tolist():
@@ -83,35 +83,37 @@ class Columns:
             tell(self.file, None, f"{len(rows) - SHOWN:,} more {more}")
 
     def refuse_empty(self, name: str) -> None:
-        """A fault for each line whose field is empty or white space."""
+        """Report each line whose field is empty or white space."""
         self.complain(np.flatnonzero(is_blank(self[name])), lambda row: f"the {name} is empty")
 
     def refuse_second(self, name: str, kind: str) -> None:
-        """Each value of a column once: a fault for every further line."""
+        """Report each line that repeats a value of a column."""
         values = self[name].combine_chunks()
         different = pc.unique(values)
         if len(different) < len(values):
             places = np.asarray(pc.index_in(values, value_set=different))
             again = np.setdiff1d(np.arange(len(places)), np.unique(places, return_index=True)[1])
-            self.complain(again, lambda row: f"{kind} {values[row].as_py()!r} stands here for the second time")
+            self.complain(again, lambda row: f"{kind} {values[row].as_py()!r} is repeated")
 
     def _read(self) -> pa.Table:
-        """Lines with another number of fields are passed over in a second reading, of UTF-8 text only: Arrow cannot
-        hand other bytes to Python, and prints a traceback of its own where it fails to."""
+        """Read the file, a second time if lines have another number of fields.
+
+        The second reading is of UTF-8 text only, as Arrow fails to hand other bytes to Python.
+        """
         try:
             return self._parse(None)
         except pa.ArrowInvalid:
             deque(text_lines(self.file), maxlen=0)  # raises where a line is not UTF-8
-            return self._parse(self._pass_over)
+            return self._parse(self._skip_row)
 
-    def _parse(self, pass_over: Callable[[Any], str] | None) -> pa.Table:
+    def _parse(self, on_wrong_row: Callable[[Any], str] | None) -> pa.Table:
         if self.file.suffix not in PACKED:
             check_file(self.file)
-            return self._parsed(str(self.file), pass_over)
+            return self._parsed(str(self.file), on_wrong_row)
         with opened(self.file) as stream:
-            return self._parsed(stream, pass_over)
+            return self._parsed(stream, on_wrong_row)
 
-    def _parsed(self, file: str | BinaryIO, pass_over: Callable[[Any], str] | None) -> pa.Table:
+    def _parsed(self, file: str | BinaryIO, on_wrong_row: Callable[[Any], str] | None) -> pa.Table:
         return pa.csv.read_csv(
             file,
             # One thread: only then are lines counted.
@@ -121,17 +123,17 @@ class Columns:
                 quote_char=False,
                 escape_char=False,
                 ignore_empty_lines=False,
-                invalid_row_handler=pass_over,
+                invalid_row_handler=on_wrong_row,
             ),
             pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False),
         )
 
-    def _pass_over(self, row: Any) -> str:
+    def _skip_row(self, row: Any) -> str:
         self._wrong.append((row.number, row.text))
         return "skip"
 
     def _keep(self, table: pa.Table) -> None:
-        """Without blank lines, which Arrow gives as rows of empty fields."""
+        """Drop blank lines, which Arrow gives as rows of empty fields."""
         self._passed = np.array([number for number, _ in self._wrong], dtype=np.int64)
         self.table = table
         blank = np.logical_and.reduce([pc.equal(pc.binary_length(field), 0).to_numpy() for field in table.columns])
@@ -157,7 +159,7 @@ class Columns:
 
 
 def first_lines(file: Path, count: int) -> list[str]:
-    """The first lines that are not blank, at most *count*; none where the file cannot be read."""
+    """Return the first *count* lines that are not blank; none if the file cannot be read."""
     try:
         with opened(file) as stream:
             start = stream.read(1 << 16).decode("utf-8", errors="replace")
@@ -167,7 +169,7 @@ def first_lines(file: Path, count: int) -> list[str]:
 
 
 def ends_within_a_line(file: Path) -> bool:
-    """Whether the last line has no end, as in a file that was cut off."""
+    """Whether the last line has no line end, as in a truncated file."""
     last = b"\n"
     with opened(file) as stream:
         while part := stream.read(BLOCK):
@@ -176,17 +178,17 @@ def ends_within_a_line(file: Path) -> bool:
 
 
 def first_fields(file: Path) -> int:
-    """How many columns the first line has; 0 where there is none."""
+    """Return the number of columns of the first line, or 0."""
     return next((len(line.split("\t")) for line in first_lines(file, 1)), 0)
 
 
 def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which of the texts are empty or white space alone; shape (texts,)."""
+    """Whether each text is empty or white space; shape (texts,)."""
     return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
 
 
 def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
-    """The same texts in arrays of about *size* bytes, to take rows of again and again; one chunk stays as it is."""
+    """Join chunks to arrays of about *size* bytes, to take rows repeatedly. One chunk stays unmodified."""
     if column.num_chunks == 1:
         return column
     groups: list[list[pa.Array]] = []
@@ -203,10 +205,7 @@ def few_chunks(column: pa.ChunkedArray, size: int = JOINED) -> pa.ChunkedArray:
 def take_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64] | NDArray[np.int32], size: int = JOINED
 ) -> pa.ChunkedArray:
-    """Some rows of a column, in this order, in chunks of at most a million.
-
-    :param size: see :func:`few_chunks`.
-    """
+    """Take rows of a column, in chunks of at most a million. :param size: see :func:`few_chunks`."""
     chunks = few_chunks(column, size).chunks
     starts = np.cumsum([0, *map(len, chunks)])
     parts = [rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS)]
@@ -216,10 +215,7 @@ def take_rows(
 def put_rows(
     column: pa.ChunkedArray, rows: NDArray[np.int64], new: pa.ChunkedArray | pa.Array, size: int = JOINED
 ) -> pa.ChunkedArray:
-    """A column with the texts of *rows* (ascending) exchanged for *new*.
-
-    :param size: see :func:`few_chunks`.
-    """
+    """Replace the texts of *rows* (ascending) by *new*. :param size: see :func:`few_chunks`."""
     new = pa.chunked_array(new) if isinstance(new, pa.Array) else new
     if len(rows) == len(column):
         return new

@@ -1,4 +1,4 @@
-"""A knowledge graph in columns: millions of triples cost a few bytes each, and no row is ever an object."""
+"""The knowledge graph in columns: a few bytes per triple, and no Python object per row."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Triple = tuple[str, str, str]
 class KnowledgeGraph:
     """Entities, relations and the triples between them.
 
-    :param entities: Arrow table with ``id``, ``name``, ``aliases`` (list of strings) and ``description`` ("" for none);
-        where somebody has said them, also ``type`` ("" for none).
+    :param entities: Arrow table with ``id``, ``name``, ``aliases`` (list of strings) and ``description`` ("" for none),
+        and ``type`` ("" for none) if the source has types.
     :param relations: Arrow table with ``id`` and ``name``.
     :param head: row of each triple's head in *entities*, int32, shape (triples,).
     :param relation: row in *relations*, int32, shape (triples,).
     :param tail: row in *entities*, int32, shape (triples,).
-    :param splits: the triples of each split (``train``, ``dev``, ``test``), which stand together; empty for no splits.
+    :param splits: contiguous triples of each split (``train``, ``dev``, ``test``); empty without splits.
     """
 
     entities: pa.Table
@@ -50,18 +50,18 @@ class KnowledgeGraph:
 
     @property
     def training(self) -> range:
-        """Rows of the training split; all of them in a graph without one."""
+        """Rows of the training split; all rows if there is none."""
         return self.splits.get("train", range(len(self)))
 
     def columns(self, rows: range | NDArray[np.int64]) -> tuple[Places, Places, Places]:
-        """Heads, relations and tails of some triples, each of shape (rows,)."""
+        """Return heads, relations and tails of some triples, each of shape (rows,)."""
         part = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
         head, relation, tail = (column[part].astype(np.int64) for column in (self.head, self.relation, self.tail))
         return head, relation, tail
 
     @cached_property
     def content_hash(self) -> str:
-        """Digest of entities, relations, triples and splits, in their order, however the columns are cut in memory."""
+        """Digest of entities, relations, triples and splits, in their order, independent of chunking."""
         digest = hashlib.sha256(repr([(name, rows.start, rows.stop) for name, rows in self.splits.items()]).encode())
         for table in (self.entities, self.relations):
             for name in table.column_names:
@@ -79,10 +79,10 @@ class KnowledgeGraph:
         names: Mapping[str, str],
         aliases: Mapping[str, Iterable[str]] | None = None,
     ) -> KnowledgeGraph:
-        """The graph of some facts, without descriptions and splits.
+        """Make a graph without descriptions and splits.
 
-        :param names: name of each id; an id without one is its own name.
-        :param aliases: other names of each id.
+        :param names: name by id; an id without one is its own name.
+        :param aliases: other names by id.
         """
         entities: dict[str, int] = {}
         relations: dict[str, int] = {}
@@ -114,7 +114,7 @@ class KnowledgeGraph:
     def from_splits(
         cls, triples: Mapping[str, Sequence[Triple]], names: Mapping[str, str], aliases: Mapping[str, Iterable[str]]
     ) -> KnowledgeGraph:
-        """As :meth:`from_triples`, from the triples of each split."""
+        """Make a graph from the triples of each split; see :meth:`from_triples`."""
         graph = cls.from_triples(chain.from_iterable(triples.values()), names, aliases)
         return replace(graph, splits=consecutive({split: len(rows) for split, rows in triples.items()}))
 
@@ -126,10 +126,7 @@ class KnowledgeGraph:
         columns: Sequence[NDArray[np.int32]],
         splits: Mapping[str, range],
     ) -> KnowledgeGraph:
-        """A graph of the entities and relations that occur in triples, in their order.
-
-        :param columns: heads, relations and tails.
-        """
+        """Make a graph of the entities and relations that occur in triples. :param columns: heads, relations, tails."""
         head, relation, tail = columns
         entities, (head, tail) = _only_used(entities, head, tail)
         relations, (relation,) = _only_used(relations, relation)
@@ -137,7 +134,7 @@ class KnowledgeGraph:
 
 
 def consecutive(sizes: Mapping[str, int]) -> dict[str, range]:
-    """Splits of so many rows that stand one behind the other; the one of "" is none."""
+    """Return contiguous splits of these sizes; the name "" is no split."""
     ends = accumulate(sizes.values())
     return {split: range(end - size, end) for (split, size), end in zip(sizes.items(), ends, strict=True) if split}
 
@@ -153,15 +150,15 @@ def _only_used(table: pa.Table, *columns: NDArray[np.int32]) -> tuple[pa.Table, 
 
 
 def named_by_id(ids: pa.Array) -> pa.Table:
-    """Entities without texts: "Albert_Einstein" is called "Albert Einstein"."""
+    """Make entities without texts: the name of "Albert_Einstein" is "Albert Einstein"."""
     return entity_table(ids, pc.utf8_trim_whitespace(pc.replace_substring(ids, "_", " ")))
 
 
 def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = None) -> pa.Table:
-    """The entities of a graph.
+    """Make the entity table of a graph.
 
-    :param ids: column of texts, shape (entities,); so *names* and *descriptions*, which are "" where left out.
-    :param aliases: column of lists of texts, empty ones where left out.
+    :param ids: column of texts, shape (entities,); likewise *names* and *descriptions*, "" by default.
+    :param aliases: column of lists of texts, empty by default.
     """
     if descriptions is None:
         descriptions = pa.repeat(pa.scalar("", pa.string()), len(ids))
@@ -171,7 +168,6 @@ def entity_table(ids: Any, names: Any, descriptions: Any = None, aliases: Any = 
 
 
 def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
-    """Lengths and characters of a column of texts, or of lists of texts."""
     if pa.types.is_list(column.type):
         yield pc.list_value_length(column).to_numpy().astype("<i4").tobytes()
         column = pc.list_flatten(column)
@@ -180,7 +176,7 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
 
 
 def characters(column: pa.ChunkedArray) -> Iterator[memoryview]:
-    """Those of all texts of a column, which stand one after another in its memory."""
+    """Yield the characters of all texts of a column, which are contiguous in memory."""
     for chunk in column.chunks:
         _, offsets, found = chunk.buffers()
         if len(chunk) and found is not None:

@@ -1,4 +1,4 @@
-"""The table of published data sets that can be fetched by name: ``published.yaml``, and tables of the user's own."""
+"""Tables of published data sets: those that can be fetched by name, and all that Fathom reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
 
 
 class Source(BaseModel):
-    """A file or an archive that is fetched; the fields are told in ``published.yaml``."""
+    """A file or archive to fetch; ``published.yaml`` explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,18 +38,18 @@ class Source(BaseModel):
 
     @property
     def is_known(self) -> bool:
-        """Whether a checksum was known before anything was fetched."""
+        """Whether its checksum is known before fetching."""
         return bool(self.sha256 or self.contents)
 
     @property
     def place(self) -> str:
-        """Of a file: its path in the folder."""
+        """Path of a file in the folder."""
         last = self.name or PurePosixPath(urlsplit(self.url).path).name
         return last if re.match(_PLACE, last) else "data"
 
 
 class Entry(BaseModel):
-    """A data set that can be fetched; the fields are told in ``published.yaml``."""
+    """A data set that can be fetched; ``published.yaml`` explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,7 +63,7 @@ class Entry(BaseModel):
 
     @cached_property
     def whole_sources(self) -> tuple[Source, ...]:
-        """With whole addresses."""
+        """The sources with complete addresses."""
         return tuple(
             source if "://" in source.url else source.model_copy(update={"url": self.base + source.url})
             for source in self.sources
@@ -71,13 +71,13 @@ class Entry(BaseModel):
 
     @property
     def checksums(self) -> str:
-        """Which of its sources have a checksum that was known before."""
+        """How many sources have a known checksum."""
         known = sum(source.is_known for source in self.sources)
         return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
 
 
 def read_table(file: Path = TABLE) -> dict[str, Entry]:
-    """Entries by name. :raises BadInput: one line for each fault."""
+    """Read the entries by name. :raises BadInput: one line for each fault."""
     content = yaml_file(file)
     if not isinstance(content, dict) or not content:
         raise BadInput(f"{file}: expected 'NAME:' with sources below it, found {shown(content)}; see {TABLE}")
@@ -97,7 +97,7 @@ def read_table(file: Path = TABLE) -> dict[str, Entry]:
 
 
 def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
-    """In any case of its letters. :raises BadInput: there is none of that name."""
+    """Return an entry by name, ignoring case. :raises BadInput: there is none."""
     found = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
     if found is None:
         meant = "".join(f"; did you mean {key}?" for key in alike(name, entries, 1))
@@ -109,13 +109,13 @@ def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
 
 
 def shelf() -> Path | None:
-    """Where fetched data sets stand, a folder each; None where there is no place for a cache."""
+    """Return the folder of fetched data sets, or None if there is no place for a cache."""
     root = cache_root()
     return None if root is None else root / "data"
 
 
 def fetched(data: str) -> Path | None:
-    """The folder of a data set that was fetched, or a folder in it ("LAMA/TREx"); None where it was not."""
+    """Return the folder of a fetched data set, or a folder in it ("LAMA/TREx"), or None."""
     place, parts = shelf(), PurePosixPath(data).parts
     if place is None or not place.is_dir() or not parts or ".." in parts:
         return None
@@ -128,7 +128,7 @@ def _place_of(where: tuple[int | str, ...]) -> str:
 
 
 class _Line(BaseModel):
-    """The fields are told in ``readable.yaml``."""
+    """A row of ``readable.yaml``, which explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -142,11 +142,11 @@ class _Line(BaseModel):
 
 
 class Readable(NamedTuple):
-    """A data set that others publish.
+    """A published data set.
 
     :param format: name of its reader.
     :param home: where it is published.
-    :param ready: the command that makes it ready: it fetches the data set, or checks what was downloaded.
+    :param ready: the command that fetches it or checks what was downloaded.
     """
 
     name: str
@@ -159,7 +159,7 @@ class Readable(NamedTuple):
 
 
 def readable() -> list[Readable]:
-    """All of the table, those that can be fetched with what ``published.yaml`` says of them."""
+    """Return all rows of ``readable.yaml``, completed from ``published.yaml``."""
     entries, found = read_table(), []
     for name, fields in yaml_file(READABLE).items():
         line = _Line(**fields)

@@ -1,4 +1,4 @@
-"""What is asked: queries, the answer spaces they share, and the relations whose templates put them into words."""
+"""Queries, the answer spaces they share, and relations with their templates."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from fathom.store.predictions import NO_TEMPLATE
 Direction = Literal["tail", "head"]
 SEEN, OF_ANSWER, POPULARITY = "seen", "answer_triples", "popularity"
 DERIVED = frozenset({SEEN, OF_ANSWER, POPULARITY})
-"""Groups that follow from the rest of a graph (:mod:`fathom.data.graph.seen`)."""
+"""Groups derived from the rest of a graph (:mod:`fathom.data.graph.seen`)."""
 ENTITIES = "entities"
-"""Name of the candidate set that all queries of a graph share."""
+"""Name of the candidate set of a graph."""
 NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
-"""Groups of built sentences: where a model of neighbouring words puts the answer ("3 of 22", "3-5 of 22" where it ties)
-among its own candidates and among those of all relations; and whether it puts it first."""
-
-
+"""Groups of built sentences: the answer's rank by an n-gram model ("3 of 22", "3-5 of 22" for ties) among its own
+candidates and among those of all relations; and whether it is first."""
 LONGEST_NAME = 20_000
 """Most characters of a name. Longer text would keep a model busy for hours."""
 SPLIT = "split"
-"""Group of facts of Fathom's own format that are parts of the data: each is a subset."""
+"""Group of facts in Fathom's own format whose values are subsets of the data."""
 
 
 @dataclass(frozen=True)
 class CandidateSet:
     """An ordered answer space, shared by many queries. Ids are unique; names may repeat (two people of one name).
 
-    :param descriptions: a short text on each, "" for none; None where none has one.
+    :param descriptions: a short text for each, "" for none; None if no candidate has one.
     """
 
     name: str
@@ -56,37 +54,37 @@ class CandidateSet:
         return {id_: place for place, id_ in enumerate(self.ids)}
 
     def places(self, ids: Iterable[str]) -> list[int]:
-        """Where they stand; those that are not among the candidates are passed over."""
+        """Return the places of ids; ids that are not candidates are skipped."""
         return [self.position[id_] for id_ in ids if id_ in self.position]
 
     def named(self) -> Iterable[tuple[str, str]]:
-        """Ids with their names, in order."""
+        """Return pairs of id and name, in order."""
         return zip(self.ids, self.names, strict=True)
 
     def name_of(self, id_: str) -> str:
-        """ "" where it is not a candidate."""
+        """Return the name of an id, "" if it is not a candidate."""
         return self.names[self.position[id_]] if id_ in self.position else ""
 
     def keep(self, places: Sequence[int]) -> CandidateSet:
-        """A smaller set, in the given order."""
+        """Return a smaller set, in the given order."""
         ids, names = (tuple(column[place] for place in places) for column in (self.ids, self.names))
-        said = self.descriptions
-        return CandidateSet(self.name, ids, names, None if said is None else tuple(said[place] for place in places))
+        texts = self.descriptions
+        return CandidateSet(self.name, ids, names, None if texts is None else tuple(texts[place] for place in places))
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One thing to ask: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
+    """One question: (head, relation, ?) or, with ``direction="head"``, (?, relation, tail), or a cloze sentence.
 
-    :param subject: name of the known entity, "" where a sentence is all there is.
+    :param subject: name of the known entity, "" for a sentence without one.
     :param subject_id: its id, or "".
-    :param gold: ids of the right answers, within the candidate set.
+    :param gold: ids of the gold answers, within the candidate set.
     :param candidates: name of the candidate set.
-    :param known: other right answers, taken out of the ranking (the filtered setting).
-    :param groups: what to break results down by, e.g. cardinality or domain; several values joined by "; ".
-    :param unscored: why it cannot be asked, where it cannot.
-    :param sentences: natural sentences that ask it, where there are any, instead of the relation's templates.
-    :param altered: further sentences that the data have of it, by kind (:mod:`fathom.data.selection.altering`).
+    :param known: other correct answers, removed from the ranking (the filtered setting).
+    :param groups: keys of breakdowns, e.g. cardinality or domain; several values are joined by "; ".
+    :param unscored: why the query cannot be evaluated, or None.
+    :param sentences: natural sentences to use instead of the relation's templates.
+    :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
     """
 
     id: str
@@ -105,7 +103,9 @@ class Query:
     @property
     def fact_id(self) -> str | None:
         """``head|relation|tail``, with ``*`` for several answers: the same in every template, run and world.
-        None for a sentence whose subject is not known."""
+
+        None for a sentence whose subject is unknown.
+        """
         if not self.subject_id:
             return None
         answer = self.gold[0] if len(self.gold) == 1 else "*"
@@ -114,7 +114,7 @@ class Query:
 
 
 def unrankable(query: Query, space: CandidateSet) -> str | None:
-    """Why no rank among *space* would say anything; None where one does."""
+    """Return why a rank among *space* would be meaningless, or None."""
     if query.unscored is not None:
         return query.unscored
     if any(answer not in space.position for answer in query.gold):
@@ -124,12 +124,12 @@ def unrankable(query: Query, space: CandidateSet) -> str | None:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation and how it is put into words.
+    """A relation and its templates.
 
-    :param cardinality: "1:1" where every answer occurs once, else "1:N".
-    :param questions: templates whose answer stands last, for a model to complete: "What is the capital of [X]? [Y]".
-    :param negated: templates that say the opposite: "[X] was not born in [Y]."
-    :param asks_heads: its templates ask for heads: the tail is what stands at ``[X]``.
+    :param cardinality: "1:1" if every answer occurs once, else "1:N".
+    :param questions: templates with the answer at the end: "What is the capital of [X]? [Y]".
+    :param negated: templates that state the opposite: "[X] was not born in [Y]."
+    :param asks_heads: its templates ask for heads: ``[X]`` is the tail.
     """
 
     id: str
@@ -144,12 +144,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries, candidate sets, relations, and where they come from. Every reader makes one.
+    """Queries, candidate sets, relations and their source. Every reader returns one.
 
     :param subsets: named parts, as ids of queries (BEAR's ``lite``).
-    :param notes: what the reader found odd but could live with, each with file and line.
-    :param whole: what this is a selected part of: where examples that are not asked can be found.
-    :param usual: the subset on which published numbers were measured, "" where there is none.
+    :param notes: oddities that the reader accepted, each with file and line.
+    :param whole: the unfiltered data, which has examples outside the queries.
+    :param usual: the subset of published numbers, "" if there is none.
     """
 
     name: str
@@ -165,15 +165,16 @@ class QuerySet:
     usual: str = ""
 
     def __repr__(self) -> str:
-        """One line, also of millions of queries."""
         graph = f", of a graph of {len(self.graph):,} triples" if self.graph is not None else ""
         about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {some_of(self.relations)}"
         return f"<{type(self).__name__} {shown(self.name)}: {about}{graph}>"
 
     @cached_property
     def content_hash(self) -> str:
-        """Digest of everything that can change a result: queries, answer spaces, templates, in their order; without
-        what :data:`DERIVED` groups say, which follows from the graph."""
+        """Digest of everything that can change a result: queries, answer spaces and templates, in their order.
+
+        :data:`DERIVED` groups are excluded, as they follow from the graph.
+        """
         digest = hashlib.sha256()
         for query in self.queries:
             fields = (query.id, query.relation, query.subject, query.subject_id, query.gold, query.candidates)
@@ -193,23 +194,23 @@ class QuerySet:
                 digest.update(json.dumps([question.text for question in relation.questions]).encode())
             if relation.negated:
                 digest.update(json.dumps({"negated": [template.text for template in relation.negated]}).encode())
-        if self.graph is not None and self.graph.splits:  # few-shot lines are drawn from triples that nobody asks
+        if self.graph is not None and self.graph.splits:  # few-shot lines come from triples outside the queries
             digest.update(self.graph.content_hash.encode())
         return digest.hexdigest()[:16]
 
     @cached_property
     def has_sentences(self) -> bool:
-        """Whether facts can be asked in sentences of their own."""
+        """Whether some queries have natural sentences."""
         return any(query.sentences for query in self.queries)
 
     def phrasings(self, query: Query) -> Sequence[Template]:
-        """What puts *query* into words: its own sentences, else its relation's templates."""
+        """Return the query's own sentences, else its relation's templates."""
         if query.sentences:
             return [Template(sentence.text, natural=True) for sentence in query.sentences]
         return self.relations[query.relation].templates
 
     def lacking_templates(self, numbers: Iterable[int]) -> list[str]:
-        """One line for each template asked for that a relation does not have."""
+        """Return a line for each selected template that a relation does not have."""
         faults = []
         for relation, queries in self.by_relation().items():
             count = max(len(self.phrasings(query)) for query in queries)
@@ -224,46 +225,45 @@ class QuerySet:
         return faults
 
     def heads_in_templates(self) -> list[str]:
-        """One line where heads are asked of relations whose templates or sentences ask for tails."""
-        worded = [
+        """Return a line if heads are queried with templates or sentences that ask for tails."""
+        with_text = [
             relation
             for relation, queries in self.by_relation().items()
             if not self.relations[relation].asks_heads
             and any(query.direction == "head" and self.phrasings(query) for query in queries)
         ]
-        if not worded:
+        if not with_text:
             return []
-        shown = ", ".join(worded[:5]) + (f", … ({len(worded)} in all)" if len(worded) > 5 else "")
+        shown = ", ".join(with_text[:5]) + (f", … ({len(with_text)} in all)" if len(with_text) > 5 else "")
         return [
-            f"--directions head: the templates of {shown} ask for tails, only few-shot lines ask for heads: choose "
-            "relations without templates (--relations), use the embedding probe, or give --reverse instead"
+            f"--directions head: the templates of {shown} ask for tails: choose relations without templates "
+            "(--relations), use the embedding probe, or give --reverse instead"
         ]
 
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:
-        """Queries by the numbers of their phrasings, those without any under :data:`NO_TEMPLATE`.
+        """Group queries by the numbers of their phrasings; those without any are under :data:`NO_TEMPLATE`.
 
-        :param numbers: only these phrasings.
-        :param queries: they come back in their order.
+        :param numbers: only these phrasings; () for all.
         """
         grouped: dict[int, list[Query]] = {}
         for query in queries:
             count = len(self.phrasings(query))
-            asked = [number for number in numbers or range(count) if number < count] if count else [NO_TEMPLATE]
-            for number in asked:
+            chosen = [number for number in numbers or range(count) if number < count] if count else [NO_TEMPLATE]
+            for number in chosen:
                 grouped.setdefault(number, []).append(query)
         return dict(sorted(grouped.items()))
 
     def without_subjects(self, probe: str) -> list[str]:
-        """One line for a *probe* that needs the subject of a question, where there are only sentences."""
+        """Return a line for a *probe* that needs subjects, if there are only sentences."""
         if not any(query.sentences for query in self.queries):
             return []
         return [
-            f"the {probe} probe asks of a subject, {self.name} is asked by sentences, as all is with --alter: use the "
-            "cloze or statement probe"
+            f"the {probe} probe needs subjects, but {self.name} has sentences (always with --alter): use the cloze or "
+            "statement probe"
         ]
 
     def by_relation(self) -> dict[str, list[Query]]:
-        """Queries of each relation that has any, in the order of the relations."""
+        """Group queries by relation, in the order of the relations, without empty groups."""
         grouped: dict[str, list[Query]] = {relation: [] for relation in self.relations}
         for query in self.queries:
             grouped[query.relation].append(query)
@@ -271,5 +271,5 @@ class QuerySet:
 
 
 def cardinality_of(answers: Iterable[str]) -> str:
-    """ "1:1" where every answer is given once, else "1:N" (the paper's terms)."""
+    """Return "1:1" if every answer occurs once, else "1:N" (the paper's terms)."""
     return "1:1" if max(Counter(answers).values(), default=1) == 1 else "1:N"

@@ -1,6 +1,6 @@
-"""What a data set is like before any model is asked: its size, its chance level, how skewed its answers are.
+"""Statistics of a data set: its size, its chance level and the skew of its answers.
 
-A knowledge graph is counted on arrays, whatever its size.
+Knowledge graphs of any size are counted on arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CountTokens = Callable[[list[str]], list[int]]
 
 
 class RelationStatistics(NamedTuple):
-    """:param baseline: expected accuracy of a random answer.
-    :param majority: accuracy of always giving the most frequent answer.
-    :param single_token: share of gold answers that are one token, alone and after a space.
+    """:param baseline: expected accuracy of random guessing.
+    :param majority: accuracy of the most frequent answer.
+    :param single_token: share of gold answers of one token, alone and after a space.
     """
 
     relation: str
@@ -40,19 +40,19 @@ class RelationStatistics(NamedTuple):
 
 
 def random_baseline(queryset: QuerySet, queries: list[Query] | tuple[Query, ...]) -> float:
-    """Mean over *queries* of (number of right answers) / (number of candidates)."""
+    """Return the expected accuracy of random guessing: the mean of gold answers / candidates."""
     return sum(len(query.gold) / len(queryset.candidates[query.candidates]) for query in queries) / len(queries)
 
 
 def majority_share(queries: list[Query]) -> float:
-    """How often the most frequent answer is right."""
+    """Return the share of queries for which the most frequent answer is correct."""
     return max(Counter(answer for query in queries for answer in query.gold).values()) / len(queries)
 
 
 def relation_statistics(queryset: QuerySet, count_tokens: CountTokens | None = None) -> list[RelationStatistics]:
-    """One row per relation.
+    """Return one row per relation.
 
-    :param count_tokens: number of tokens of each text, without special tokens.
+    :param count_tokens: counts tokens of each text, without special tokens.
     """
     rows = []
     for id_, queries in queryset.by_relation().items():
@@ -80,11 +80,11 @@ def relation_statistics(queryset: QuerySet, count_tokens: CountTokens | None = N
 
 
 class GraphRelation(NamedTuple):
-    """:param triples: of the whole graph.
-    :param asked: queries.
-    :param answers: different gold answers among them.
-    :param majority: accuracy of always giving the most frequent answer, None where nothing is asked.
-    :param single_token: share of gold answers that are one token, alone and after a space.
+    """:param triples: in the whole graph.
+    :param asked: number of queries.
+    :param answers: number of distinct gold answers.
+    :param majority: accuracy of the most frequent answer, None without queries.
+    :param single_token: share of gold answers of one token, alone and after a space.
     """
 
     relation: str
@@ -98,10 +98,9 @@ class GraphRelation(NamedTuple):
 
 
 def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
-    """Sizes, and what may surprise: repeated triples, entities without names or descriptions, shared names.
+    """Return sizes and oddities of a graph: repeated triples, entities without names or descriptions, shared names.
 
-    :returns: counts by what is counted. Entities without a name are no candidates; a triple stands twice that stood
-        before, in its split or another.
+    :returns: counts by label. Entities without a name are no candidates.
     """
     graph = graph_of(queryset)
     names = pc.utf8_trim_whitespace(graph.entities.column("name"))
@@ -124,10 +123,7 @@ def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
 
 
 def graph_relations(queries: TripleQueries, count_tokens: CountTokens | None = None) -> list[GraphRelation]:
-    """One row per relation of the graph, asked or not.
-
-    :param count_tokens: tokens of each text, no special ones.
-    """
+    """Return one row per relation of the graph. :param count_tokens: see :func:`relation_statistics`."""
     graph, size = queries.graph, len(queries.graph.relations)
     relation, tail = graph.relation[queries.rows], graph.tail[queries.rows]
     in_all, asked = np.bincount(graph.relation, minlength=size), np.bincount(relation, minlength=size)
@@ -160,7 +156,7 @@ def _single_tokens(
     tail: NDArray[np.int32],
     count_tokens: CountTokens,
 ) -> list[NDArray[np.int64]]:
-    """How many queries of each relation have an answer of one token: alone, and after a space."""
+    """Return, per relation, the number of queries with an answer of one token: alone, and after a space."""
     entities, place = np.unique(tail, return_inverse=True)
     names = graph.entities.column("name").take(pa.array(entities)).to_pylist()
     texts = (names, [" " + name for name in names])
@@ -173,7 +169,7 @@ def _share(part: np.int64, whole: np.int64) -> float | None:
 
 
 def repeated_triples(graph: KnowledgeGraph) -> int:
-    """Triples that stood before, in their split or another."""
+    """Return the number of triples that occur earlier, in any split."""
     order = np.lexsort((graph.tail, graph.relation, graph.head))
     columns = (column[order] for column in (graph.head, graph.relation, graph.tail))
     return int(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]).sum())

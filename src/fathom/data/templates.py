@@ -1,4 +1,4 @@
-"""Templates turn a subject and an answer into a prompt that knows where both stand."""
+"""Templates, which turn a subject and an answer into a prompt with the spans of both."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Span(NamedTuple):
 class Prompt(NamedTuple):
     """A text to score.
 
-    :param subject: where the subject stands, if it does.
-    :param answer: where the answer stands.
-    :param context: so many characters in front are given and never scored.
+    :param subject: spans of the subject.
+    :param answer: spans of the answer.
+    :param context: number of characters at the start that are given and never scored.
     """
 
     text: str
@@ -31,8 +31,8 @@ class Prompt(NamedTuple):
     answer: tuple[Span, ...]
     context: int = 0
 
-    def behind(self, before: str) -> Prompt:
-        """The same text with *before* in front, which is given."""
+    def with_context(self, before: str) -> Prompt:
+        """Return the prompt with *before* as context in front."""
         return Prompt(
             before + self.text,
             tuple(Span(span.start + len(before), span.end + len(before)) for span in self.subject),
@@ -42,10 +42,10 @@ class Prompt(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A natural sentence that says one fact: a template owned by one query.
+    """A natural sentence that states one fact: a template of one query.
 
-    :param text: with ``[Y]`` where the answer stands, once.
-    :param surface: the words that stood there, "" if unknown.
+    :param text: with ``[Y]`` in place of the answer, once.
+    :param surface: the words that were there, "" if unknown.
     """
 
     text: str
@@ -56,23 +56,22 @@ class Sentence(NamedTuple):
 class Template:
     """A sentence with the places ``[X]`` (subject) and ``[Y]`` (answer), as in LAMA and BEAR.
 
-    :param natural: somebody's own words: its letters stay as they are ("mTOR inhibits [Y].").
+    :param natural: text from a corpus, whose case is kept ("mTOR inhibits [Y].").
     """
 
     text: str
     natural: bool = False
 
     def faults(self) -> list[str]:
-        """What is wrong with it, in words; empty where nothing is."""
+        """Return what is wrong with it, one text per fault."""
         if ANSWER not in self.text:
-            return [f"template {self.text!r} has no {ANSWER}: write {ANSWER} where the answer stands"]
+            return [f"template {self.text!r} has no {ANSWER}: write {ANSWER} in place of the answer"]
         return []
 
     def fill(self, subject: str, answer: str, *, capitalize: bool = True) -> Prompt:
-        """Put both in their places.
+        """Fill in subject and answer.
 
-        :param capitalize: the first letter of a template becomes upper case, as lm-pub-quiz does; not of a natural
-            sentence.
+        :param capitalize: start a template with upper case, as lm-pub-quiz does; natural sentences stay unmodified.
         """
         text = ""
         spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
@@ -87,17 +86,16 @@ class Template:
         return Prompt(text, tuple(spans[SUBJECT]), tuple(spans[ANSWER]))
 
     def question(self, subject: str, *, capitalize: bool = True) -> str:
-        """The template with the subject in place and ``[Y]`` left standing: what a prediction row records."""
+        """Return the template with the subject filled in and ``[Y]`` kept, as recorded in predictions."""
         return self.fill(subject, ANSWER, capitalize=capitalize).text
 
 
 @lru_cache(256)
 def _parts(template: str) -> tuple[str, ...]:
-    """A template is filled with many answers, one after another."""
     return tuple(_SLOTS.split(template))
 
 
 def capitalized(text: str) -> str:
-    """First character in upper case, as long as that is one character ("ß" stays: "SS" would shift the spans)."""
+    """Return the text with its first character in upper case, unless that changes its length ("ß", "SS")."""
     first = text[:1].upper()
     return first + text[1:] if len(first) == 1 else text

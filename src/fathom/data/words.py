@@ -1,4 +1,4 @@
-"""Where a word begins and ends: the boundaries on which names are looked for in texts."""
+"""Word boundaries, on which names are searched in texts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 
 def is_word_sign(sign: str) -> bool:
-    """Letters, digits, marks that are set on letters, and the underscore; the signs of a word, in any script."""
+    """Whether a character is part of a word in any script: a letter, digit, combining mark or underscore."""
     return sign.isalnum() or sign == "_" or unicodedata.category(sign).startswith("M")
 
 
 @cache
 def word_signs() -> NDArray[np.bool_]:
-    """:func:`is_word_sign` of every code point; shape (0x110000,)."""
+    """:func:`is_word_sign` of each code point; shape (0x110000,)."""
     return np.array([is_word_sign(chr(point)) for point in range(0x110000)])
 
 
 def stands_as_word(name: str, text: str) -> bool:
-    """Whether *name* stands somewhere in *text* with no sign of its first or last word right before or behind it."""
+    """Whether *name* occurs in *text* on word boundaries."""
     if not name:
         return False
     first, last = is_word_sign(name[0]), is_word_sign(name[-1])

@@ -248,7 +248,7 @@ class _LikelihoodChooser(Chooser):
             question = f"{self.orders.question(query, order)}\n{CUE}"
             return [completed(question, answer, closing=False) for answer in answers]
         before = self.template.before_reply(self.orders.instructed(query, order, self.options.instruction))
-        return [Prompt(answer, (), (Span(0, len(answer)),)).behind(before) for answer in answers]
+        return [Prompt(answer, (), (Span(0, len(answer)),)).with_context(before) for answer in answers]
 
     def _scored(self, queries: Sequence[Query], kind: str) -> list[dict[Reduction, Columns]]:
         """Return each query's columns by the sum and by the mean of an option's token scores.

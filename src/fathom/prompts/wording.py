@@ -189,7 +189,7 @@ class SpokenWording(Wording):
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
         """The statements behind the chat."""
-        return [prompt.behind(self.before) for prompt in self.said.statements(query, answers)]
+        return [prompt.with_context(self.before) for prompt in self.said.statements(query, answers)]
 
     def refusal(self, query: Query) -> str | None:
         """That of the statements."""

@@ -1,7 +1,7 @@
-"""Big graphs are kept as Arrow files, memory-mapped when they are read again: seconds instead of minutes.
+"""A cache of large graphs as memory-mapped Arrow files, which open in seconds instead of minutes.
 
-One folder per set of source files below ``$FATHOM_CACHE`` (by default the platform's place for caches). It holds for
-as long as the sources keep their sizes and times; a stale or damaged one is made anew without a word.
+Each set of source files has a folder below ``$FATHOM_CACHE`` (by default the platform's cache folder). It is valid
+while the sources keep their sizes and times; a stale or damaged folder is silently replaced.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from fathom.reading import Faults, Unreadable, check_file, json_file
 from fathom.store.files import whole_file, write_json
 
 BIG = 1_000_000
-"""Triples from which on a graph is kept; smaller ones are read in a second."""
+"""Fewest triples of a cached graph; smaller ones are read in a second."""
 _TABLES = ("entities", "relations", "triples")
 
 
 def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None]) -> KnowledgeGraph | None:
-    """What *read* makes of the *sources*, or has made of them before. Notes are kept with it, faults never."""
+    """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it."""
     root = cache_root()
     if root is None or not _are_files(sources):
         return read()
     digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
     folder = root / "graphs" / digest.hexdigest()[:16]
-    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException, Unreadable):  # none, stale or damaged
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException, Unreadable):  # missing, stale or damaged
         graph, notes = _load(folder, sources)
         faults.notes += notes
         return graph
@@ -48,7 +48,7 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
 
 
 def cache_root() -> Path | None:
-    """``$FATHOM_CACHE``, or the user's cache folder; None where there is no such place."""
+    """Return ``$FATHOM_CACHE`` or the user's cache folder; None if there is none."""
     given = os.environ.get("FATHOM_CACHE")
     if given:
         return Path(given).expanduser()
@@ -64,7 +64,6 @@ def cache_root() -> Path | None:
 
 
 def _are_files(sources: Sequence[Path]) -> bool:
-    """Reading says of those that are none what they are."""
     try:
         for path in sources:
             check_file(path)
@@ -74,12 +73,11 @@ def _are_files(sources: Sequence[Path]) -> bool:
 
 
 def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
-    """Path, size and time of each source."""
     return [[str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns] for path in sources]
 
 
 def _load(folder: Path, sources: Sequence[Path]) -> tuple[KnowledgeGraph, list[str]]:
-    """:raises Unreadable, OSError, ValueError, KeyError: none there, or not of these sources, or damaged."""
+    """:raises Unreadable, OSError, ValueError, KeyError: no cache of these sources, or a damaged one."""
     about = json_file(folder / "about.json")
     if about["version"] != VERSION or about["sources"] != _stamp(sources):
         raise ValueError("stale")
@@ -105,10 +103,10 @@ def _save(folder: Path, sources: Sequence[Path], graph: KnowledgeGraph, notes: l
             with pa.memory_map(str(temporary)) as written:
                 checksums[name] = zlib.crc32(written.read_buffer())
     about = {
-        "version": VERSION,  # another one may read the same files otherwise
+        "version": VERSION,  # another version may read the files differently
         "sources": _stamp(sources),
         "splits": [[name, rows.start, rows.stop] for name, rows in graph.splits.items()],
         "checksums": checksums,
         "notes": notes,
     }
-    write_json(folder / "about.json", about)  # last: without it the folder counts for nothing
+    write_json(folder / "about.json", about)  # last: a folder without it is ignored

@@ -1,9 +1,9 @@
-"""What a knowledge graph gives away without any inference: how few relations an entity has, and answers in texts.
+"""Leakage of a knowledge graph: distinct relations per entity, and answers within descriptions.
 
 Both tables of Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph
-Completion?* (NAACL 2024), for any graph. Table 3 comes out to the last digit for WN18RR and FB15k-237. Table 4 gives,
-on the texts of KG-BERT, 14.83, 15.05 and 15.35 % of WN18RR's train, dev and test where the paper prints 15.03, 15.62
-and 15.34 % (14.86 against 15.06 % in total): its rule is not written down, ours is :func:`answers_in_descriptions`.
+Completion?* (NAACL 2024), for any graph. Table 3 is reproduced to the last digit for WN18RR and FB15k-237. For table 4,
+KG-BERT's texts of WN18RR give 14.83, 15.05 and 15.35 % for train, dev and test; the paper has 15.03, 15.62 and 15.34 %
+(14.86 against 15.06 % in total). Its rule is not stated, ours is :func:`answers_in_descriptions`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ TOTAL = "total"
 
 
 class RelationsPerEntity(NamedTuple):
-    """:param pairs: how many (entity, side) pairs there are, side being head or tail.
-    :param shares: of them with 1, 2, … :data:`LISTED` distinct relations, and with more; NaN where there is no pair."""
+    """:param pairs: number of (entity, side) pairs, side being head or tail.
+    :param shares: shares with 1, 2, … :data:`LISTED` distinct relations, and with more; NaN without pairs.
+    """
 
     pairs: int
     shares: tuple[float, ...]
 
 
 class AnswersInDescriptions(NamedTuple):
-    """:param queries: two for each triple.
-    :param described: of them, those whose query entity has a description.
-    :param substring: share of all queries whose answer's name stands in that description, inside a word or not.
-    :param word: the same, only where it stands on word boundaries. NaN where there is no query.
+    """:param queries: two per triple.
+    :param described: queries whose entity has a description.
+    :param substring: share of all queries whose answer's name occurs in that description.
+    :param word: the same, on word boundaries only. NaN without queries.
     """
 
     queries: int
@@ -48,21 +49,20 @@ class AnswersInDescriptions(NamedTuple):
 
 
 def relations_per_entity(graph: KnowledgeGraph) -> Mapping[str, RelationsPerEntity]:
-    """Table 3: of all pairs of an entity and a side that occur, the share with so many distinct relations.
+    """Compute table 3: the shares of (entity, side) pairs by number of distinct relations.
 
-    :returns: split → shares, and "total" for all triples together.
+    :returns: by split, and "total" for all triples.
     """
     return {name: _relations_per_entity(graph, rows) for name, rows in _parts(graph).items()}
 
 
 def answers_in_descriptions(graph: KnowledgeGraph) -> Mapping[str, AnswersInDescriptions]:
-    """Table 4: the share of queries, (h, r, ?) and (?, r, t) of every triple, whose answer's name stands in the
-    description of the entity that is asked about.
+    """Compute table 4: the share of queries whose answer's name occurs in the known entity's description.
 
-    The letters must be the same, capitals included. A description is the text beside the name, without it: in WN18RR
-    the gloss. A query about an entity without a description counts, as one whose answer is not there.
+    Each triple has the queries (h, r, ?) and (?, r, t). Case matters. A description excludes the name; in WN18RR it is
+    the gloss. A query whose entity has no description counts as one without its answer.
 
-    :returns: split → shares, and "total" for all triples together.
+    :returns: by split, and "total" for all triples.
     """
     described = pc.not_equal(graph.entities.column("description"), "").to_numpy()
     names, texts = (few_chunks(graph.entities.column(name)) for name in ("name", "description"))
@@ -99,13 +99,12 @@ def _relations_per_entity(graph: KnowledgeGraph, rows: range) -> RelationsPerEnt
 def _distinct_relations(
     graph: KnowledgeGraph, entities: NDArray[np.int32], relations: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """How many different relations stand beside each entity that occurs."""
     pairs = np.unique(entities.astype(np.int64) * len(graph.relations) + relations)
     return np.unique(pairs // max(len(graph.relations), 1), return_counts=True)[1]
 
 
 def _count_hits(answers: pa.ChunkedArray, descriptions: pa.ChunkedArray, hits: NDArray[np.int8]) -> None:
-    """Add to *hits*, shape (2, triples): answers found as sub-strings, and as words."""
+    """Add to *hits*, shape (2, triples): names found as substrings, and as words."""
     names, texts = answers.to_pylist(), descriptions.to_pylist()
     places = [
         place for place, (name, text) in enumerate(zip(names, texts, strict=True)) if name.strip() and name in text

@@ -1,4 +1,4 @@
-"""Questions about a graph as link predictors read them: places of entities and relations, in columns."""
+"""Questions of link predictors in columns: places of entities and relations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from fathom.data.queries import ENTITIES, CandidateSet, Query
 
 @dataclass(frozen=True)
 class Links:
-    """n questions (given, relation, ?), or (?, relation, given) where ``inverse`` is true.
+    """n questions (given, relation, ?), or (?, relation, given) if ``inverse``; all arrays of shape (n,).
 
-    :param given: place of the known entity among the graph's entities, shape (n,).
-    :param relation: place of the relation, shape (n,).
-    :param inverse: whether the head is asked for, shape (n,).
-    :param gold: place of the right answer, shape (n,).
-    :param known: places of the other right answers, which a filtered rank leaves out; n arrays, or none at all where
-        the questions are not ranked.
+    :param given: place of the known entity.
+    :param relation: place of the relation.
+    :param inverse: whether the head is queried.
+    :param gold: place of the gold answer.
+    :param known: n arrays with the places of other correct answers, to filter; empty if questions are not ranked.
     """
 
     given: Places
@@ -35,19 +34,16 @@ class Links:
         return len(self.given)
 
     def take(self, places: Places) -> Links:
-        """Some of the questions.
-
-        :param places: which, shape (m,).
-        """
+        """Return some of the questions. :param places: shape (m,)."""
         known = [self.known[place] for place in places] if self.known else []
         return Links(self.given[places], self.relation[places], self.inverse[places], self.gold[places], known)
 
 
 def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[str]) -> Links:
-    """Queries of a :func:`~fathom.data.graph.queries.link_queryset` in columns.
+    """Return queries of :func:`~fathom.data.graph.queries.link_queryset` in columns.
 
-    :param space: all entities of the graph, in its order.
-    :param relations: ids of its relations, in its order.
+    :param space: all entities of the graph, in order.
+    :param relations: ids of its relations, in order.
     """
     entity = space.position
     relation = {id_: place for place, id_ in enumerate(relations)}
@@ -65,9 +61,9 @@ def links_of(queries: Sequence[Query], space: CandidateSet, relations: Sequence[
 
 
 def training_links(graph: KnowledgeGraph, numbers: Places) -> Links:
-    """Questions to learn from: number 2i asks for the tail of the i-th training triple, 2i + 1 for its head.
+    """Return training questions: number 2i asks for the tail of the i-th training triple, 2i + 1 for its head.
 
-    Other right answers are not looked up: ``known`` is empty.
+    ``known`` is empty.
     """
     rows, inverse = graph.training.start + numbers // 2, numbers % 2 == 1
     head, relation, tail = graph.columns(rows)
@@ -75,14 +71,14 @@ def training_links(graph: KnowledgeGraph, numbers: Places) -> Links:
 
 
 def split_links(graph: KnowledgeGraph, split: str, limit: int | None = None, seed: int = 0) -> Links:
-    """Both questions of each triple of a split, (head, relation, ?) and (?, relation, tail) in turn.
+    """Return both questions of each triple of a split, (head, relation, ?) and (?, relation, tail) in turn.
 
-    :param limit: of so many triples, drawn by *seed*; None for all.
+    :param limit: number of triples, drawn by *seed*; None for all.
     """
     span = graph.splits[split]
     rows = np.arange(span.start, span.stop, dtype=np.int64)
     if limit is not None and limit < len(rows):
         rows = np.sort(np.random.default_rng(seed).choice(rows, limit, replace=False))
-    asked = TripleQueries(graph, rows, split, ("tail", "head"), everybody=True)
-    space = EntityCandidates(graph, everybody=True)[ENTITIES]
+    asked = TripleQueries(graph, rows, split, ("tail", "head"), all_entities=True)
+    space = EntityCandidates(graph, all_entities=True)[ENTITIES]
     return links_of(asked.make(rows), space, graph.relations.column("id").to_pylist())

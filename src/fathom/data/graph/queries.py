@@ -1,4 +1,4 @@
-"""Queries from a knowledge graph: one for each triple of a split, made only when it is asked."""
+"""Queries of a knowledge graph: one per triple of a split, made on access."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ BLOCK = 1 << 16
 
 
 class TripleQueries(Sequence[Query]):
-    """(head, relation, ?) for rows of a graph; a :class:`Query` is made when it is looked at.
+    """(head, relation, ?) for rows of a graph; a :class:`Query` is made on access.
 
-    A query's other right answers are the tails of the same head and relation in *all* splits, or the heads of the same
-    relation and tail.
+    A query's other correct answers are the tails of the same head and relation in *all* splits, or the heads of the
+    same relation and tail.
 
     :param rows: which triples, shape (triples,).
     :param split: their split, "" for all triples.
-    :param directions: what is asked of each triple, in this order; with "head" also (?, relation, tail).
-    :param everybody: whether entities without a name are candidates, too: a link predictor knows them by their place.
+    :param directions: queries of each triple, in this order; "head" adds (?, relation, tail).
+    :param all_entities: whether entities without a name are candidates, as link predictors need no names.
     """
 
     def __init__(
@@ -50,24 +50,24 @@ class TripleQueries(Sequence[Query]):
         rows: NDArray[np.int64],
         split: str,
         directions: tuple[Direction, ...] = ("tail",),
-        everybody: bool = False,
+        all_entities: bool = False,
     ) -> None:
         self.graph, self.rows, self.split = graph, rows, split
-        self.directions, self.everybody = directions, everybody
+        self.directions, self.all_entities = directions, all_entities
         self._prefix, self._first = split or "triple", graph.splits[split].start if split else 0
         self.cardinality = ["1:1" if one else "1:N" for one in _one_to_one(graph, rows)]
-        """Among these queries, of each relation of the graph."""
+        """Cardinality of each relation of the graph among these queries."""
 
     def asked(self, directions: tuple[Direction, ...]) -> TripleQueries:
-        """The same triples in other directions."""
-        return TripleQueries(self.graph, self.rows, self.split, directions, self.everybody)
+        """Return the same triples in other directions."""
+        return TripleQueries(self.graph, self.rows, self.split, directions, self.all_entities)
 
     @cached_property
     def _training(self) -> Training | None:
         return training_of(self.graph)
 
     def answers(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Places of the gold answers of some of :attr:`rows` among the entities, shape (directions, rows)."""
+        """Return the places of gold answers of some of :attr:`rows`, shape (directions, rows)."""
         ends = {"tail": self.graph.tail, "head": self.graph.head}
         return np.stack([ends[direction][rows] for direction in self.directions])
 
@@ -89,13 +89,13 @@ class TripleQueries(Sequence[Query]):
             yield from self.make(self.rows[start : start + BLOCK])
 
     def rows_of(self, ids: Collection[str]) -> NDArray[np.int64]:
-        """Rows of queries by their id; an unknown id has none."""
+        """Return the rows of queries by id; unknown ids are skipped."""
         numbers = [id_.removeprefix(f"{self._prefix}/") for id_ in ids if id_.startswith(f"{self._prefix}/")]
         rows = np.array([int(number) for number in numbers if number.isdecimal()], dtype=np.int64) + self._first
         return np.intersect1d(rows, self.rows)
 
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
-        """The queries of some of :attr:`rows`: of each row, one for each direction."""
+        """Make the queries of some of :attr:`rows`: for each row, one per direction."""
         made = [self._make(rows, direction) for direction in self.directions]
         return tuple(query for of_row in zip(*made, strict=True) for query in of_row)
 
@@ -111,7 +111,7 @@ class TripleQueries(Sequence[Query]):
             subjects.column("name").to_pylist(),
             answers.column("id").to_pylist(),
             answers.column("name").to_pylist(),
-            _right_answers(graph, rows, given, asked, self.everybody),
+            _right_answers(graph, rows, given, asked, self.all_entities),
             self._groups(rows, asked),
         )
         return tuple(
@@ -125,14 +125,14 @@ class TripleQueries(Sequence[Query]):
                 direction=direction,
                 known=tuple(answer for answer in right if answer != gold),
                 groups={"cardinality": self.cardinality[relation]} | more,
-                unscored=None if self.everybody else _why_not(subject, relation_names[relation], gold_name),
+                unscored=None if self.all_entities else _nameless(subject, relation_names[relation], gold_name),
             )
             for row, relation, subject_id, subject, gold, gold_name, right, more in zip(*columns, strict=True)
         )
 
     def _groups(self, rows: NDArray[np.int64], asked: NDArray[np.int32]) -> list[dict[str, str]]:
-        """What training shows of each triple, where link predictors are asked; nothing without a training split."""
-        if not self.everybody or self._training is None:
+        """Return the training evidence of each triple for link predictors; nothing without a training split."""
+        if not self.all_entities or self._training is None:
             return [{}] * len(rows)
         counts = self._training.triples_of(asked[rows]).tolist()
         return [
@@ -145,22 +145,22 @@ class TripleQueries(Sequence[Query]):
 class GraphQuerySet(QuerySet):
     """The queries of one split of a graph.
 
-    :param templates: of relations, by their ids, where somebody has written some.
-    :param split: which; "" where all triples are asked: they were chosen, or there is no split of the default name.
+    :param templates: templates by relation id.
+    :param split: "" if all triples are queried: as chosen, or without a split of the default name.
     """
 
     split: str = ""
     templates: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
-    has_sentences = False  # no query need be made to see that
+    has_sentences = False  # known without making queries
 
     @property
     def about(self) -> dict[str, Any]:
-        """What stays the same where other triples of the graph are asked, or otherwise: see :func:`graph_queryset`."""
+        """The arguments of :func:`graph_queryset` that do not depend on split or direction."""
         return {name: getattr(self, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
 
     @cached_property
     def content_hash(self) -> str:
-        """Digest of the whole graph and the split asked: few-shot lines come from the other triples."""
+        """Digest of the whole graph and the split, as few-shot lines come from other triples."""
         assert self.graph is not None
         whole = f"{self.graph.content_hash}|{self.split}"
         if self.templates:
@@ -175,21 +175,23 @@ def graph_queryset(
     split: str | None = None,
     *,
     directions: tuple[Direction, ...] = ("tail",),
-    everybody: bool = False,
+    all_entities: bool = False,
     templates: Mapping[str, tuple[Template, ...]] | None = None,
     **about: Any,
 ) -> GraphQuerySet:
-    """:param split: by default ``test``, else ``dev``, else all triples.
+    """Make the queries of a split of a graph.
+
+    :param split: by default ``test``, else ``dev``, else all triples.
+    :param directions, all_entities: see :class:`TripleQueries`.
+    :param templates: by relation id.
     :param about: name, licence, notes…
-    :param directions, everybody: see :class:`TripleQueries`.
-    :param templates: of relations, by their ids.
     """
     templates = templates or {}
     if split is None:
         split = next((name for name in ("test", "dev") if name in graph.splits), "")
     span = graph.splits[split] if split else range(len(graph))
     rows = np.arange(span.start, span.stop, dtype=np.int64)
-    queries = TripleQueries(graph, rows, split, directions, everybody)
+    queries = TripleQueries(graph, rows, split, directions, all_entities)
     ids, names = (graph.relations.column(column).to_pylist() for column in ("id", "name"))
     asked = np.unique(graph.relation[span.start : span.stop]).tolist()
     relations = {
@@ -197,7 +199,7 @@ def graph_queryset(
     }
     return GraphQuerySet(
         queries=queries,
-        candidates=EntityCandidates(graph, everybody),
+        candidates=EntityCandidates(graph, all_entities),
         relations=relations,
         graph=graph,
         split=split,
@@ -207,13 +209,13 @@ def graph_queryset(
 
 
 def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "head")) -> GraphQuerySet:
-    """The same graph asked as link prediction is: both directions, every entity a candidate, named or not.
+    """Return the graph's queries for link prediction: both directions, with all entities as candidates.
 
     :raises BadInput: *data* is no knowledge graph.
     """
     graph = graph_of(data)
     assert isinstance(data, GraphQuerySet)
-    return graph_queryset(graph, data.split, directions=directions, everybody=True, **data.about)
+    return graph_queryset(graph, data.split, directions=directions, all_entities=True, **data.about)
 
 
 def graph_of(data: QuerySet) -> KnowledgeGraph:
@@ -224,15 +226,15 @@ def graph_of(data: QuerySet) -> KnowledgeGraph:
 
 
 class EntityCandidates(Mapping[str, CandidateSet]):
-    """The one candidate set of a graph, made when it is asked for: every entity that has a name, or all of them."""
+    """The candidate set of a graph, made on access: all entities with a name, or all entities."""
 
-    def __init__(self, graph: KnowledgeGraph, everybody: bool = False) -> None:
-        self.graph, self.everybody = graph, everybody
+    def __init__(self, graph: KnowledgeGraph, all_entities: bool = False) -> None:
+        self.graph, self.all_entities = graph, all_entities
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """Places of the candidates among the entities."""
-        if self.everybody:
+        if self.all_entities:
             return np.arange(len(self.graph.entities))
         return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
 
@@ -253,19 +255,19 @@ class EntityCandidates(Mapping[str, CandidateSet]):
 
 
 def candidate_set(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> CandidateSet:
-    """Some entities of a graph, in their order; without descriptions where none has one."""
+    """Return some entities of a graph as candidates, without descriptions if none has one."""
     entities = graph.entities.take(rows)
     ids, names, descriptions = (tuple(entities.column(c).to_pylist()) for c in ("id", "name", "description"))
     return CandidateSet(ENTITIES, ids, names, descriptions if any(descriptions) else None)
 
 
-def _why_not(subject: str, relation: str, answer: str) -> str | None:
+def _nameless(subject: str, relation: str, answer: str) -> str | None:
     names = {"subject": subject, "relation": relation, "gold answer": answer}
     return next((f"the {what} has no name" for what, name in names.items() if not name.strip()), None)
 
 
 def _one_to_one(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """For each relation, whether every tail occurs once among *rows*; shape (relations,)."""
+    """Whether every tail of a relation occurs once among *rows*; shape (relations,)."""
     keys = graph.relation[rows].astype(np.int64) * len(graph.entities) + graph.tail[rows]
     keys.sort()
     once = np.ones(len(graph.relations), dtype=bool)
@@ -278,21 +280,21 @@ def _right_answers(
     rows: NDArray[np.int64],
     given: NDArray[np.int32],
     asked: NDArray[np.int32],
-    everybody: bool,
+    all_entities: bool,
 ) -> list[list[str]]:
-    """For each of *rows*, the ids of all (named) answers to what is given and its relation, in any split.
+    """Return, for each of *rows*, the ids of all (named) answers to the given end and relation, in any split.
 
-    :param given, asked: head and tail of every triple, or the other way round.
+    :param given, asked: head and tail of each triple, or tail and head.
     """
     wanted = np.zeros(len(graph.entities), dtype=bool)
     wanted[given[rows]] = True
-    near = np.flatnonzero(wanted[given])  # triples of the same entities: few, so that little is sorted
+    near = np.flatnonzero(wanted[given])  # triples of the same entities: few to sort
     keys, answers = keys_of(graph, near, given), asked[near]
     order = np.lexsort((answers, keys))
     keys, answers = keys[order], answers[order]
     new = np.ones(len(keys), dtype=bool)
     new[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
-    if not everybody:
+    if not all_entities:
         new &= ~is_blank(graph.entities.column("name"))[answers]
     keys, ids = keys[new], graph.entities.column("id").take(answers[new]).to_pylist()
     sought = keys_of(graph, rows, given)

@@ -1,7 +1,7 @@
-"""What the training triples show of a queried triple: its halves, how often its answer occurs, and its rank by that.
+"""Training evidence for a queried triple: its halves, the frequency of its answer, and its rank by that frequency.
 
-Of (h, r, t) the halves are (h, r), whether the head has other tails by the relation in training, and (r, t), whether
-the tail has other heads. With neither a link predictor must go by other relations; with both it may recombine.
+The halves of (h, r, t) are (h, r), if the head has other tails by the relation in training, and (r, t), if the tail has
+other heads. With neither, a link predictor needs other relations; with both it may recombine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Training:
         self.graph, self.span = graph, graph.splits[TRAIN]
 
     def halves(self, rows: Places) -> list[str]:
-        """One of :data:`HALVES` for each triple; a training triple does not count as seen by itself.
+        """Return one of :data:`HALVES` for each triple, not counting the triple itself.
 
         :param rows: places of triples in the graph, shape (n,).
         """
@@ -44,7 +44,7 @@ class Training:
         ]
 
     def triples_of(self, entities: NDArray[np.int32]) -> NDArray[np.int64]:
-        """In how many training triples each of some entities stands, as head or tail; shape (n,)."""
+        """Return the number of training triples with each entity as head or tail; shape (n,)."""
         counts: NDArray[np.int64] = self._of_entities[entities]
         return counts
 
@@ -63,13 +63,13 @@ class Training:
         return np.bincount(ends, minlength=len(self.graph.entities))
 
     def _counted(self, ends: NDArray[np.int32]) -> tuple[Places, Places]:
-        """Keys of an end with a relation, sorted, and how many training triples have each."""
+        """Return the sorted keys of an end with a relation, and their counts in training."""
         rows = np.arange(self.span.start, self.span.stop, dtype=np.int64)
         return np.unique(keys_of(self.graph, rows, ends), return_counts=True)
 
 
 class FrequencyRank(NamedTuple):
-    """Rank of a query's best gold answer by training frequency, before and after all that tie with it."""
+    """Rank of a query's best gold answer by training frequency, before and after its ties."""
 
     optimistic: int
     pessimistic: int
@@ -138,7 +138,6 @@ class _Frequencies:
         return self._counts[key]
 
     def _sorted_counts(self, query: Query, space: CandidateSet, counts: dict[str, int]) -> NDArray[np.int64]:
-        """Counts above 0 of the candidates, in rising order."""
         key = query.relation, query.direction, space.name
         if key not in self._sorted:
             self._sorted[key] = np.sort([count for id_, count in counts.items() if id_ in space.position]).astype(int)
@@ -146,22 +145,22 @@ class _Frequencies:
 
 
 def keys_of(graph: KnowledgeGraph, rows: Places, ends: NDArray[np.int32]) -> Places:
-    """A number for each pair of an end and a relation.
+    """Return a number for each pair of an end and a relation.
 
     :param rows: places of triples, shape (n,).
-    :param ends: head, or tail, of every triple of the graph.
+    :param ends: head or tail of all triples of the graph.
     """
     keys: Places = ends[rows].astype(np.int64) * len(graph.relations) + graph.relation[rows]
     return keys
 
 
 def training_of(graph: KnowledgeGraph) -> Training | None:
-    """None of a graph without a training split."""
+    """Return the training counts, or None without a training split."""
     return Training(graph) if len(graph.splits.get(TRAIN, ())) else None
 
 
 def popularity(count: int) -> str:
-    """The class of an answer that stands in so many training triples: "0", "1 to 3", "4 to 15", "16 to 63", …"""
+    """Return the class of an answer by its training triples: "0", "1 to 3", "4 to 15", "16 to 63", …"""
     least = 1
     while least * _WIDTH <= count:
         least *= _WIDTH

@@ -1,16 +1,15 @@
-"""The same facts in wordings that one who holds them need not mind, or must: negated, misprimed, paraphrased, cut off.
+"""Facts in altered sentences: negated, misprimed, paraphrased or truncated.
 
-Where the data have such a wording of a fact (negated and misprimed LAMA; ``altered`` in Fathom's own format) or, for
-templates, a negated one of its relation (``template_negated`` of LAMA's ``relations.jsonl``), it is asked; else one is
-made, if a rule is safe:
+A sentence from the data is used if there is one: negated and misprimed LAMA; ``altered`` in Fathom's own format; the
+relation's ``template_negated``. Otherwise a safe rule makes one:
 
 - *misprimed* (Kassner and Schütze, "Negated and Misprimed Probes for Pretrained Language Models", ACL 2020): a wrong
-  candidate of the query's own, drawn by the seed and the query, is called out in front: "Rome? Paris is in [Y].";
-- *truncated*: what stands behind the answer is cut off, where some words stand before it: "Pain is treated with [Y].";
+  candidate of the query, drawn by seed and query, is put in front: "Rome? Paris is in [Y].";
+- *truncated*: the text after the answer is removed, if some words precede it: "Pain is treated with [Y].";
 - *paraphrased*: the relation's further templates.
 
-A negation is never made, as a rule would change more than the meaning. A fact without the wording stays, unscored with
-the reason. Which candidate was called out is the query's group ``prime``.
+Negations are never made, as a rule would change more than the meaning. A fact without such a sentence stays, unscored
+with the reason. The prime is the query's group ``prime``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TRIES = 100
 
 
 class _Altered(NamedTuple):
-    """:param sentences: none where there are none, for a reason."""
+    """:param sentences: empty for the reason in *why*."""
 
     sentences: tuple[Sentence, ...] = ()
     why: str = ""
@@ -41,14 +40,14 @@ class _Altered(NamedTuple):
 
 
 def alter(data: QuerySet, how: Alteration, seed: int) -> QuerySet:
-    """*data*, whose reading is chosen, with each query asked in sentences of its own that say it otherwise."""
+    """Return the data, whose reading is chosen, with altered sentences for each query."""
     if how == "no":
         return data
     return replace(data, queries=tuple(_query(data, query, how, seed) for query in data.queries))
 
 
 def lacking_alteration(data: QuerySet, how: Alteration, reading: Reading) -> list[str]:
-    """One line where no fact of *data* can be worded so."""
+    """Return a line if no fact of *data* can be altered this way."""
     if how == "no":
         return []
     if isinstance(data, GraphQuerySet):

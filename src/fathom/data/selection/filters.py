@@ -1,7 +1,7 @@
-"""Which part of a data set is asked: filters in a fixed order, and how much each of them left out.
+"""Selection of queries and candidates, by filters in a fixed order, with the number that each removed.
 
 Order: split, directions, reading, reversal, relations, subset, tails, tokens, limit, and then the candidates. On a
-graph everything happens on arrays: a :class:`fathom.data.queries.Query` is made only for what is left.
+graph all filters use arrays: a :class:`fathom.data.queries.Query` is made only for what remains.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Narrowed(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """:param left_out: how many each filter took away, e.g. ``{"queries": {"relations": 12}, "candidates": {}}``."""
+    """:param left_out: number removed by each filter, e.g. ``{"queries": {"relations": 12}, "candidates": {}}``."""
 
     data: QuerySet
     left_out: Mapping[str, Mapping[str, int]]
@@ -131,7 +131,7 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
 
 @dataclass(frozen=True)
 class _Plain:
-    """Queries that are there already."""
+    """Queries in memory."""
 
     data: QuerySet
     kept: Sequence[Query]
@@ -146,14 +146,14 @@ class _Plain:
         return self._that(lambda query: query.id in ids)
 
     def golds(self) -> tuple[list[str], list[str]]:
-        """Ids and names of the gold answers, each once."""
+        """Return ids and names of the distinct gold answers."""
         pairs = self._pairs()
         return [id_ for _, id_ in pairs], [self.data.candidates[space].name_of(id_) for space, id_ in pairs]
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _Plain:
-        """Queries all of whose gold answers are kept.
+        """Keep queries all of whose gold answers are kept.
 
-        :param keep: shape (gold answers,), in the order of golds.
+        :param keep: shape (gold answers,), in the order of :meth:`golds`.
         """
         kept = dict(zip(self._pairs(), keep.tolist(), strict=True))
         return self._that(lambda query: all(kept[query.candidates, gold] for gold in query.gold))
@@ -173,7 +173,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Queries of a graph that are not made yet: rows of triples."""
+    """Queries of a graph as rows of triples."""
 
     triples: TripleQueries
     rows: NDArray[np.int64]
@@ -194,7 +194,7 @@ class _Rows:
         return entities.column("id").to_pylist(), entities.column("name").to_pylist()
 
     def with_golds(self, keep: NDArray[np.bool_]) -> _Rows:
-        """Triples all of whose gold answers are kept: the heads, too, where these are asked for."""
+        """Keep triples all of whose gold answers are kept, including heads if these are queried."""
         answers = self.triples.answers(self.rows)
         _, place = np.unique(answers, return_inverse=True)
         return replace(self, rows=self.rows[keep[place].reshape(answers.shape).all(axis=0)])
@@ -207,12 +207,12 @@ class _Rows:
 
 
 _Pool = _Plain | _Rows
-"""Queries that are left, as cheap as can be."""
+"""The remaining queries."""
 
 
 @dataclass
 class _Tally:
-    """What is left after each step, and how many it took away."""
+    """The remaining queries, and the number that each filter removed."""
 
     pool: _Pool
     left_out: dict[str, int] = field(default_factory=dict)
@@ -228,11 +228,10 @@ class _Tally:
 
 
 def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
-    """Places of *limit* queries, in ascending order.
+    """Draw *limit* places, in ascending order.
 
-    A reasoning question comes with the query that asks for its premise, where the pool has it: nothing else tells
-    whether the model remembers it; and with all that is asked of one item, where the data say so. Each counts; they are
-    not drawn where too few places are left.
+    A reasoning question comes with the query for its premise, without which it cannot show whether the model remembers,
+    and with all queries of its item. Each counts; a group that does not fit the limit is skipped.
     """
     generator, together = random.Random(seed), _together(pool)
     if not together:
@@ -246,8 +245,7 @@ def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
 
 
 def _together(pool: _Pool) -> dict[int, list[int]]:
-    """Places of reasoning questions, each with the places of those without which it says nothing: of the question that
-    asks for its premise, unless it is given in words, and of all that is asked of its item."""
+    """Return, for each reasoning question, the places of the queries that must come with it."""
     if not isinstance(pool, _Plain):
         return {}
     place_of = {query.id: place for place, query in enumerate(pool.kept)}
@@ -267,7 +265,7 @@ def _together(pool: _Pool) -> dict[int, list[int]]:
 
 
 def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]]:
-    """The queries of another split, where one is asked for."""
+    """Return the data with the queries of the selected split."""
     if selection.split is None:
         return data, []
     wanted = _SAME_SPLIT.get(selection.split, selection.split)
@@ -282,12 +280,12 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
         return data, []
     about = data.about
     if isinstance(data.queries, TripleQueries):
-        about |= {"directions": data.queries.directions, "everybody": data.queries.everybody}
+        about |= {"directions": data.queries.directions, "all_entities": data.queries.all_entities}
     return graph_queryset(data.graph, wanted, **about), []
 
 
 def _in_directions(data: QuerySet, directions: tuple[Direction, ...]) -> tuple[QuerySet, list[str]]:
-    """The queries in these directions; as they are where none are named."""
+    """Return the data with queries in these directions; unmodified if none are given."""
     if isinstance(data.queries, TripleQueries):
         if directions in ((), data.queries.directions):
             return data, []
@@ -331,7 +329,7 @@ def _token_range(text: str) -> tuple[int, int]:
 
 
 def _without(data: QuerySet, whole: _Pool, left: _Pool, tails: set[str]) -> _Pool:
-    """What is *left* of the *whole* without gold answers of these names or ids, all of which must be there."""
+    """Remove queries with gold answers of these names or ids, all of which must occur in *whole*."""
     ids, names = whole.golds()
     absent = tails - set(ids) - set(names)
     if absent:
@@ -344,13 +342,13 @@ def _without(data: QuerySet, whole: _Pool, left: _Pool, tails: set[str]) -> _Poo
 
 
 def _of_tokens(pool: _Pool, low: int, high: int, selection: Selection, count_tokens: CountTokens) -> _Pool:
-    """Queries whose gold answers' names have so many tokens."""
+    """Keep queries whose gold answers have this many tokens."""
     counts = _counts(pool.golds()[1], selection, count_tokens)
     return pool.with_golds((counts >= low) & (counts <= high))
 
 
 def _counts(names: Sequence[str], selection: Selection, count_tokens: CountTokens) -> NDArray[np.int64]:
-    """Tokens of each name; every different name is counted once."""
+    """Count the tokens of each name."""
     different = list(dict.fromkeys(names))
     space = " " if selection.tokens_after_space else ""
     found: dict[str, int] = {}
@@ -363,7 +361,7 @@ def _counts(names: Sequence[str], selection: Selection, count_tokens: CountToken
 def _candidates(
     data: QuerySet, selection: Selection, queries: Sequence[Query], count_tokens: CountTokens | None
 ) -> tuple[Mapping[str, CandidateSet], dict[str, int]]:
-    """Smaller candidate sets, and how many each filter left out; none where they stay as they are."""
+    """Return the reduced candidate sets, and the number of candidates that each filter removed."""
     spaces: dict[str, CandidateSet] = {}
     fewer: Counter[str] = Counter()
     for name in dict.fromkeys(query.candidates for query in queries):
@@ -378,7 +376,7 @@ def _candidates(
 
 
 def _asked(spaces: Mapping[str, CandidateSet], name: str, queries: Sequence[Query]) -> tuple[CandidateSet, int]:
-    """Heads and tails of the queries, in the order of the entities; and how many others there are."""
+    """Return heads and tails of the queries in the order of entities, and the number of other candidates."""
     ids = {query.subject_id for query in queries} | {gold for query in queries for gold in query.gold}
     if isinstance(spaces, EntityCandidates):  # most entities need not become text
         all_ids = spaces.graph.entities.column("id").take(spaces.rows)

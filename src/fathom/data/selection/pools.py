@@ -1,4 +1,4 @@
-"""Which candidates a query is ranked against: its relation's answer space, all candidates of the data, or a list."""
+"""Candidates of a query: its relation's answer space, all candidates of the data, or a list."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ RELATION, DATA = "relation", "data"
 def pooled(
     data: QuerySet, queries: Sequence[Query], pool: str | None, add: Path | None
 ) -> tuple[QuerySet, tuple[Query, ...], dict[str, int]]:
-    """*queries* of *data* with other candidates.
+    """Return *data* and *queries* with other candidates.
 
-    :param pool: ``relation`` or None: as the data has them; ``data``: those of all relations together; or a file of
-        names, one per line.
-    :param add: a file of further names. A name that the data knows is that entity (those entities, where several share
-        it); any other is an entity whose id is its name.
-    :returns: how many candidates a list left out, and how many of its lines said nothing new, beside data and queries.
-    :raises BadInput: a file that cannot be read or holds no name, a knowledge graph, whose candidates are all entities.
+    :param pool: ``relation`` or None: unmodified; ``data``: those of all relations together; or a file of names, one
+        per line.
+    :param add: a file of further names. A known name is that entity (or entities); an unknown name is an entity with
+        the name as its id.
+    :returns: also the number of candidates that a list removed, and of its duplicate lines.
+    :raises BadInput: a file that is unreadable or has no name; a knowledge graph, whose candidates are all entities.
     """
     if pool in (None, RELATION, DATA) and add is None and (pool != DATA or isinstance(data, GraphQuerySet)):
         return data, tuple(queries), {}
     if isinstance(data, GraphQuerySet):
         raise BadInput(f"--pool and --add-candidates: all entities of {data.name}, a knowledge graph, are candidates")
-    everyone = _union("data", data.candidates.values())
+    all_candidates = _union("data", data.candidates.values())
     counts: dict[str, int] = {}
     if pool in (None, RELATION):
         spaces = dict(data.candidates)
     elif pool == DATA:
-        spaces = dict.fromkeys(data.candidates, everyone)
+        spaces = dict.fromkeys(data.candidates, all_candidates)
     else:
-        listed, doubles = _listed(Path(str(pool)), everyone, "--pool")
+        listed, doubles = _listed(Path(str(pool)), all_candidates, "--pool")
         spaces = dict.fromkeys(data.candidates, listed)
-        counts = {"pool": sum(id_ not in listed.position for id_ in everyone.ids), "doubles_in_pool": doubles}
+        counts = {"pool": sum(id_ not in listed.position for id_ in all_candidates.ids), "doubles_in_pool": doubles}
     if add is not None:
-        more, counts["doubles_in_add_candidates"] = _listed(add, everyone, "--add-candidates")
+        more, counts["doubles_in_add_candidates"] = _listed(add, all_candidates, "--add-candidates")
         spaces = {name: _union(space.name, (space, more)) for name, space in spaces.items()}
-    there = tuple(moved(query, spaces[query.candidates]) for query in queries)
-    return replace(data, queries=there, candidates={space.name: space for space in spaces.values()}), there, counts
+    queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
+    return replace(data, queries=queries, candidates={space.name: space for space in spaces.values()}), queries, counts
 
 
 def moved(query: Query, space: CandidateSet) -> Query:
-    """The query among other candidates."""
+    """Return the query with other candidates."""
     known = tuple(answer for answer in query.known if answer in space.position)
     return replace(query, candidates=space.name, known=known, unscored=unrankable(query, space))
 
 
 def _union(name: str, spaces: Iterable[CandidateSet]) -> CandidateSet:
-    """All candidates, each id once, in order of appearance."""
+    """Return all candidates without duplicates, in order of appearance."""
     names: dict[str, str] = {}
     for space in spaces:
-        for id_, own in space.named():
-            names.setdefault(id_, own)
+        for id_, text in space.named():
+            names.setdefault(id_, text)
     return CandidateSet(name, tuple(names), tuple(names.values()))
 
 
 def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet, int]:
-    """The names of a file as candidates, and how many lines said a name again."""
+    """Return the names of a file as candidates, and the number of duplicate lines."""
     try:
         lines = read_text(file).splitlines()
     except Unreadable as error:

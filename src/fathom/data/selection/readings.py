@@ -1,9 +1,9 @@
-"""Two readings of the same facts: by their relation's template, or by a natural sentence that says each of them.
+"""Two readings of the same facts: by the relation's template, or by a natural sentence for each fact.
 
-Facts of both readings have the same ``fact_id``, so runs of both can be laid side by side (Shaier et al. 2024). Which
-sentence is asked: the first in which the answer's name itself was masked, letter for letter, as T-REx also has
-sentences that mask another word for it ("Winger" for "midfielder"). Where the masked words are not known (Google-RE,
-SQuAD) any sentence fits. A fact that cannot be asked in a reading stays in it, as unscored with the reason.
+Facts of both readings have the same ``fact_id``, so their runs can be compared (Shaier et al. 2024). By default the
+sentence is the first that masks the answer's exact name, as T-REx also masks other words for it ("Winger" for
+"midfielder"). If the masked words are unknown (Google-RE, SQuAD), any sentence fits. A fact that has no text in a
+reading stays in it, unscored with the reason.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from typing import NamedTuple
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.options import Reading
 
-"""``auto``: by template where the relation has one."""
-
 
 def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
-    """One line where *data* cannot be read so."""
+    """Return a line if *data* does not have the reading."""
     if reading == "template-free" and not data.has_sentences:
         return [f"--reading template-free: {data.name} has no natural sentences"]
     if reading == "template-based" and not any(relation.templates for relation in data.relations.values()):
@@ -29,7 +27,7 @@ def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
 
 
 def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, any_surface: bool = False) -> QuerySet:
-    """*data* with each query asked in one way: its ``sentences`` are those to ask, none where a template is asked."""
+    """Return the data in one reading: queries keep the sentences to use, or none if templates are used."""
     by_template = {
         id_: reading == "template-based" or (reading == "auto" and bool(relation.templates))
         for id_, relation in data.relations.items()
@@ -50,13 +48,13 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
 
 
 class Askable(NamedTuple):
-    """How many facts can be asked, and by how many prompts, in each reading.
+    """Number of facts and of prompts in each reading.
 
-    :param by_template: facts.
+    :param by_template: facts with a template.
     :param by_sentence: facts with a sentence that masks the answer's name.
-    :param all_sentences: how many such sentences.
-    :param any_surface: facts with a sentence of any kind.
-    :param all_any_surface: how many sentences of any kind.
+    :param all_sentences: number of such sentences.
+    :param any_surface: facts with any sentence.
+    :param all_any_surface: number of all sentences.
     """
 
     facts: int
@@ -68,12 +66,12 @@ class Askable(NamedTuple):
 
     @classmethod
     def total(cls, rows: Iterable[Askable]) -> Askable:
-        """Their sum, column by column."""
+        """Return the sum, column by column."""
         return cls(*(sum(column) for column in zip(*rows, strict=True)))
 
 
 def asked(data: QuerySet) -> dict[str, Askable]:
-    """By relation, counted on the readings themselves."""
+    """Count by relation, on the readings themselves."""
     template = read_as(data, "template-based")
     first, any_ = (read_as(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
     counts = [
@@ -90,7 +88,7 @@ def asked(data: QuerySet) -> dict[str, Askable]:
 
 
 def _in_template(query: Query, data: QuerySet) -> Query:
-    # Without this, a probe would fall back on few-shot lines: a third way to ask, among facts asked by template.
+    # Without this, a probe would use few-shot lines, a third reading.
     lacking = None if data.relations[query.relation].templates else "the relation has no template"
     return replace(query, sentences=(), unscored=query.unscored or lacking)
 

@@ -1,9 +1,9 @@
-"""Relations turned round: the answer is given and the subject asked for, by the same templates from their other end.
+"""Queries for subjects: the answer is given, and the same templates are read in reverse.
 
-"The capital of [X] is [Y]." with Kampala at ``[Y]`` and each country at ``[X]`` asks which country's capital it is. Who
-has learnt that A is B need not know that B is A (Berglund et al. 2024): a fact has one ``fact_id`` in both directions.
-Candidates are the subjects of the relation; all other subjects with the same answer are filtered. A question ("What is
-the capital of [X]?") asks for its answer alone, and so does a natural sentence: neither can be turned round.
+"The capital of [X] is [Y]." with Kampala at ``[Y]`` and each country at ``[X]`` asks for the country. A model that has
+learnt "A is B" may not know "B is A" (Berglund et al. 2024): a fact has the same ``fact_id`` in both directions.
+Candidates are the relation's subjects; other subjects with the same answer are filtered. Questions ("What is the
+capital of [X]?") and natural sentences cannot be reversed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _SHOWN = 5
 
 
 def turned_round(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
-    """*data* asked for subjects.
+    """Return the data with queries for subjects.
 
-    :param only: ids of the relations that are asked; all where none are named.
-    :raises BadInput: one of them has no template that can be turned round.
+    :param only: ids of the selected relations; all if empty.
+    :raises BadInput: a selected relation has no template that can be reversed.
     """
     wanted = {id_: relation for id_, relation in data.relations.items() if not only or id_ in only}
     refuse(list(_faults(data, wanted)))
-    relations = {id_: _turned(relation) for id_, relation in wanted.items()}
+    relations = {id_: _reversed(relation) for id_, relation in wanted.items()}
     if isinstance(data.queries, TripleQueries):  # every entity is a candidate already
         return replace(data, queries=data.queries.asked(("head",)), relations={**data.relations, **relations})
     spaces, queries = {}, []
@@ -45,11 +45,11 @@ def turned_round(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
 
 
 _PART = "/answer "
-"""Between the id of a query of several right answers and the number of one of them."""
+"""Between the id of a query with several gold answers and the number of one of them."""
 
 
 def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
-    """One line for each reason, with the relations that have it."""
+    """Yield a line for each reason, with its relations."""
     lines: dict[str, list[str]] = defaultdict(list)
     asked = {id_: own for id_, own in data.by_relation().items() if id_ in wanted}
     for id_, own in asked.items():
@@ -69,12 +69,11 @@ def _is_question(relation: Relation) -> bool:
 
 
 def _reversible(relation: Relation) -> list[Template]:
-    """Its templates that are no questions and have both places."""
     own = [one for one in relation.templates if one not in relation.questions]
     return [one for one in own if SUBJECT in one.text and ANSWER in one.text]
 
 
-def _turned(relation: Relation) -> Relation:
+def _reversed(relation: Relation) -> Relation:
     templates = tuple(replace(one, text=_exchanged(one.text)) for one in _reversible(relation))
     negated = tuple(replace(one, text=_exchanged(one.text)) for one in relation.negated)
     return replace(relation, templates=templates, questions=(), asks_heads=True, negated=negated)
@@ -90,7 +89,7 @@ def _space(relation: str) -> str:
 
 
 def _subjects(relation: str, queries: Sequence[Query]) -> CandidateSet:
-    """All that have a name, each once."""
+    """Return the distinct subjects that have a name."""
     names = {
         query.subject_id: query.subject for query in reversed(queries) if query.subject_id and query.subject.strip()
     }
@@ -99,7 +98,7 @@ def _subjects(relation: str, queries: Sequence[Query]) -> CandidateSet:
 
 
 def _queries(data: QuerySet, queries: Sequence[Query]) -> Iterator[Query]:
-    """One for each right answer of each query."""
+    """Yield a query for each gold answer of each query."""
     having: dict[str, dict[str, None]] = defaultdict(dict)
     for query in queries:
         for answer in (*query.gold, *query.known):
