@@ -1,6 +1,6 @@
-"""The tables that others can add to: probes, formats, metrics, studies and link predictors.
+"""Registries that others can extend: probes, formats, metrics, studies, link predictors and builders.
 
-An installed package adds an entry by an entry point of the table's group, such as ``fathom.probes``, whose object is
+An installed package adds an entry by an entry point of the registry's group, such as ``fathom.probes``, whose object is
 the entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.md.
 """
 
@@ -14,11 +14,11 @@ from fathom.errors import BadInput, alike
 
 
 class Named(Protocol):
-    """What every entry of a table has."""
+    """An entry of a registry."""
 
     @property
     def name(self) -> str:
-        """What users type."""
+        """The name that users type."""
         ...
 
 
@@ -50,11 +50,11 @@ class Door(Mapping[str, Entry]):
         self._entries |= names
 
     def remove(self, entry: Entry) -> None:
-        """Take out what :meth:`add` has added."""
+        """Remove an entry."""
         self._entries = {name: there for name, there in self._entries.items() if there is not entry}
 
     def find(self, name: str) -> Entry:
-        """:raises BadInput: no such entry; all that there are get named."""
+        """Return an entry. :raises BadInput: no such entry; the message lists all."""
         if name not in self:
             like = alike(name, self, 1)
             meant = f"did you mean {like[0]}? " if like else ""
@@ -62,7 +62,7 @@ class Door(Mapping[str, Entry]):
         return self[name]
 
     def entries(self) -> list[Entry]:
-        """Each once, whatever it is called besides."""
+        """Return the entries, without repeating those with an alias."""
         return list({id(entry): entry for entry in self.values()}.values())
 
     def __getitem__(self, name: str) -> Entry:
@@ -78,7 +78,7 @@ class Door(Mapping[str, Entry]):
         return len(self._entries)
 
     def _look(self) -> None:
-        """Installed packages are asked once, when the table is first used: some import it to make their entry."""
+        """Load the entry points of installed packages on first use, as some import the registry to make their entry."""
         if self._looked:
             return
         self._looked = True

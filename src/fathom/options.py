@@ -1,4 +1,4 @@
-"""From what was typed to an options model; loads no model library."""
+"""Declaring, parsing and describing options; loads no model library."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:  # not needed for fathom --help
 
 Options = TypeVar("Options", bound="BaseModel")
 Given = dict[str, Any]
-"""Options as typed or read, by name; an options model checks them."""
+"""Unchecked options by name, as typed or read."""
 
 LARGEST_SEED = 2**32 - 1
-"""As large as NumPy's generators of the old kind take, which PyKEEN seeds."""
+"""Maximum of NumPy's legacy generators, which PyKEEN seeds."""
 Seed = Annotated[int, Interval(ge=0, le=LARGEST_SEED)]
 Rate = Annotated[float, Interval(gt=0, le=1e6)]
-"""A learning rate: beyond a million nothing learns, and soon no float32 holds it."""
+"""A learning rate. Above a million nothing is learnt, and float32 soon overflows."""
 EVERYTHING = "all"
-"""As a subset: all of the data, also where a part of them is usual."""
+"""As a subset: all of the data, even if a part is the default."""
 FOLDS = 5
-"""Of a cross-validation, by default."""
+"""Default number of folds of a cross-validation."""
 CIRCUMSTANCE: JsonDict = {"circumstance": True}
-"""Marks a field that changes how something goes but none of its numbers: it may differ when it is resumed."""
-SAMPLE = "What intervals take for the sample"
+"""Marks a field that changes no number, so it may differ when a run is resumed."""
+SAMPLE = "Sampling unit of the intervals"
 KEYS = f"{SAMPLE}: relation, fact (within its relation), query, subject, answer, or a key of the data's groups"
 CLUSTER = f"{KEYS}, such as document; by default relation where there are ten or more of like size, else fact."
-SCORING = "Which scoring to take of runs that have several, separated by commas."
-TWO_WAYS = f"{CLUSTER[:-1]}, and by subject besides relation where subjects repeat."
+SCORING = "Scorings to use of runs that have several, separated by commas."
+TWO_WAYS = f"{CLUSTER[:-1]}, and by subject as well as relation where subjects repeat."
 LATER: JsonDict = {"later": True}
-"""Marks a field that runs were made without and whose default asks as they did: at its default it is no part of their
-identity, so that they can be resumed."""
+"""Marks a field that older runs lack and whose default reproduces them: at its default it is not part of the identity,
+so that they can be resumed."""
 ASKING: JsonDict = {"asking": True}
-"""Marks a field of a link predictor that may differ between training and asking."""
+"""Marks a field of a link predictor that may differ between training and evaluation."""
 ARGUMENT: JsonDict = {"argument": True}
 """Marks a field that is typed without a flag, as a folder is."""
 REPEATED: JsonDict = {"repeated": True}
@@ -56,8 +56,8 @@ def also(flag: str) -> JsonDict:
 class Group(StrEnum):
     """The panels in which ``--help`` shows options, in this order.
 
-    An options model names one for its own fields, ``group: ClassVar = Group.SCORING``; a field that belongs elsewhere
-    names its own, ``json_schema_extra=Group.RUN.mark``. A field that a subclass declares again stays in its group.
+    An options model names one for its fields, ``group: ClassVar = Group.SCORING``; a field may name another as a
+    mark of :func:`opt`. A field that a subclass declares again stays in its group.
     """
 
     MODEL = "Model"
@@ -93,7 +93,7 @@ def opt(default: Any, text: str, *marks: Group | JsonDict, **limits: Any) -> Any
 
 
 def group_of(kind: type[BaseModel], name: str) -> Group | None:
-    """The group of the field *name*; None where neither it nor the class that first declares it names one."""
+    """Return the group of a field: its own, or that of the class that first declares it; None without any."""
     from pydantic import BaseModel
 
     having = [base for base in kind.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
@@ -125,14 +125,14 @@ def spelling(kind: type[BaseModel], name: str) -> str:
 
 
 def identity_of(options: BaseModel) -> Given:
-    """The fields that can change a number, but for those of :data:`LATER` at their default."""
+    """Return the fields that can change a number, without those of :data:`LATER` at their default."""
     kind = type(options)
-    unsaid = {name for name in marked(kind, "later") if getattr(options, name) == kind.model_fields[name].default}
-    return options.model_dump(mode="json", exclude=marked(kind, "circumstance") | unsaid)
+    unset = {name for name in marked(kind, "later") if getattr(options, name) == kind.model_fields[name].default}
+    return options.model_dump(mode="json", exclude=marked(kind, "circumstance") | unset)
 
 
 def listed(value: Any) -> Any:
-    """ "a,b" as typed on a command line becomes ("a", "b"); YAML and Python may give lists."""
+    """Split "a,b" as typed on a command line into ("a", "b"); YAML and Python may give lists."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, int):
@@ -141,13 +141,13 @@ def listed(value: Any) -> Any:
 
 
 def separated(value: Any) -> Any:
-    """:func:`listed`, and twice is once."""
+    """Split like :func:`listed`, and drop repeated values."""
     value = listed(value)
     return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
 
 
 def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given], Options]) -> Options:
-    """Return the options object that a function was given, or what it parses of keywords after a name.
+    """Return the options object that a function was given, or parse the keywords after a name.
 
     :raises BadInput: both were given, or wrong keywords.
     """
@@ -159,7 +159,7 @@ def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given
 
 
 def parse_options(kind: type[Options], given: Given) -> Options:
-    """:raises BadInput: one line per option that is unknown or out of range."""
+    """Make an options object. :raises BadInput: one line per option that is unknown or out of range."""
     from pydantic import ValidationError
 
     try:
@@ -169,7 +169,7 @@ def parse_options(kind: type[Options], given: Given) -> Options:
 
 
 def _causes(faults: Sequence[Any]) -> list[Any]:
-    """Without what only follows from another fault: an empty tuple of bad values, a default that needs an option."""
+    """Drop faults that only follow from others: an empty tuple of bad values, a default that needs an option."""
     bad = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
     return [
         fault
@@ -193,29 +193,29 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
 
 
 def value_fault(fault: Mapping[str, Any]) -> str:
-    """What pydantic says of one value, and the value; of nan, which is within no limits, that it is no number."""
-    found, said = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
-    if str(found).strip().lower() == "nan":
-        said = "Input should be a number"
-    return said if repr(found) in said else f"{said}, found {found!r}"
+    """Return pydantic's message on a value, with the value. NaN, which is within no limits, is not a number."""
+    value, message = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
+    if str(value).strip().lower() == "nan":
+        message = "Input should be a number"
+    return message if repr(value) in message else f"{message}, found {value!r}"
 
 
 def choices_of(annotation: Any) -> list[str]:
-    """What a field may be, where that is a choice."""
+    """Return the choices of a field's type, if it has any."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     return [choice for part in get_args(annotation) for choice in choices_of(part)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What somebody may have meant who typed *name*; all there is where nothing is like it."""
+    """Suggest the names most similar to *name*, or list all known ones."""
     names = sorted(known)
     like = alike(name.replace("-", "_"), names)
     return f"did you mean {' or '.join(like)}?" if like else f"there is {', '.join(names)}"
 
 
 def read_yaml(file: Path) -> Given:
-    """A YAML file that holds a mapping. :raises BadInput: it cannot be read, or holds something else."""
+    """Read a YAML file with a mapping. :raises BadInput: it cannot be read, or holds something else."""
     content = yaml_file(file)
     if not isinstance(content, dict):
         raise BadInput(f"{file}: expected 'option: value' lines, found {type(content).__name__}")

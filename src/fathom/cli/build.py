@@ -31,7 +31,7 @@ CLOZE = "fathom build cloze --input abstracts.xml --entities genes.txt --out my-
 
 @dataclass(frozen=True)
 class Output:
-    """What a builder reports.
+    """Tables, notes and text of a builder.
 
     :param text: a line after the tables, for readers.
     """

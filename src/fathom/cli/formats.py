@@ -1,4 +1,4 @@
-"""How commands print tables and notes."""
+"""Printing and writing of tables and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PrintOptions(BaseModel):
-    """How a command prints its tables: text, md and latex for reading, json and csv for programs."""
+    """Format of printed tables: text, md and latex for reading, json and csv for programs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.OUTPUT
@@ -33,7 +33,7 @@ class PrintOptions(BaseModel):
 
 
 class TableOptions(PrintOptions):
-    """How a command prints its tables, and where it writes them."""
+    """Format of printed tables, and a folder for files."""
 
     out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown.")
 

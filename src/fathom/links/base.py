@@ -160,13 +160,13 @@ class Predictor(AnyModel, ABC):
             self.validating = False
 
 
-def measured(found: Sequence[Found]) -> dict[str, float]:
+def measured(results: Sequence[Found]) -> dict[str, float]:
     """Return Hits@k (expected under ties), MRR and the share without a score. A query without a rank is a miss."""
-    ranks = [one.ranks for one in found if one.ranks is not None]
+    ranks = [result.ranks for result in results if result.ranks is not None]
     optimistic, pessimistic = [rank.optimistic for rank in ranks], [rank.pessimistic for rank in ranks]
-    values = {f"hits@{k}": hits_at_k(optimistic, pessimistic, k).sum() / len(found) for k in (1, 3, 10)}
-    values["mrr"] = reciprocal_rank(optimistic, pessimistic).sum() / len(found)
-    values[NOT_SCORED] = sum(one.unscored is not None for one in found) / len(found)
+    values = {f"hits@{k}": hits_at_k(optimistic, pessimistic, k).sum() / len(results) for k in (1, 3, 10)}
+    values["mrr"] = reciprocal_rank(optimistic, pessimistic).sum() / len(results)
+    values[NOT_SCORED] = sum(result.unscored is not None for result in results) / len(results)
     return {name: float(value) for name, value in values.items()}
 
 
@@ -209,8 +209,8 @@ class _Fit(Course, Hooks):
     """A training by :class:`~fathom.training.loop.Loop`."""
 
     def run(self) -> Line:
-        asked = ("warm_up", "weight_decay", "clip", "accumulate", "precision", "seconds")
-        rules = Rules("linear", **{name: getattr(self.options, name) for name in asked})
+        names = ("warm_up", "weight_decay", "clip", "accumulate", "precision", "seconds")
+        rules = Rules("linear", **{name: getattr(self.options, name) for name in names})
         loop = Loop(self.predictor.stages(), rules, self, self.predictor.device)
         self._resume(loop)
         try:

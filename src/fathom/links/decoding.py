@@ -112,8 +112,8 @@ class Decoder:
         real, tokens = tokens >= 0, tokens.clamp(min=0)
         begin = torch.full_like(tokens[:, :1], self.start)
         logits = self._run(encoded.states, encoded.mask, torch.cat([begin, tokens[:, :-1]], dim=1)).logits.float()
-        found = logits.gather(2, tokens[:, :, None])[:, :, 0] - torch.logsumexp(logits, dim=2)
-        return torch.where(real, found, 0.0).sum(dim=1)
+        log_probs = logits.gather(2, tokens[:, :, None])[:, :, 0] - torch.logsumexp(logits, dim=2)
+        return torch.where(real, log_probs, 0.0).sum(dim=1)
 
     def _run(self, states: Tensor, mask: Tensor, tokens: Tensor, **options: Any) -> Any:
         return self.network(
@@ -181,11 +181,11 @@ def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links:
         for start in range(0, len(waiting), size):
             some = waiting[start : start + size]
             part = encoded if len(some) == len(states) else encoded.take(torch.tensor(some, device=decoder.device))
-            asked = [states[number] for number in some]
-            for state in asked:
+            active = [states[number] for number in some]
+            for state in active:
                 state.restart()
-            reader = NameReader(decoder, part, answers, asked, width)
-            Walk(answers, asked, reader).run(part.past, reader.first())
+            reader = NameReader(decoder, part, answers, active, width)
+            Walk(answers, active, reader).run(part.past, reader.first())
         waiting = [number for number in waiting if not states[number].is_proven()]
         if width is None or width >= reach.widest:
             break
@@ -235,11 +235,11 @@ class NameState(State):
         super().meet(nodes, totals)
 
     def searched(self) -> Searched:
-        found = self.found()
-        found.top = found.top[: self.reach.top]
-        if found.scores is not None:
-            found.scores = found.scores.astype(np.float32)
-        return Searched(found, self.tokens_run, self.is_proven())
+        result = self.found()
+        result.top = result.top[: self.reach.top]
+        if result.scores is not None:
+            result.scores = result.scores.astype(np.float32)
+        return Searched(result, self.tokens_run, self.is_proven())
 
 
 class NameReader:
@@ -293,8 +293,8 @@ class NameReader:
     def _log_probs(self, logits: Tensor, rows: Ints, tokens: Ints) -> Floats:
         """Return log p in nats. :param rows: of *logits*, one per token."""
         at = self._tensor(rows)
-        found = logits[at, self._tensor(tokens)] - torch.logsumexp(logits, dim=1)[at]
-        return found.cpu().numpy().astype(np.float64)
+        log_probs = logits[at, self._tensor(tokens)] - torch.logsumexp(logits, dim=1)[at]
+        return log_probs.cpu().numpy().astype(np.float64)
 
     def _tensor(self, array: Ints) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.decoder.device)

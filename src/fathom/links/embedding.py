@@ -158,23 +158,23 @@ class Predictor(base.Predictor):
 
     def describe(self, folder: Path) -> None:
         """Record for readers how PyKEEN understood the options."""
-        said = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
-        write_json(folder / "pykeen.json", said)
+        content = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
+        write_json(folder / "pykeen.json", content)
 
     def notes(self) -> list[str]:
         """Return missing splits, and how many entities and relations do not occur in training."""
         graph = self.graph
         if "train" not in graph.splits:
             return ["the graph has no train split: all of its triples are trained on"]
-        said = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
+        notes = [] if "dev" in graph.splits else ["there is no dev split: the weights are those of the last epoch"]
         trained = _seen(graph, graph.training)
         for name, rows in graph.splits.items():
             for what, places in _seen(graph, rows).items():
                 if new := len(np.setdiff1d(places, trained[what])):
-                    said.append(
+                    notes.append(
                         f"{new:,} {what} of the {name} split do not occur in training: their embeddings are random"
                     )
-        return said
+        return notes
 
     # ------------------------------------------------------------------------------------------------ asking
 
@@ -193,8 +193,8 @@ class Predictor(base.Predictor):
         heads = inverse, [relation, given], self.network.predict_h
         for rows, columns, predict in (tails, heads):
             if rows.any():
-                asked = torch.stack(columns, 1)[rows]
-                scores[rows] = predict(asked, slice_size=self._slice(len(asked))).float()
+                queries = torch.stack(columns, 1)[rows]
+                scores[rows] = predict(queries, slice_size=self._slice(len(queries))).float()
         return scores
 
     def _slice(self, rows: int) -> int | None:
@@ -245,8 +245,8 @@ def _class(options: Embedding, field: str) -> Any:
 
 
 def _no_negatives(options: Embedding) -> None:
-    said = {"--negatives": options.negatives, "--negative-sampler": options.negative_sampler}
-    given = [name for name, value in said.items() if value is not None]
+    options_given = {"--negatives": options.negatives, "--negative-sampler": options.negative_sampler}
+    given = [name for name, value in options_given.items() if value is not None]
     if options.loop == "lcwa" and given:
         raise BadInput(f"{', '.join(given)}: --loop lcwa draws no wrong triples; say --loop slcwa")
 

@@ -175,15 +175,15 @@ class GenerativePredictor(TextPredictor):
     def _names(self) -> list[list[int]]:
         """Tokens of each entity's answer, ending with the end token."""
         longest, end = self._longest, self._end
-        found = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
-        bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in found]
+        rows = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
+        bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in rows]
         return [[*ids[: longest - 1], end] for ids in bare]
 
     def notes(self) -> list[str]:
         """Add how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
-        said = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
-        return super().notes() + (said if shared else [])
+        notes = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
+        return super().notes() + (notes if shared else [])
 
     def circumstances(self) -> Facts:
         """Return how many answers are proven, and their cost."""
@@ -224,8 +224,8 @@ class GenerativePredictor(TextPredictor):
     def _read(self, links: Links) -> list[list[int]]:
         """Return the tokens of the queries."""
         texts = self.questions(links.given, links.relation, links.inverse.tolist())
-        found = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
-        return [ids or [self._end] for ids in found]  # some text must stand there to be attended to
+        rows = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
+        return [ids or [self._end] for ids in rows]  # some text must stand there to be attended to
 
     def as_read(self, links: Links) -> list[str]:
         """Return the queries as text."""

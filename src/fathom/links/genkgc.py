@@ -45,10 +45,10 @@ class Predictor(GenerativePredictor):
     def notes(self) -> list[str]:
         """Add how many relations have no demonstrations."""
         alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
-        said = {"relations have no training triple to be shown": alone}
+        counts = {"relations have no training triple to be shown": alone}
         if self.types is not None:
-            said["entities have no type: their names alone are written"] = self.types.count("")
-        return super().notes() + [f"{count:,} {what}" for what, count in said.items() if count]
+            counts["entities have no type: their names alone are written"] = self.types.count("")
+        return super().notes() + [f"{count:,} {what}" for what, count in counts.items() if count]
 
     @cached_property
     def answers(self) -> Sequence[str]:
@@ -78,11 +78,14 @@ class Predictor(GenerativePredictor):
         """Descriptions with a comma before, cut to at most half of a query."""
         texts, most = list(self.texts.descriptions), self._longest // 2
         side, self.tokenizer.truncation_side = self.tokenizer.truncation_side, "right"
-        found = self.tokenizer(
+        offset_mapping = self.tokenizer(
             texts, add_special_tokens=False, truncation=True, max_length=most, return_offsets_mapping=True
         )["offset_mapping"]
         self.tokenizer.truncation_side = side
-        return [f", {text[: offsets[-1][1]]}" if offsets else "" for text, offsets in zip(texts, found, strict=True)]
+        return [
+            f", {text[: offsets[-1][1]]}" if offsets else ""
+            for text, offsets in zip(texts, offset_mapping, strict=True)
+        ]
 
 
 def _types(graph: KnowledgeGraph) -> list[str]:

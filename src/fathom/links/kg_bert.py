@@ -152,8 +152,8 @@ class Predictor(TextPredictor):
         framing = self.framing
         special = len(framing.before) + 2 * len(framing.between) + len(framing.after)
         kept = _kept([len(ids) for ids in texts], max(0, framing.longest - special))
-        behind = (framing.between, framing.between, framing.after)
-        parts = [np.concatenate([ids[:size], end]) for ids, size, end in zip(texts, kept, behind, strict=True)]
+        endings = (framing.between, framing.between, framing.after)
+        parts = [np.concatenate([ids[:size], end]) for ids, size, end in zip(texts, kept, endings, strict=True)]
         sizes = len(framing.before) + len(parts[0]), len(parts[1]), len(parts[2])
         ids = np.concatenate([framing.before, *parts]).astype(np.int64)
         return Read(ids, np.repeat(np.array([0, 1, 0]), sizes))
@@ -199,14 +199,14 @@ class Predictor(TextPredictor):
 
     def as_read(self, links: Links) -> list[str]:
         """Return the queries as read, with "[Y]" for the candidate."""
-        asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
-        return [self._as_read(*question) for question in asked]
+        queries = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
+        return [self._as_read(*question) for question in queries]
 
     def _as_read(self, given: int, relation: int, inverse: bool) -> str:
         framing, known, link = self.framing, self.entity_ids[given], self.relation_ids[relation]
         first, last = self.tokenizer.batch_decode([framing.before, framing.between])
-        about, said = self.tokenizer.batch_decode([known, link])
-        parts = ["[Y]", said, about] if inverse else [about, said, "[Y]"]
+        entity_text, relation_text = self.tokenizer.batch_decode([known, link])
+        parts = ["[Y]", relation_text, entity_text] if inverse else [entity_text, relation_text, "[Y]"]
         return f" {last} ".join(parts).join((f"{first} ", f" {self.tokenizer.decode(framing.after)}"))
 
 

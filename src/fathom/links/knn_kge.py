@@ -75,13 +75,13 @@ class Predictor(TextPredictor):
     def stages(self) -> Sequence[Stage]:
         """Return two stages: the rows of the entities, from descriptions; then all weights, from triples."""
         options, size = self.options, self.options.batch_size
-        described = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / size)
-        asked = math.ceil(2 * len(self.graph.training) / size)
+        description_steps = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / size)
+        query_steps = math.ceil(2 * len(self.graph.training) / size)
         rows, everything = [self.network.entities], list(self.network.parameters())
         first = options.entity_epochs, options.entity_learning_rate
         return [
-            Stage("entities", self._descriptions, described, self._loss, rows, *first, watched=False),
-            Stage("triples", self._triples, asked, self._loss, everything, options.epochs, options.learning_rate),
+            Stage("entities", self._descriptions, description_steps, self._loss, rows, *first, watched=False),
+            Stage("triples", self._triples, query_steps, self._loss, everything, options.epochs, options.learning_rate),
         ]
 
     def _descriptions(self, epoch: int) -> Iterator[PromptBatch]:
@@ -97,8 +97,8 @@ class Predictor(TextPredictor):
 
     def _triples(self, epoch: int) -> Iterator[PromptBatch]:
         """Yield both queries of each training triple (equations 4 and 6)."""
-        asked = 2 * len(self.graph.training)
-        for some in shuffled(asked, self.options.batch_size, self.options.seed, 1, epoch):
+        queries = 2 * len(self.graph.training)
+        for some in shuffled(queries, self.options.batch_size, self.options.seed, 1, epoch):
             links = training_links(self.graph, some)
             yield PromptBatch(self._questions(links), links.given, links.gold)
 
@@ -116,9 +116,9 @@ class Predictor(TextPredictor):
         return self.prompts.ids(self.texts.described)
 
     def _questions(self, links: Links) -> list[MaskedPrompt]:
-        asked = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
+        queries = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
         entities, relations, with_token = self._entity_ids, self.relation_ids, self.options.entity_token
-        return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in asked]
+        return [self.prompts.question(entities[e], relations[r], ask_head, with_token) for e, r, ask_head in queries]
 
     def _read(self, prompts: Sequence[MaskedPrompt], given: Places) -> tuple[Tensor, Tensor]:
         """Return state and vector at [MASK] of each prompt, shape (n, d) and (n, width)."""
@@ -255,8 +255,8 @@ class MaskedPrompts:
         self.before, self.after = (ids.tolist() for ids in self.ids(["The description of", " is"]))
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
-        found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
-        return [np.array(ids, dtype=np.int64) for ids in found]
+        rows = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=512)["input_ids"]
+        return [np.array(ids, dtype=np.int64) for ids in rows]
 
     def description(self, text: Ids) -> MaskedPrompt:
         """Return [CLS] The description of [MASK] is … [SEP]."""
@@ -268,11 +268,11 @@ class MaskedPrompts:
 
         :param with_token: reserve a place before the text for the known entity's own token.
         """
-        said = relation[: self.longest // 3].tolist()
+        link = relation[: self.longest // 3].tolist()
         if ask_head:
-            before = [*self.start, *self.mask, *self.sep, *said, *self.sep]
+            before = [*self.start, *self.mask, *self.sep, *link, *self.sep]
             return self._put(before, text, self.sep, len(self.start), with_token)
-        after = [*self.sep, *said, *self.sep, *self.mask, *self.sep]
+        after = [*self.sep, *link, *self.sep, *self.mask, *self.sep]
         return self._put(self.start, text, after, masked=-2, with_token=with_token)
 
     def _put(
@@ -317,8 +317,8 @@ class EntityModel(nn.Module):
             vectors = vectors.index_put((shown, known[shown]), self.entities[given[shown]])
         rows = torch.arange(len(ids), device=ids.device)
         with _watching(self.language.base_model) as seen:
-            made = self.language(inputs_embeds=vectors, attention_mask=real).logits
-        return seen[0][rows, masked], made[rows, masked]
+            outputs = self.language(inputs_embeds=vectors, attention_mask=real).logits
+        return seen[0][rows, masked], outputs[rows, masked]
 
 
 class _NoVocabulary(nn.Identity):
@@ -369,8 +369,8 @@ class Store:
         entity = self.entity[(self.end[key] - times).repeat_interleave(times) + within]
         cell = (row * entities).repeat_interleave(times) + entity
         value = (-distance[taken.to(distance.device)] / temperature).repeat_interleave(times.to(distance.device))
-        found = torch.full((len(states) * entities,), -torch.inf, device=states.device)
-        return found.scatter_reduce_(0, cell.to(states.device), value, "amax").view(len(states), entities)
+        closeness = torch.full((len(states) * entities,), -torch.inf, device=states.device)
+        return closeness.scatter_reduce_(0, cell.to(states.device), value, "amax").view(len(states), entities)
 
     def nearest(self, states: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Return squared distance and place of the nearest keys, nearest first; exact, computed in blocks.

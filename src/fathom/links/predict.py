@@ -71,41 +71,44 @@ def predict_links(
         Predicted(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
         for answer, score in found.top[:top]
     ]
-    shown, said = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
-    question = f"({shown}, {said}, ?)" if head is not None else f"(?, {said}, {shown})"
+    entity_name, relation_name = (
+        names[entity].as_py() or given,
+        graph.relations.column("name")[place].as_py() or relation,
+    )
+    question = f"({entity_name}, {relation_name}, ?)" if head is not None else f"(?, {relation_name}, {entity_name})"
     return Predictions(question, predictor.scoring.name, answers)
 
 
-def predictions_table(found: Predictions) -> Table:
+def predictions_table(predictions: Predictions) -> Table:
     """Make a table of the best answers to one query."""
     rows = tuple(
         (place, answer.name, answer.id, answer.score, answer.split)
-        for place, answer in enumerate(found.answers, start=1)
+        for place, answer in enumerate(predictions.answers, start=1)
     )
-    return Table(("", "answer", "id", found.scoring, "in the graph"), rows, found.question)
+    return Table(("", "answer", "id", predictions.scoring, "in the graph"), rows, predictions.question)
 
 
-def _place(table: pa.Table, said: str, what: str) -> int:
+def _place(table: pa.Table, text: str, what: str) -> int:
     """Find an entity or relation by id or name. :raises BadInput: none or several match."""
     ids: list[str] = table.column("id").to_pylist()
     names: list[str] = table.column("name").to_pylist()
-    if said in set(ids):
-        return ids.index(said)
-    places = [place for place, name in enumerate(names) if name == said]
+    if text in set(ids):
+        return ids.index(text)
+    places = [place for place, name in enumerate(names) if name == text]
     if len(places) == 1:
         return places[0]
     if places:
         several = ", ".join(ids[place] for place in places[:10])
-        raise BadInput(f"{len(places)} have the name '{said}': give an id, one of {several}")
-    alike = [name for name in names if said.lower() in name.lower()][:FEW] or (names if len(names) <= FEW else [])
+        raise BadInput(f"{len(places)} have the name '{text}': give an id, one of {several}")
+    alike = [name for name in names if text.lower() in name.lower()][:FEW] or (names if len(names) <= FEW else [])
     hint = f"; there is {', '.join(alike)}" if alike else ""
-    raise BadInput(f"the graph has no {what} with the id or name '{said}'{hint}")
+    raise BadInput(f"the graph has no {what} with the id or name '{text}'{hint}")
 
 
 def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
     """Return the known answers, with the split that has each."""
-    known, asked = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
+    known, answers = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
     rows = np.flatnonzero((known == given) & (graph.relation == relation))
     return {
-        int(asked[row]): next((name for name, span in graph.splits.items() if row in span), "graph") for row in rows
+        int(answers[row]): next((name for name, span in graph.splits.items() if row in span), "graph") for row in rows
     }

@@ -76,9 +76,9 @@ class Local:
 
         :param names: of all entities.
         """
-        found = {one: self._score(one, names) for one in dict.fromkeys(shown)}
-        self.prompts += len(found)
-        return [found[one] for one in shown]
+        scores = {one: self._score(one, names) for one in dict.fromkeys(shown)}
+        self.prompts += len(scores)
+        return [scores[one] for one in shown]
 
     def text(self, shown: Shown) -> str:
         """Return the prompt."""
@@ -86,8 +86,8 @@ class Local:
 
     def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
         [prompt] = encode_prompts(self.tokenizer, [self.text(shown)], self.bos)
-        said = [f"{names[place]}{shown.end}" for place in shown.candidates]
-        answers = name_tokens(self.tokenizer, said, leading_space=True)
+        texts = [f"{names[place]}{shown.end}" for place in shown.candidates]
+        answers = name_tokens(self.tokenizer, texts, leading_space=True)
         window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
@@ -149,9 +149,13 @@ class Sampled:
             self.counts["calls_failed"] += 1
             return reply.fault
         keys = [answer_key(names[place]) for place in shown.candidates]
-        said = [parsed(text) for text in reply.texts]
-        self.counts.update(replies=len(said), replies_naming_no_candidate=sum(answer not in keys for answer in said))
-        votes = {answer: said.count(answer) - said.index(answer) / len(said) for answer in dict.fromkeys(said)}
+        replies = [parsed(text) for text in reply.texts]
+        self.counts.update(
+            replies=len(replies), replies_naming_no_candidate=sum(answer not in keys for answer in replies)
+        )
+        votes = {
+            answer: replies.count(answer) - replies.index(answer) / len(replies) for answer in dict.fromkeys(replies)
+        }
         return np.array([votes.get(key, -np.inf) for key in keys])
 
     def circumstances(self) -> Facts:
@@ -194,11 +198,11 @@ class Predictor(base.Predictor):
 
     def load(self, folder: Path) -> None:
         """Check the model. :raises BadInput: it is no longer the one that the folder was made with."""
-        made = read_manifest(folder)["identity"]["weights"]
-        if made["content_hash"] != self.identity.content_hash:
+        weights = read_manifest(folder)["identity"]["weights"]
+        if weights["content_hash"] != self.identity.content_hash:
             raise BadInput(
-                f"'{made['name']}' has changed since {folder} was made: make another folder, fathom kgc train --model "
-                f"prompted --weights {made['name']}"
+                f"'{weights['name']}' has changed since {folder} was made: make another folder, fathom kgc train "
+                f"--model prompted --weights {weights['name']}"
             )
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
@@ -234,15 +238,15 @@ class Predictor(base.Predictor):
         named = scores > -np.inf
         ids = self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()
         best = [at for at in top(scores, ids, count) if named[at]]
-        found = Found(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
+        result = Found(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
         at = shown.candidates.index(gold) if gold in shown.candidates else None
         if at is not None and named[at]:
-            found.ranks = rank_best(scores, [at], left_out)
-            found.gold_scores, found.gold_ranks = [float(scores[at])], unfiltered_ranks(scores, [at])
+            result.ranks = rank_best(scores, [at], left_out)
+            result.gold_scores, result.gold_ranks = [float(scores[at])], unfiltered_ranks(scores, [at])
         else:
             named[left_out] = False
-            found.above = max(ANSWERS, int(named.sum()))
-        return found
+            result.above = max(ANSWERS, int(named.sum()))
+        return result
 
     def notes(self) -> list[str]:
         """Return missing texts, and whether the gold answer is always a candidate."""

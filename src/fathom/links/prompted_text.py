@@ -126,9 +126,9 @@ class Prompts:
         lines = []
         for head, tail in others:
             known, answer = (tail, head) if inverse else (head, tail)
-            said = self.texts.names[answer]
-            asked = self._masked(known, relation, inverse, space=" ")
-            lines.append(f"{asked}{LEAD} {said}{FILLED} {said}.")
+            name = self.texts.names[answer]
+            query = self._masked(known, relation, inverse, space=" ")
+            lines.append(f"{query}{LEAD} {name}{FILLED} {name}.")
         lines.append(self._masked(given, relation, inverse))
         return Shown("\n".join(lines), self._everybody, end="," if others else ".")
 
@@ -168,17 +168,17 @@ class Prompts:
         texts, wanted = self.texts, min(self.options.candidates, len(self.texts.names))
         if self.options.candidates_by == "triples":
             _, answers = self._asked(inverse)
-            found = list(dict.fromkeys(answers[triples].tolist()))[:wanted]
+            candidates = list(dict.fromkeys(answers[triples].tolist()))[:wanted]
         else:
             query = f"{texts.relations[relation]} {texts.names[given]} {texts.descriptions[given]}"
-            found = self.entities.best(query, wanted)
-        missing = wanted - len(found)
+            candidates = self.entities.best(query, wanted)
+        missing = wanted - len(candidates)
         self.drawn += missing
         if missing:
             random = np.random.default_rng([self.options.seed, given, relation, inverse])
-            others = np.setdiff1d(np.arange(len(texts.names)), found)
-            found += random.choice(others, missing, replace=False).tolist()
-        return found
+            others = np.setdiff1d(np.arange(len(texts.names)), candidates)
+            candidates += random.choice(others, missing, replace=False).tolist()
+        return candidates
 
     def _asked(self, inverse: bool) -> tuple[Places, Places]:
         """Return the known and the asked side of all training triples."""

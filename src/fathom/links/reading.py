@@ -117,10 +117,12 @@ class GraphTexts:
     """
 
     def __init__(self, graph: KnowledgeGraph, descriptions: bool = True) -> None:
-        ids, names, said = (graph.entities.column(column).to_pylist() for column in ("id", "name", "description"))
+        ids, names, descriptions_read = (
+            graph.entities.column(column).to_pylist() for column in ("id", "name", "description")
+        )
         relations = zip(*(graph.relations.column(column).to_pylist() for column in ("name", "id")), strict=True)
         self.names = [name.strip() or id_ for name, id_ in zip(names, ids, strict=True)]
-        self.descriptions = said if descriptions else [""] * len(said)
+        self.descriptions = descriptions_read if descriptions else [""] * len(descriptions_read)
         self.described = [
             f"{name}, {text}" if text.strip() else name
             for name, text in zip(self.names, self.descriptions, strict=True)
@@ -129,7 +131,7 @@ class GraphTexts:
         self.relations = [name.strip() or id_ for name, id_ in relations]
         missing = {
             "have no name: their ids are read instead": sum(not name.strip() for name in names),
-            "have no description": sum(not text.strip() for text in said) if descriptions else 0,
+            "have no description": sum(not text.strip() for text in descriptions_read) if descriptions else 0,
         }
         self.notes = [f"{count:,} of {len(ids):,} entities {lack}" for lack, count in missing.items() if count]
         """How many lack what, for the user."""

@@ -98,9 +98,9 @@ class TrainingTriples:
     """
 
     def __init__(self, graph: KnowledgeGraph) -> None:
-        given, relation, asked = graph.columns(graph.training)
+        given, relation, answer = graph.columns(graph.training)
         self.relations = 2 * len(graph.relations)
-        self.head, self.tail = np.concatenate([given, asked]), np.concatenate([asked, given])
+        self.head, self.tail = np.concatenate([given, answer]), np.concatenate([answer, given])
         self.relation = np.concatenate([relation, relation + len(graph.relations)])
         self._answers = Grouped(self._key(self.head, self.relation), self.tail)
         self._linked = Grouped(self.head, self.tail)
@@ -115,9 +115,9 @@ class TrainingTriples:
         """Return which of m entities answer which of n queries (head, relation, ?); shape (n, m)."""
         owner, right = self._answers.of(self._key(head, relation))
         index, column = Lookup(answers).of(right)
-        found = np.zeros((len(head), len(answers)), dtype=bool)
-        found[owner[index], column] = True
-        return found
+        known = np.zeros((len(head), len(answers)), dtype=bool)
+        known[owner[index], column] = True
+        return known
 
     def neighbours(self, entity: int, most: int) -> list[int]:
         """Return the first other entities that are linked to an entity."""
@@ -150,11 +150,11 @@ class EntityTexts:
 
     def text(self, entity: int, without: int = NO_ENTITY) -> str:
         """Return an entity's text. :param without: a neighbour not to name, lest training reads the answer."""
-        name, said = self.texts.names[entity], self.texts.descriptions[entity]
-        said = said.removeprefix(f"{name} ").strip()
+        name, description = self.texts.names[entity], self.texts.descriptions[entity]
+        description = description.removeprefix(f"{name} ").strip()
         others = [self.texts.names[other] for other in self._neighbours(entity) if other != without]
-        said = " ".join([said, *others] if said else others)
-        return f"{name}: {said}" if said else name
+        description = " ".join([description, *others] if description else others)
+        return f"{name}: {description}" if description else name
 
     def ids(self, entities: Places, without: Places) -> list[Ids]:
         """Return the tokens of each, cached."""
@@ -277,8 +277,8 @@ class Predictor(TextPredictor):
         for piece, start in enumerate(range(0, len(entities), PIECE)):
             some = entities[start : start + PIECE]
             if not has(piece):
-                found = self.framing.ids([self.entities.text(entity) for entity in some])
-                framed = [self.framing.one(ids) for ids in found]
+                texts = self.framing.ids([self.entities.text(entity) for entity in some])
+                framed = [self.framing.one(ids) for ids in texts]
                 yield piece, self._encode(self.network.answer, framed).cpu().numpy()
             progress(start + len(some), len(entities))
 
@@ -298,11 +298,11 @@ class Predictor(TextPredictor):
         """Rank by the cosine, plus ``rerank_weight`` for entities near the given one."""
         questions = self._encode(self.network.question, self._asked(links))
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
-        asked = links.take(np.flatnonzero(good))
+        scored = links.take(np.flatnonzero(good))
         vectors = questions[torch.from_numpy(good).to(self.device)]
         rank = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
-        found = iter(rank(vectors, asked, top, keep_scores) if len(asked) else [])
-        return [next(found) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
+        results = iter(rank(vectors, scored, top, keep_scores) if len(scored) else [])
+        return [next(results) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def as_read(self, links: Links) -> list[str]:
         """Return the queries as text."""
@@ -315,26 +315,26 @@ class Predictor(TextPredictor):
 
     def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
         gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
-        found = rank_by_cosine(questions, self.space, gold, known, top=top, keep_scores=keep_scores)
-        for one in found:
-            one.top = one.top[:top]  # entities that share a vector come together
-        return found
+        results = rank_by_cosine(questions, self.space, gold, known, top=top, keep_scores=keep_scores)
+        for result in results:
+            result.top = result.top[:top]  # entities that share a vector come together
+        return results
 
     def _rank_among_neighbours(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
         """Rank with ``rerank_weight`` more for entities a few links away (Wang et al. 2022, section 3.5)."""
-        found = []
+        results = []
         step = max(1, CELLS // len(self.space))
         for some, vectors in zip(blocks(links, step), torch.split(questions, step), strict=True):
             scores = self._cosines(vectors)
             for row, entity in enumerate(some.given.tolist()):
                 near = torch.from_numpy(self.triples.within(entity, self.options.rerank_hops)).to(self.device)
                 scores[row, near] += self.options.rerank_weight
-            found += rank_links(scores, some, top, keep_scores)
-        return found
+            results += rank_links(scores, some, top, keep_scores)
+        return results
 
     def _cosines(self, questions: Tensor) -> Tensor:
         """Return the cosines with all entities, shape (queries, entities)."""
         width = len(self.space.distinct)
         pieces = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
-        found = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]
-        return torch.cat(found, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]
+        cosines = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]
+        return torch.cat(cosines, dim=1)[:, torch.from_numpy(self.space.column).to(self.device)]

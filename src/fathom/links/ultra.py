@@ -86,22 +86,22 @@ class Predictor(base.Predictor):
         self.edges = Edges.of(starts, kinds, ends, (2 * self.relations, nodes), self.device)
         between = Edges.between(starts, kinds, ends, (2 * self.relations, nodes), self.device)
         size = self._block(2 * self.relations)
-        asked = torch.split(torch.arange(self.relations, device=self.device), size)
-        self.vectors = torch.cat([self.network.relation_model(between, some) for some in asked])
+        batches = torch.split(torch.arange(self.relations, device=self.device), size)
+        self.vectors = torch.cat([self.network.relation_model(between, relations) for relations in batches])
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
         """Rank in blocks whose states of all nodes fit into memory."""
-        found = []
+        results = []
         for some in blocks(links, self._block(len(self.graph.entities))):
-            found += rank_links(self.scores(some), some, top, keep_scores)
-        return found
+            results += rank_links(self.scores(some), some, top, keep_scores)
+        return results
 
     def scores(self, links: Links) -> Tensor:
         """Score all entities for each query, shape (n, entities). Scores of different queries are not comparable."""
         given, relation = (torch.from_numpy(column).to(self.device) for column in (links.given, links.relation))
-        asked = relation + self.relations * torch.from_numpy(links.inverse).to(self.device)
+        relations = relation + self.relations * torch.from_numpy(links.inverse).to(self.device)
         vectors = self.vectors[relation].transpose(0, 1)
-        scores: Tensor = self.network.entity_model(self.edges, given, asked, vectors)
+        scores: Tensor = self.network.entity_model(self.edges, given, relations, vectors)
         return scores
 
     def _block(self, nodes: int) -> int:
@@ -226,11 +226,11 @@ class _EntityModel(_Iteration):
         :param vectors: of all relations for each question, shape (2 × relations, n, d).
         :returns: shape (n, entities)."""
         rows = torch.arange(len(given), device=given.device)
-        said = vectors[asked, rows]
+        query_vectors = vectors[asked, rows]
         first = torch.zeros(edges.nodes, len(given), WIDTH, device=given.device)
-        first[given, rows] = said
+        first[given, rows] = query_vectors
         states = self.run(edges, first, lambda layer: layer.relation_projection(vectors))
-        return self.mlp(torch.cat([states, said.expand_as(states)], dim=-1))[..., 0].T  # type: ignore[no-any-return]
+        return self.mlp(torch.cat([states, query_vectors.expand_as(states)], dim=-1))[..., 0].T  # type: ignore[no-any-return]
 
 
 class _Network(nn.Module):
@@ -243,18 +243,18 @@ class _Network(nn.Module):
 
 def _published(file: Path, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
     """:raises BadInput: the file holds something else."""
-    found = published_tensors(file, "weights of ULTRA, such as ultra_3g.pth")
+    tensors = published_tensors(file, "weights of ULTRA, such as ultra_3g.pth")
     shapes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
-    if {name: tuple(tensor.shape) for name, tensor in found.items()} != shapes:
+    if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != shapes:
         raise BadInput(
-            f"{file}: expected the {len(wanted)} weights of ULTRA ({LAYERS} layers, {WIDTH} wide), found {len(found)} "
-            f"others, such as {next(iter(found.keys() - shapes.keys()), 'one of another shape')}"
+            f"{file}: expected the {len(wanted)} weights of ULTRA ({LAYERS} layers, {WIDTH} wide), found "
+            f"{len(tensors)} others, such as {next(iter(tensors.keys() - shapes.keys()), 'one of another shape')}"
         )
-    if broken := [name for name, tensor in found.items() if not torch.isfinite(tensor).all()]:
+    if broken := [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]:
         raise BadInput(
             f"{file}: some weights are no numbers, such as {broken[0]}: the training that wrote it came apart"
         )
-    return found
+    return tensors
 
 
 def _digest(file: Path) -> str:
