@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import WITHOUT_MODEL
-from fathom.building.cloze.ngrams import BACKOFF, WITHIN, Neighbours, NgramRank, Ngrams
+from fathom.building.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.rows import Row
 from fathom.cli import make_app
@@ -92,7 +92,7 @@ def naive(said: list[tuple[int, str, str]], asked: int, entities: int) -> list[f
     counted = [
         (said[number][0], *words(said[number][1]))
         for number in first.values()
-        if not (said[number][2] == document and abs(number - asked) <= WITHIN)
+        if not (said[number][2] == document and abs(number - asked) <= WINDOW)
         and (said[number][0], said[number][1].casefold()) != (entity, text.casefold())
     ]
     left, right = words(text)

@@ -31,11 +31,11 @@ from fathom.building.worlds import (
 )
 from fathom.building.worlds import reidentification as module
 from fathom.building.worlds.audit import Auditor, Reader
-from fathom.building.worlds.folders import PUT, inserted_spans
+from fathom.building.worlds.folders import INSERTED, inserted_spans
 from fathom.building.worlds.forms import forms_of
 from fathom.building.worlds.masking import MASK
 from fathom.building.worlds.mentions import find_mentions
-from fathom.building.worlds.reidentification import ByVectors, TfIdf
+from fathom.building.worlds.reidentification import TfIdf, VectorAttack
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import write_graph
@@ -65,7 +65,7 @@ def told(world, source, attack="TF-IDF", readers=()):
 
 
 def left(world, source, shortest=2):
-    columns = (world.spans.column(name).to_numpy() for name in PUT)
+    columns = (world.spans.column(name).to_numpy() for name in INSERTED)
     spans = inserted_spans(world.graph, world.mapping, *columns)
     return Auditor(source, shortest).left(world.graph.entities.column("description"), spans)
 
@@ -230,7 +230,7 @@ def test_an_attack_is_right_of_texts_as_they_are_and_wrong_of_texts_that_change_
 def test_vectors_of_a_model_are_compared_by_cosine():
     """(3, 4) is nearer to (1, 1) than to (1, 0), and as near to (2, 2); a text without a vector is a guess."""
     vectors = {"a": [1, 0], "b": [1, 1], "c": [2, 2], "d": [3, 4], "": [math.nan, math.nan]}
-    attack = ByVectors(
+    attack = VectorAttack(
         "m", lambda texts: np.array([vectors[text] for text in texts], dtype=np.float32), ["a", "b", "c"]
     )
     places = attack.places(["d", "d", ""], np.array([0, 1, 2]))
@@ -285,7 +285,7 @@ def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
 
 
 def test_of_very_many_entities_some_are_drawn(monkeypatch):
-    monkeypatch.setattr("fathom.building.worlds.audit.MOST", 10)
+    monkeypatch.setattr("fathom.building.worlds.audit.MAX_ATTACKED", 10)
     texts = [f"word{row}" for row in range(40)]
     graph = chain([f"name{row}" for row in range(40)], texts)
     found = Auditor(graph).audit(base(graph).graph, "base")["descriptions"]["TF-IDF"]

@@ -52,11 +52,7 @@ def _is_row(text: str) -> bool:
     return 2 * numbers > len(words)
 
 
-_CHECKS: dict[str, Callable[[str], object]] = {
-    "token": SPECIAL_TOKEN.search,
-    "url": _ADDRESS.search,
-    "table": _is_row,
-}
+_CHECKS: dict[str, Callable[[str], object]] = {"token": SPECIAL_TOKEN.search, "url": _ADDRESS.search, "table": _is_row}
 
 
 def read_blocked(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from fathom._version import VERSION
 from fathom.building.cloze import corpora, counts
 from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
-from fathom.building.cloze.duplicates import ALIKE, NearDuplicates, split_clusters
+from fathom.building.cloze.duplicates import SPLIT_THRESHOLD, NearDuplicates, split_clusters
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.options import ClozeBuildOptions
@@ -54,7 +54,7 @@ def build_cloze(
     options = options or ClozeBuildOptions()
     notes: list[str] = []
     lists = [blocked or BLOCKED_FILE, *(split_given(given)[1] for given in entities)]
-    made = signature_of(
+    signature = signature_of(
         "build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities)
     )
     sources, listed, blocked_texts, *_ = all_of(
@@ -62,12 +62,12 @@ def build_cloze(
         lambda: read_entities(entities, options),
         lambda: read_blocked(blocked or BLOCKED_FILE),
         lambda: corpora.check_encoding(options.encoding),
-        lambda: refuse(obstacles(out, made)),
+        lambda: refuse(obstacles(out, signature)),
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
     notes += listed.notes + builder.selector.finder.notes()
-    with whole_folder(out, made) as folder:
+    with whole_folder(out, signature) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
@@ -98,8 +98,8 @@ class _Builder:
         self.counts = counts.Counts()
         self._sentences: Counter[int] = Counter()
         self._neighbours: Neighbours | None = None
-        alike = options.near_duplicates or (ALIKE if options.splits else None)
-        self._near = None if alike is None else NearDuplicates(alike)
+        threshold = options.near_duplicates or (SPLIT_THRESHOLD if options.splits else None)
+        self._near_duplicates = None if threshold is None else NearDuplicates(threshold)
         self._splits: Mapping[str, str] = {}
         self._first_by_ngrams: Counter[str] = Counter()
 
@@ -126,7 +126,7 @@ class _Builder:
         return rows.queries
 
     def _cluster(self, row: Row) -> str:
-        return row.document if self._near is None else self._near.cluster(row.document)
+        return row.document if self._near_duplicates is None else self._near_duplicates.cluster(row.document)
 
     def _judged(self, queries: Path, neighbours: Neighbours) -> Iterator[Row]:
         """Add the n-gram model's ranks to queries; drop those it answers if the option says so."""
@@ -218,11 +218,11 @@ class _Builder:
                 if sentence.entity is not None:
                     origin = (document.id, document.date, before + sentence.offset, part.section, number)
                     row = Row(sentence.entity, sentence.masked, sentence.surface, *origin)
-                if self._near is None:
+                if self._near_duplicates is None:
                     self._take(sentence.outcome, row, rows)
                 else:
                     pending.append((sentence, row))
-            if self._near is not None:
+            if self._near_duplicates is not None:
                 texts.append(part.text)
             before += len(part.text) + 1
         repeats = any(sentence.outcome == KEPT for sentence, _ in pending) and self._repeats(document, texts)
@@ -232,11 +232,11 @@ class _Builder:
 
     def _repeats(self, document: Document, texts: Sequence[str]) -> bool:
         """Whether a document is dropped, as it nearly repeats an earlier one; without the option, only link them."""
-        assert self._near is not None
+        assert self._near_duplicates is not None
         if self.options.near_duplicates is None:
-            self._near.link(document.id, "\n".join(texts))
+            self._near_duplicates.link(document.id, "\n".join(texts))
             return False
-        return bool(self._near.repeats(document.id, "\n".join(texts)))
+        return bool(self._near_duplicates.repeats(document.id, "\n".join(texts)))
 
     def _take(self, outcome: str, row: Row | None, rows: Rows) -> None:
         if row is None:
@@ -302,13 +302,13 @@ class _Builder:
             others = [self.listed.entities[other].name for other in row.others]
             answers = " | ".join((row.surface, *others))
             samples[entity.type].add({"id": id_, "type": entity.type, "sentence": row.masked, "answer": answers})
-            own = is_own_name(row.surface, entity)
+            is_main = is_own_name(row.surface, entity)
             groups = {"document": row.document, "date": row.date, "offset": str(row.offset), "section": row.section}
             yield {
                 "id": id_,
                 "relation": entity.type,
                 **({"answers": [entity.name, *others]} if others else {"answer": entity.name}),
-                "sentences": [row.masked if own else {"text": row.masked, "surface": row.surface}],
+                "sentences": [row.masked if is_main else {"text": row.masked, "surface": row.surface}],
                 "groups": {name: value for name, value in groups.items() if value}
                 | {"source": self.sources[row.source].name, "mention": row.surface}
                 | ({"answers": str(1 + len(others))} if others else {})
@@ -326,7 +326,7 @@ class _Builder:
     def _libraries(self) -> list[str]:
         """Return libraries that may affect the outcome."""
         kinds = {source.kind for source in self.sources}
-        used = {"datasketch": self._near is not None, "docutils": corpora.RESTRUCTURED in kinds}
+        used = {"datasketch": self._near_duplicates is not None, "docutils": corpora.RESTRUCTURED in kinds}
         return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
 
     def manifest(

@@ -16,7 +16,7 @@ from typing import Any
 from fathom.errors import BadInput, optional
 
 SPLITS = ("train", "dev", "test")
-ALIKE = 0.8
+SPLIT_THRESHOLD = 0.8
 """Share of common runs of five words from which two documents belong in the same split."""
 WORDS, PERMUTATIONS = 5, 128
 _WEIGHTS = (0.1, 0.9)
@@ -38,10 +38,10 @@ class NearDuplicates:
     def repeats(self, id_: str, text: str) -> str:
         """Return the earlier document that this one nearly repeats; if there is none, remember this one, return ""."""
         signature = self._signature(text)
-        alike = next(self._alike(signature), "")
-        if not alike:
+        repeated = next(self._alike(signature), "")
+        if not repeated:
             self._remember(id_, signature)
-        return alike
+        return repeated
 
     def link(self, id_: str, text: str) -> None:
         """Put a document and all that it nearly repeats into one cluster."""

@@ -29,12 +29,7 @@ LONGEST_NAME = 1_000
 _WORD = re.compile(r"[^\W_]+")
 _MARK = re.compile(rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}|{SPECIAL_TOKEN.pattern}")
 Layout = Literal["name", "count", "type", "json"]
-_IN_WORDS = {
-    "name": "one entity per line",
-    "count": "count and name",
-    "type": "type and name",
-    "json": "JSON Lines",
-}
+_IN_WORDS = {"name": "one entity per line", "count": "count and name", "type": "type and name", "json": "JSON Lines"}
 
 
 class ListedEntity(NamedTuple):

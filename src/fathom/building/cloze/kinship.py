@@ -76,10 +76,10 @@ class DistinctiveWords:
 
     def __init__(self, names: Iterable[Sequence[str]]) -> None:
         self._entities = 0
-        self._having: Counter[str] = Counter()
+        self._entities_by_root: Counter[str] = Counter()
         for entity_names in names:
             self._entities += 1
-            self._having.update(
+            self._entities_by_root.update(
                 {root for name in entity_names for word in WORD.findall(name) for root in roots(fold(word))}
             )
         self._most = max(_FEW, _SHARE * self._entities)
@@ -95,7 +95,7 @@ class DistinctiveWords:
     def _distinguishes(self, word: str) -> bool:
         shared = roots(fold(word))
         common = fold(word) in FUNCTION_WORDS or not shared.isdisjoint(_CLASS_ROOTS)
-        return not common and max(self._having[root] for root in shared) <= self._most
+        return not common and max(self._entities_by_root[root] for root in shared) <= self._most
 
 
 _CLASS_ROOTS = frozenset(root for word in CLASS_WORDS for root in roots(word))

@@ -2,7 +2,7 @@
 
 The corpus's sentences that name one listed entity once, kept or not, are counted as (two words before, entity, two
 words after). For each query, sentences of its own document and equal sentences elsewhere are excluded; in a long
-document, those within :data:`WITHIN` such sentences. Each candidate w between … l₂ l₁ and r₁ r₂ … then scores
+document, those within :data:`WINDOW` such sentences. Each candidate w between … l₂ l₁ and r₁ r₂ … then scores
 
     S(w | l₂ l₁) · S(r₁ | w) · S(r₂ | w r₁)
 
@@ -27,7 +27,7 @@ from fathom.building.cloze.typography import fold, plain
 from fathom.data.templates import ANSWER
 
 BACKOFF = 0.4
-WITHIN = 100
+WINDOW = 100
 _TWO_WORDS = re.compile(r"\s*(\w+|[^\w\s])?\s*(\w+|[^\w\s])?")
 _FAR = 120
 """Characters next to the gap that are searched for two words."""
@@ -108,14 +108,14 @@ class _Counts:
     """How often each entity occurs next to each context, and the context of each sentence."""
 
     def __init__(self, contexts: Ints, entity: Ints, counted: NDArray[np.bool_], entities: int) -> None:
-        known, self.of_slot = np.unique(contexts, return_inverse=True)
-        keys, numbers = np.unique(self.of_slot[counted] * entities + entity[counted], return_counts=True)
+        known, self.context_of_slot = np.unique(contexts, return_inverse=True)
+        keys, numbers = np.unique(self.context_of_slot[counted] * entities + entity[counted], return_counts=True)
         self._numbers, self._entity = numbers.astype(float), keys % entities
         self._from = np.searchsorted(keys, np.arange(len(known) + 1) * entities)
 
     def sizes(self, slots: Ints) -> Ints:
         """Return the number of entities next to the context of each slot."""
-        context = self.of_slot[slots]
+        context = self.context_of_slot[slots]
         return np.asarray(self._from[context + 1] - self._from[context])
 
     def count(self, slots: Ints, query: Ints, excluded: Ints, entity: Ints, entities: int) -> _Pairs:
@@ -123,10 +123,12 @@ class _Counts:
 
         :param excluded: sentences, each not counted for the query at the same place in *query*.
         """
-        which, places = _ranges(self._from[self.of_slot[slots]], self.sizes(slots))
+        which, places = _ranges(self._from[self.context_of_slot[slots]], self.sizes(slots))
         keys, numbers = which * entities + self._entity[places], self._numbers[places]
-        alike = self.of_slot[excluded] == self.of_slot[slots][query]
-        np.subtract.at(numbers, np.searchsorted(keys, query[alike] * entities + entity[excluded[alike]]), 1)
+        same_context = self.context_of_slot[excluded] == self.context_of_slot[slots][query]
+        np.subtract.at(
+            numbers, np.searchsorted(keys, query[same_context] * entities + entity[excluded[same_context]]), 1
+        )
         return _Pairs(keys, numbers)
 
 
@@ -161,8 +163,8 @@ class Ngrams:
         new = np.concatenate([[True], self._document[1:] != self._document[:-1]])
         number, starts = np.cumsum(new) - 1, np.flatnonzero(new)
         at = np.arange(len(slots))
-        self._from = np.maximum(starts[number], at - WITHIN)
-        self._to = np.minimum(np.append(starts[1:], len(slots))[number], at + WITHIN + 1)
+        self._from = np.maximum(starts[number], at - WINDOW)
+        self._to = np.minimum(np.append(starts[1:], len(slots))[number], at + WINDOW + 1)
 
     def ranks(self, rows: Iterable[Row], pools: Sequence[Collection[int]]) -> Iterator[tuple[NgramRank, ...]]:
         """Rank the gold answers of each query in each pool (numbers of entities) that has one of them."""
@@ -175,7 +177,7 @@ class Ngrams:
     def _parts(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         """Cut queries into parts with a bounded number of pairs."""
         slots = self._slots(rows)
-        pairs = sum(counts.sizes(slots) for counts in self._contexts.values()) + len(self.levels) + 2 * WITHIN
+        pairs = sum(counts.sizes(slots) for counts in self._contexts.values()) + len(self.levels) + 2 * WINDOW
         part = np.cumsum(pairs) // _CELLS
         starts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         for start, stop in pairwise([*starts.tolist(), len(rows)]):
@@ -209,6 +211,7 @@ class Ngrams:
         return query[known], places[known]
 
     def score(self, rows: Sequence[Row]) -> _Scored:
+        """Score entities for each query, without the sentences that it excludes."""
         slots, entities = self._slots(rows), len(self.entities)
         query, excluded = self._excluded(slots)
         excluded_keys, times = np.unique(query * entities + self._entity[excluded], return_counts=True)

@@ -68,8 +68,8 @@ def read_review(path: Path) -> list[Judgements]:
     """
     faults = Faults()
     by_type: dict[str, list[tuple[bool | None, ...]]] = {}
-    whose = f"the filled-in {REVIEW_FILE} of fathom build cloze"
-    for line, row in read_sheet(path, {"type", *REVIEWERS}, COLUMNS, whose):
+    description = f"the filled-in {REVIEW_FILE} of fathom build cloze"
+    for line, row in read_sheet(path, {"type", *REVIEWERS}, COLUMNS, description):
         judgements = tuple(_judgement(path, line, name, row[name], faults) for name in REVIEWERS)
         by_type.setdefault(row["type"], []).append(judgements)
     faults.stop_if_any()

@@ -14,14 +14,7 @@ from __future__ import annotations
 from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Reader, audit_table, left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
-from fathom.building.worlds.constructions import (
-    anonymised,
-    base,
-    fully_anonymised,
-    inconsistent,
-    masked,
-    virtual,
-)
+from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, masked, virtual
 from fathom.building.worlds.folders import audits_in, refuse_others, restore
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 

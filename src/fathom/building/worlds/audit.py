@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from fathom._version import VERSION
 from fathom.building.worlds.forms import KINDS, Forms, forms_of
-from fathom.building.worlds.reidentification import AMONG, MOST, Attack, ByVectors, Floats, TfIdf, Vectors
+from fathom.building.worlds.reidentification import CUTOFFS, MAX_ATTACKED, Attack, Floats, TfIdf, VectorAttack, Vectors
 from fathom.building.worlds.texts import Spans, blocks, in_characters
 from fathom.building.worlds.tries import Matches, Tries
 from fathom.data.columns import is_blank, take_rows
@@ -33,7 +33,7 @@ ENTITY = Sample("entity")
 UNDESCRIBED = "no entity has a description: there is nothing to attack"
 UNNAMED = "no entity has a name"
 UNTYPED = "no entity has a type"
-HOW = "fathom build audit FOLDER adds what is missing"
+REMEDY = "fathom build audit FOLDER adds what is missing"
 LEFT = (*KINDS, "short", "other case")
 """Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
 ones; and those found only if the case of A to Z is ignored in all names."""
@@ -149,10 +149,10 @@ class Auditor:
         """An entity with an unchanged name is re-identified; entities of one name share the hit."""
         old, new = (graph.entities.column("name") for graph in (self.source, world))
         named = ~is_blank(old)
-        alike = pc.equal(old, new).to_numpy()[named]
+        same = pc.equal(old, new).to_numpy()[named]
         names = take_rows(old, np.flatnonzero(named)).to_pylist()
         bearers = Counter(names)
-        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(alike.tolist(), names, strict=True)])
+        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(same.tolist(), names, strict=True)])
         return _share(hits, UNNAMED, f"hits@1|{recipe}|attack:name|ties:expected|fathom:{VERSION}")
 
     def _by_type(self, recipe: str) -> Json:
@@ -161,32 +161,36 @@ class Auditor:
             return {}
         types = self.source.entities.column("type")
         kinds = types.filter(pc.not_equal(types, "")).combine_chunks().dictionary_encode().indices.to_numpy()
-        alike = np.bincount(kinds)[kinds]
+        same = np.bincount(kinds)[kinds]
         recipe, n = f"{recipe}|attack:type|ties:expected|fathom:{VERSION}", len(kinds)
-        hits = {f"hits@{k}": _share(hits_at_k(np.ones(n), alike, k), UNTYPED, f"hits@{k}|{recipe}") for k in AMONG}
-        return {"types": hits | {f"chance@{k}": min(k, n) / max(n, 1) for k in AMONG}}
+        hits = {f"hits@{k}": _share(hits_at_k(np.ones(n), same, k), UNTYPED, f"hits@{k}|{recipe}") for k in CUTOFFS}
+        return {"types": hits | {f"chance@{k}": min(k, n) / max(n, 1) for k in CUTOFFS}}
 
     def _by_description(self, attacker: str, column: pa.ChunkedArray, recipe: str) -> Json:
         n = len(self.described)
         recipe = f"{recipe}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
-            return {f"hits@{k}": _share(np.zeros(0), UNDESCRIBED, f"hits@{k}|{recipe}") for k in AMONG}
-        chosen = np.arange(n) if n <= MOST else np.sort(np.random.default_rng(0).choice(n, MOST, replace=False))
+            return {f"hits@{k}": _share(np.zeros(0), UNDESCRIBED, f"hits@{k}|{recipe}") for k in CUTOFFS}
+        chosen = (
+            np.arange(n)
+            if n <= MAX_ATTACKED
+            else np.sort(np.random.default_rng(0).choice(n, MAX_ATTACKED, replace=False))
+        )
         texts = take_rows(column, self.described[chosen])
         key = (attacker, _digest(texts))
         if key not in self._hits:
             places = self._attack(attacker).places(texts.to_pylist(), chosen)
-            self._hits[key] = [places.hits(k) for k in AMONG]
-        by_k = zip(AMONG, self._hits[key], strict=True)
+            self._hits[key] = [places.hits(k) for k in CUTOFFS]
+        by_k = zip(CUTOFFS, self._hits[key], strict=True)
         shares = {f"hits@{k}": _share(hits, UNDESCRIBED, f"hits@{k}|{recipe}") for k, hits in by_k}
-        return shares | {f"chance@{k}": min(k, n) / n for k in AMONG}
+        return shares | {f"chance@{k}": min(k, n) / n for k in CUTOFFS}
 
     def _attack(self, attacker: str) -> Attack:
         if attacker not in self._attacks:
             texts = take_rows(self.source.entities.column("description"), self.described).to_pylist()
             encode = {reader.name: reader.encode for reader in self.readers}
             self._attacks[attacker] = (
-                TfIdf(texts) if attacker == TfIdf.name else ByVectors(attacker, encode[attacker], texts)
+                TfIdf(texts) if attacker == TfIdf.name else VectorAttack(attacker, encode[attacker], texts)
             )
         return self._attacks[attacker]
 
@@ -210,7 +214,7 @@ def left_table(manifests: Sequence[Json]) -> list[Table]:
     rows = [(manifest["world"], *(manifest.get("left", {}).get(kind) for kind in LEFT)) for manifest in manifests]
     notes = ["short: of fewer characters than are searched for; other case: found if case is ignored in all names"]
     if lacking := [manifest["world"] for manifest in manifests if "left" not in manifest]:
-        notes.append(f"built by an earlier version, without this table: {', '.join(lacking)}; {HOW}")
+        notes.append(f"built by an earlier version, without this table: {', '.join(lacking)}; {REMEDY}")
     title = "worlds: mentions of entities that are left"
     return [Table(("world", *LEFT), tuple(rows), title=title, notes=tuple(notes))]
 
@@ -226,13 +230,13 @@ def audit_table(manifests: Sequence[Json]) -> Table:
         rows.append([world, "name", _estimate(audit["names"]), None, None, _estimate(audit["names"]).n])
         attacks = {f"description, {attacker}": shares for attacker, shares in audit["descriptions"].items()}
         for attack, shares in (({"type": audit["types"]} if "types" in audit else {}) | attacks).items():
-            first, among = (_estimate(shares[f"hits@{k}"]) for k in AMONG)
+            first, among = (_estimate(shares[f"hits@{k}"]) for k in CUTOFFS)
             rows.append([world, attack, first, among, shares.get("chance@1"), first.n])
     typed = any(row[1] == "type" for row in rows)
     by = "name, by its type (a guess among those of the type)," if typed else "name"
     notes = [f"hits@k: the entity itself is among the first k by its {by} or by the description nearest by cosine"]
     if lacking := [str(row[0]) for row in rows if row[1] == "not audited"]:
-        notes.append(f"not audited: {', '.join(lacking)}; {HOW}")
+        notes.append(f"not audited: {', '.join(lacking)}; {REMEDY}")
     title = "worlds: entities re-identified from their texts"
     columns = ("world", "attack", "hits@1", "hits@10", "chance", "entities")
     return Table.of(rows, title, notes, columns=columns, main="hits@1", formats={"chance": ".2g"})

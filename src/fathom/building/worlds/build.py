@@ -17,7 +17,7 @@ from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Auditor, Reader
 from fathom.building.worlds.constructions import Materials, find_obstacles, make_world
 from fathom.building.worlds.folders import (
-    PUT,
+    INSERTED,
     audit_world,
     find_worlds,
     inserted_spans,
@@ -123,12 +123,12 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
 def _build_world(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
     """Build a world unless it exists. :returns: its manifest."""
     identity = _identity(variant, materials, name)
-    if is_signed(place, _made(identity)):
+    if is_signed(place, _signature(identity)):
         return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
-    with whole_folder(place, _made(identity)) as folder:
+    with whole_folder(place, _signature(identity)) as folder:
         world = make_world(variant, materials)
         write_world(world, folder)
-        spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in PUT))
+        spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in INSERTED))
         manifest = identity | {
             "content_hash": world.graph.content_hash,
             "counts": world.counts,
@@ -139,7 +139,7 @@ def _build_world(place: Path, variant: Variant, materials: Materials, name: str,
     return manifest
 
 
-def _made(identity: Json) -> Json:
+def _signature(identity: Json) -> Json:
     return signature_of("build worlds", {}, identity=identity)
 
 
@@ -150,7 +150,7 @@ def check_variants(materials: Materials, out: Path, variants: Sequence[Variant],
     faults = []
     for variant in variants:
         with suppress(MadeBefore):
-            faults += obstacles(out / str(variant), _made(_identity(variant, materials, name)))
+            faults += obstacles(out / str(variant), _signature(_identity(variant, materials, name)))
     faults += unwritable(materials.graph)
     impossible = {variant: reasons for variant in variants if (reasons := find_obstacles(variant, materials))}
     faults += dict.fromkeys(fault for reasons in impossible.values() for fault in reasons)
@@ -190,14 +190,16 @@ def _identity(variant: Variant, materials: Materials, name: str) -> Json:
 
 def worlds_table(manifests: Sequence[Json]) -> Table:
     """Tabulate what was changed, by world."""
-    rows = tuple((made["world"], *(made["counts"].get(name) for name in _COUNTS.values())) for made in manifests)
+    rows = tuple(
+        (manifest["world"], *(manifest["counts"].get(name) for name in _COUNTS.values())) for manifest in manifests
+    )
     worlds_by_note: dict[str, list[str]] = defaultdict(list)
-    for made in manifests:
-        for note in made["notes"]:
-            worlds_by_note[note].append(made["world"])
+    for manifest in manifests:
+        for note in manifest["notes"]:
+            worlds_by_note[note].append(manifest["world"])
     notes = [f"{note} – in {', '.join(worlds)}" for note, worlds in worlds_by_note.items()]
-    cases = {made["counts"]["case"] for made in manifests if "case" in made["counts"]}
+    cases = {manifest["counts"]["case"] for manifest in manifests if "case" in manifest["counts"]}
     notes += [f"mentions: case {_CASES[case]}" for case in sorted(cases)]
-    if any(made["counts"].get("mentions_ambiguous") for made in manifests):
+    if any(manifest["counts"].get("mentions_ambiguous") for manifest in manifests):
         notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
     return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))

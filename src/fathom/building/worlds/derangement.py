@@ -102,9 +102,11 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
     if all(len(np.unique(labeling)) == size and (labeling >= 0).all() for labeling in labels):
         return Derangement(uniform_derangement(size, generator), "uniform (Martínez et al. 2008)")
     # The number of places with equal labels under a uniform permutation is about Poisson with this mean.
-    alike = sum(float((np.unique(part[part >= 0], return_counts=True)[1] ** 2.0).sum()) / size for part in labels)
+    expected_clashes = sum(
+        float((np.unique(part[part >= 0], return_counts=True)[1] ** 2.0).sum()) / size for part in labels
+    )
     affordable = min(_MOST_TRIES, _MOST_DRAWN // max(size, 1))
-    if alike < math.log(max(affordable, 1)):
+    if expected_clashes < math.log(max(affordable, 1)):
         for _ in range(affordable):
             source = generator.permutation(size)
             if not _clashes(labels, np.arange(size), source).any():
@@ -151,12 +153,12 @@ def _sweep(labels: Sequence[NDArray[np.int64]], source: NDArray[np.int64], gener
     A coin decides for each pair: if all had to swap, some permutations were reached only alternately or never.
     """
     pairs = generator.permutation(len(source))
-    one, other = pairs[: len(source) // 2], pairs[len(source) // 2 : len(source) // 2 * 2]
-    before = _clashes(labels, one, source[one]).astype(np.int8) + _clashes(labels, other, source[other])
-    after = _clashes(labels, one, source[other]).astype(np.int8) + _clashes(labels, other, source[one])
-    swapped = (after <= before) & (generator.random(len(one)) < 0.5)
-    one, other = one[swapped], other[swapped]
-    source[one], source[other] = source[other], source[one]
+    first, second = pairs[: len(source) // 2], pairs[len(source) // 2 : len(source) // 2 * 2]
+    before = _clashes(labels, first, source[first]).astype(np.int8) + _clashes(labels, second, source[second])
+    after = _clashes(labels, first, source[second]).astype(np.int8) + _clashes(labels, second, source[first])
+    swapped = (after <= before) & (generator.random(len(first)) < 0.5)
+    first, second = first[swapped], second[swapped]
+    source[first], source[second] = source[second], source[first]
 
 
 def _rotated(labeling: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -182,8 +184,8 @@ def match_relations(
     """
     size = len(graph.relations)
     allowed = (labels[:, None] != labels[None, :]) & (labels >= 0)[:, None] & (labels >= 0)[None, :]
-    one, other = shared_pairs(graph)
-    allowed[one, other] = allowed[other, one] = False
+    first, second = shared_pairs(graph)
+    allowed[first, second] = allowed[second, first] = False
     source = np.arange(size)
     takers = np.flatnonzero(labels >= 0)
     rows, columns = generator.permutation(takers), generator.permutation(takers)
@@ -202,5 +204,5 @@ def shared_pairs(graph: KnowledgeGraph) -> tuple[NDArray[np.int64], NDArray[np.i
     pairs, pair = np.unique(graph.head.astype(np.int64) * len(graph.entities) + graph.tail, return_inverse=True)
     cells = (np.ones(len(pair), dtype=np.int64), (graph.relation, pair))
     links = csr_array(cells, shape=(len(graph.relations), len(pairs)))
-    one, other = triu(links @ links.T, 1).nonzero()
-    return one, other
+    first, second = triu(links @ links.T, 1).nonzero()
+    return first, second

@@ -35,7 +35,7 @@ _SPANS = pa.schema(
     + [(name, pa.int32()) for name in ("start", "end", "new_start", "new_end")]
     + [("old", pa.string())]
 )
-PUT = ("described", "new_start", "new_end")
+INSERTED = ("described", "new_start", "new_end")
 """Columns of spans that locate inserted text."""
 
 
@@ -106,10 +106,10 @@ def audit_world(folder: Path, auditor: Auditor) -> Json:
     graph = _read_graph(folder)
     if not graph.entities.column("id").equals(auditor.source.entities.column("id")):
         raise BadInput(f"{folder} has other entities than its source graph: make the world anew")
-    table = _read_table(folder / "spans.parquet", ("described", *PUT[1:]))
+    table = _read_table(folder / "spans.parquet", ("described", *INSERTED[1:]))
     rows = pc.index_in(table.column("described"), value_set=graph.entities.column("id").combine_chunks()).to_numpy()
     mapping = _read_table(folder / "mapping.parquet", ("kind", "id", "source"))
-    spans = inserted_spans(graph, mapping, rows, *(table.column(name).to_numpy() for name in PUT[1:]))
+    spans = inserted_spans(graph, mapping, rows, *(table.column(name).to_numpy() for name in INSERTED[1:]))
     manifest |= auditor.report(graph, manifest["world"], spans, manifest.get("audit"))
     write_json(folder / "manifest.json", manifest)
     return manifest

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fathom.building.worlds.mentions import Mentions, replace_mentions
-from fathom.building.worlds.reidentification import AMONG, WORD, TfIdf
+from fathom.building.worlds.reidentification import CUTOFFS, WORD, TfIdf
 from fathom.data.columns import take_rows
 from fathom.reading import Json
 
@@ -55,13 +55,15 @@ class _Description:
         self.between = [(start, old[start:stop].decode()) for start, stop in zip(ends, starts, strict=True)]
         self.names = [*(name for *_, name in names), ""]
         words = {word.lower() for _, text in self.between for word in _WORD.findall(text)}
-        self.left = sorted(words & attack.words.keys(), key=lambda word: (-attack.frequency[attack.words[word]], word))
+        self.unmasked = sorted(
+            words & attack.words.keys(), key=lambda word: (-attack.frequency[attack.words[word]], word)
+        )
         self.masked: set[str] = set()
 
     def mask_more(self) -> bool:
         """:returns: whether there was a word to mask."""
-        more = bool(self.left)
-        self.masked.update(self.left.pop() for _ in range(-(-len(self.left) // SHARE)))
+        more = bool(self.unmasked)
+        self.masked.update(self.unmasked.pop() for _ in range(-(-len(self.unmasked) // SHARE)))
         return more
 
     @property
@@ -100,7 +102,7 @@ def mask(
     """
     world = take_rows(replace_mentions(descriptions, mentions, names)[0], described).to_pylist()
     old, new_names = take_rows(descriptions, described).to_pylist(), names.to_pylist()
-    among = min(AMONG[-1], max(1, len(described) // HUNDREDTH))
+    among = min(CUTOFFS[-1], max(1, len(described) // HUNDREDTH))
     hits = attack.places(world, np.arange(len(described))).hits(among)
     started: dict[int, _Description] = {}
 
@@ -125,7 +127,7 @@ def mask(
 
 
 def _placed(spans: Mapping[int, Sequence[tuple[int, int]]], counts: Json) -> Masks:
-    every = [(row, start, end) for row, of_row in spans.items() for start, end in of_row]
-    row, start, end = np.array(every, dtype=np.int32).reshape(-1, 3).T
-    masked = {"descriptions_masked": sum(map(bool, spans.values())), "words_masked": len(every)}
+    masks = [(row, start, end) for row, of_row in spans.items() for start, end in of_row]
+    row, start, end = np.array(masks, dtype=np.int32).reshape(-1, 3).T
+    masked = {"descriptions_masked": sum(map(bool, spans.values())), "words_masked": len(masks)}
     return Masks(row, start, end, counts | masked)

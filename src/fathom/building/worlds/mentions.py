@@ -57,16 +57,10 @@ def find_mentions(
     entity, ambiguous = _choose(graph, bearers, matches)
     by_kind = np.bincount(bearers.kind[matches.number], minlength=len(KINDS)).tolist()
     is_exact = exact[sought.kind == NAME]
-    return Mentions(
-        matches.row,
-        entity,
-        matches.start,
-        matches.end,
-        ambiguous,
-        int((forms.kind == NAME).sum()) - len(is_exact),
-        "ignore" if not is_exact.any() else "exact" if is_exact.all() else "mixed",
-        dict(zip(KINDS, by_kind, strict=True)),
-    )
+    too_short = int((forms.kind == NAME).sum()) - len(is_exact)
+    cases = "ignore" if not is_exact.any() else "exact" if is_exact.all() else "mixed"
+    kinds = dict(zip(KINDS, by_kind, strict=True))
+    return Mentions(matches.row, entity, matches.start, matches.end, ambiguous, too_short, cases, kinds)
 
 
 class _Bearers:

@@ -87,10 +87,10 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     strings = _draw_strings(model, generator, min(max(2 * count * mean, 1 << 10), _SYMBOLS))
     while len(names) < count:
         before = len(names)
-        wanted, drawn, kept = count - before, [], 0
-        while kept < wanted:
+        wanted, drawn, usable = count - before, [], 0
+        while usable < wanted:
             drawn.append(_usable(next(strings), may_have_comma))
-            kept += len(drawn[-1]) or wanted // _IDLE + 1
+            usable += len(drawn[-1]) or wanted // _IDLE + 1
         fresh = pa.chunked_array(drawn, pa.string())
         fresh = fresh.filter(pc.invert(pc.is_in(fresh, value_set=pc.unique(old))))
         names = pa.chunked_array([pc.unique(pa.chunked_array([*names.chunks, *fresh.chunks], pa.string()))])

@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Vectors = NDArray[np.float32]
 WORD = r"(?u)\b\w\w+\b"
-AMONG = (1, 10)
+CUTOFFS = (1, 10)
 """The k of reported Hits@k."""
-MOST = 50_000
+MAX_ATTACKED = 50_000
 """Maximum number of attacked entities; of more, a sample is drawn."""
 COMMON = 0.02
 """Words in a larger share of the descriptions, such as "of", are used last: they carry little information and take
@@ -39,11 +39,11 @@ class Attack(Protocol):
 
     name: str
 
-    def places(self, texts: Sequence[str], own: Ints) -> Places:
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
         """Rank the original description of each entity.
 
         :param texts: descriptions in the world, shape (queries,).
-        :param own: number of each one's original among the n.
+        :param original: number of each one's original among the n.
         """
 
 
@@ -88,26 +88,29 @@ class TfIdf:
         """Return sparse rows of length 1, or 0 without a known word; shape (texts, words)."""
         return self._transform(texts) if len(texts) else scipy.sparse.csr_matrix((0, len(self.words)), dtype=np.float32)
 
-    def places(self, texts: Sequence[str], own: Ints) -> Places:
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
         """See :class:`Attack`; ``above`` is exact up to ten."""
         queries = self.vectors_of(texts)
-        return _joined(self._places(queries[part], own[part]) for part in _parts(len(own), self.vectors.shape[0]))
+        return _joined(
+            self._places(queries[part], original[part]) for part in _parts(len(original), self.vectors.shape[0])
+        )
 
-    def _places(self, queries: Any, own: Ints) -> Places:
+    def _places(self, queries: Any, original: Ints) -> Places:
         """Compare rare words first. Ten descriptions nearer by them alone settle the rank. By common words none gains
         more than the length of the common part, so that few need a full comparison."""
-        score = _dot(queries, self.vectors[own])
+        score = _dot(queries, self.vectors[original])
         common = (queries @ self._is_common).tocsr()
         may_gain = np.sqrt(_dot(common, common))
         near = (queries @ self._by_rare).tocoo()
         above = np.bincount(near.row[near.data > score[near.row] + TIED], minlength=len(score))
         level = np.ones_like(above)
-        is_open = above < AMONG[-1]
+        is_open = above < CUTOFFS[-1]
         few = is_open & (score - may_gain > 2 * TIED)
-        left = few[near.row] & (near.data >= (score - may_gain - 2 * TIED)[near.row])
-        row, other = near.row[left], near.col[left]
+        remaining = few[near.row] & (near.data >= (score - may_gain - 2 * TIED)[near.row])
+        row, other = near.row[remaining], near.col[remaining]
         above[few], level[few] = (
-            column[few] for column in _counted(near.data[left] + _dot(common[row], self._common[other]), row, score)
+            column[few]
+            for column in _counted(near.data[remaining] + _dot(common[row], self._common[other]), row, score)
         )
         whole = np.flatnonzero(is_open & ~few)
         near = (queries[whole] @ self._by_word).tocoo()
@@ -121,28 +124,28 @@ def _dot(one: Any, other: Any) -> NDArray[np.float32]:
     return np.asarray(one.multiply(other).sum(axis=1), dtype=np.float32).ravel()
 
 
-def _counted(near: Vectors, row: Ints, own: Vectors) -> Places:
-    """:param near: similarities, shape (pairs,). :param row: whose, shape (pairs,). :param own: shape (rows,)."""
-    apart = near - own[row]
-    above = np.bincount(row[apart > TIED], minlength=len(own))
-    return Places(above, np.bincount(row[np.abs(apart) <= TIED], minlength=len(own)))
+def _counted(near: Vectors, row: Ints, original: Vectors) -> Places:
+    """:param near: similarities, shape (pairs,). :param row: whose, shape (pairs,). :param original: shape (rows,)."""
+    apart = near - original[row]
+    above = np.bincount(row[apart > TIED], minlength=len(original))
+    return Places(above, np.bincount(row[np.abs(apart) <= TIED], minlength=len(original)))
 
 
-class ByVectors:
+class VectorAttack:
     """Description vectors by a language model, see :class:`fathom.building.worlds.audit.Reader`."""
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
         self.name, self._encode = name, encode
         self.vectors = _unit(encode(texts))
 
-    def places(self, texts: Sequence[str], own: Ints) -> Places:
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
         """See :class:`Attack`."""
         queries = _unit(self._encode(texts))
-        return _joined(self._places(queries[part], own[part]) for part in _parts(len(own), len(self.vectors)))
+        return _joined(self._places(queries[part], original[part]) for part in _parts(len(original), len(self.vectors)))
 
-    def _places(self, queries: Vectors, own: Ints) -> Places:
+    def _places(self, queries: Vectors, original: Ints) -> Places:
         apart = queries @ self.vectors.T
-        apart -= np.take_along_axis(apart, own[:, None], axis=1)
+        apart -= np.take_along_axis(apart, original[:, None], axis=1)
         return Places((apart > TIED).sum(axis=1), (np.abs(apart) <= TIED).sum(axis=1))
 
 

@@ -141,16 +141,16 @@ def rename_entities(world: World, new: NewTexts) -> World:
     """Replace names. Aliases move with exchanged names, and are removed for random ones."""
     entities = world.graph.entities
     old, old_aliases = entities.column("name"), entities.column("aliases")
-    having = pc.greater(pc.list_value_length(old_aliases), 0).to_numpy()
+    has_aliases = pc.greater(pc.list_value_length(old_aliases), 0).to_numpy()
     notes = _without("entities", "name", old)
     if new.source is not None:
         aliases = take_rows(old_aliases, new.source)
         removed = np.zeros(len(old), dtype=bool)
     else:
         aliases = take_rows(pa.chunked_array([pa.array([[]], _NAMES)]), np.zeros(len(old), dtype=np.int64))
-        removed = having
-        if having.any():
-            notes.append(f"aliases are removed, as they would give entities away (entities: {having.sum():,})")
+        removed = has_aliases
+        if has_aliases.any():
+            notes.append(f"aliases are removed, as they would give entities away (entities: {has_aliases.sum():,})")
     renamed = _differ(old, new.texts)
     rows = np.flatnonzero(renamed | removed)
     mapping = _lines("entity", entities, rows, old, new, (old_aliases, aliases))
@@ -169,11 +169,7 @@ def describe(world: World, new: NewTexts) -> World:
         notes.append(
             f"entities without a name keep their descriptions: {len(kept):,}, {list_ids(kept, entities.column('id'))}"
         )
-    counts = {
-        "descriptions_changed": int(changed.sum()),
-        "descriptions_kept": len(kept),
-        "descriptions_by": new.method,
-    }
+    counts = {"descriptions_changed": int(changed.sum()), "descriptions_kept": len(kept), "descriptions_by": new.method}
     mapping = _lines("description", entities, np.flatnonzero(changed), old, new)
     return _next(world, mapping, counts, notes, {"description": new.texts})
 
