@@ -376,7 +376,7 @@ def test_a_perfect_correlation_has_no_spread():
 def test_a_side_that_varies_by_one_value_alone_has_no_interval():
     found = correlate([1, 1, 1, 2], [1, 2, 3, 5], within=list("rrrr"))
     assert found.estimate == pytest.approx(stats.pearsonr([1, 1, 1, 2], [1, 2, 3, 5]).statistic)
-    assert (found.low, found.note) == (None, "cannot be told without each of its values")
+    assert (found.low, found.note) == (None, "undefined without each of its values")
 
 
 def test_correlations_of_too_little():

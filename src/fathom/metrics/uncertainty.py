@@ -178,7 +178,7 @@ def of_spread(found: Spread) -> Interval:
 
 
 def speak_for_others(labels: Labels) -> bool:
-    """Whether clusters are enough, and equal enough, for an interval over them. :param labels: of each value, [n]."""
+    """Return whether clusters are enough, and of similar size. :param labels: one per value."""
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     return len(sizes) >= ENOUGH and float(sizes.sum() ** 2 / (sizes**2).sum()) >= WORTH
 
@@ -210,7 +210,7 @@ def _spread(
     labels: tuple[Labels | None, Labels | None, Labels | None],
     fold: Fold,
 ) -> Spread:
-    """:param labels: clusters, groups within which values were drawn, and the second way they were drawn together."""
+    """:param labels: clusters, and the labels of :class:`Ways`."""
     clusters, within, also = labels
     if within is not None and len(weights) > 1:
         second = None if also is None else _numbered(also, len(weights))
@@ -224,7 +224,7 @@ def _numbered(labels: Labels | None, count: int) -> Ints:
 
 
 def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: Fold) -> Spread:
-    """Each unit left out in turn; the spread is around the estimate, which makes up for unequal units."""
+    """Leave out each unit in turn; the spread is around the estimate, which makes up for unequal units."""
     below = np.bincount(unit, weights)
     above = [np.bincount(unit, weights * column) for column in table]
     total, count = below.sum(), len(below)
@@ -240,10 +240,9 @@ def _spread_between(table: Sequence[Floats], weights: Floats, unit: Ints, fold: 
 def _spread_within(
     table: Sequence[Floats], weights: Floats, group: Ints, fold: Fold, second: Ints | None = None
 ) -> Spread:
-    """Each value left out in turn, its group keeping its share. Degrees of freedom as Satterthwaite (1946).
+    """Leave out each value in turn, its group keeping its share. Degrees of freedom as Satterthwaite (1946).
 
-    A group whose values are all alike shows no spread. So many alike leave room for that of all values, as if z² more
-    values had been drawn from these.
+    A group of equal values gets the spread of all values, as if z² more values had been drawn from these.
 
     :param second: unit of each value that recurs in several groups, such as its subject. What a unit's values have in
         common adds to the variance, and the degrees of freedom are at most those of as many units.
@@ -279,8 +278,7 @@ def _spread_within(
 
 
 def _without_singles(group: Ints) -> Ints:
-    """Groups of one value together are one group, whose spread holds what differs between them, too; one alone joins
-    the smallest other."""
+    """Join groups of one value to one group; a single one joins the smallest other."""
     count = np.bincount(group)
     singles = np.flatnonzero(count == 1)
     if len(singles) == 1 and len(count) > 1:
@@ -293,8 +291,10 @@ def _without_singles(group: Ints) -> Ints:
 def _two_ways(
     first: Spread, table: Sequence[Floats], weights: Floats, ways: tuple[Labels | None, Labels], fold: Fold
 ) -> Spread:
-    """The variance by either way, less that by both together (Cameron, Gelbach and Miller 2011, equation 2.11); where
-    this difference is less than one of the two, that one. Degrees of freedom as Satterthwaite (1946)."""
+    """Add the variances by either way, less that by both together (Cameron, Gelbach and Miller 2011, equation 2.11).
+
+    It is at least the larger of the two. Degrees of freedom as Satterthwaite (1946).
+    """
     numbered = [_numbered(way, len(weights)) for way in ways]
     second = _spread_between(table, weights, numbered[1], fold)
     crossed = _numbered(numbered[0] * (numbered[1].max() + 1) + numbered[1], len(weights))
@@ -305,9 +305,9 @@ def _two_ways(
 
 
 def _crossed(table: Floats, how: tuple[Labels | None, Labels | None, Labels | None]) -> tuple[Spread, Spread, float]:
-    """The spread by units alone, that by units and seeds, and what of its variance is of seeds alone.
+    """Return the spread by units alone, that by units and seeds, and the variance due to seeds alone.
 
-    :param table: [seeds, n]. :param how: clusters, groups within which units were drawn, and the second way.
+    :param table: shape (seeds, n). :param how: clusters, and the labels of :class:`Ways`.
     """
     seeds, means, of_seeds = len(table), table.mean(axis=0), table.mean(axis=1)
     alike = np.ones_like(means)
@@ -328,7 +328,7 @@ def _crossed(table: Floats, how: tuple[Labels | None, Labels | None, Labels | No
 
 
 def _caution(found: Spread, limits: tuple[float, float]) -> str:
-    """Of clusters: why the interval is rough, "" where it is not."""
+    """Return why an interval over clusters is rough; "" if it is not."""
     if found.units < ENOUGH:
         return f"only {found.units} clusters: the interval is rough"
     if found.effective < WORTH:
@@ -344,7 +344,7 @@ def _between(found: Spread, limits: tuple[float, float], confidence: float = CON
     if found.units == 1:
         return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     if not np.isfinite(found.variance) or not np.isfinite(found.estimate):
-        return Interval(found.estimate, None, None, found.units, np.nan, "cannot be told without each of its values")
+        return Interval(found.estimate, None, None, found.units, np.nan, "undefined without each of its values")
     if found.variance <= _ROUNDING**2:
         return _alike(found, limits, confidence)
     quantile = float(special.stdtrit(found.degrees, (1 + confidence) / 2))
@@ -363,7 +363,7 @@ def _between(found: Spread, limits: tuple[float, float], confidence: float = CON
 
 
 def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
-    """Wilson's interval between *limits*, and by how many standard errors zero is off, by the same rule."""
+    """Return Wilson's interval between *limits*, and the distance of zero in standard errors."""
     low, width = limits[0], limits[1] - limits[0]
     share, tosses = _tosses(found, limits)
     bend = quantile**2 / tosses
@@ -376,21 +376,21 @@ def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tupl
 
 
 def _tosses(found: Spread, limits: tuple[float, float]) -> tuple[float, float]:
-    """Where the estimate stands between *limits*, from 0 to 1, and how many tosses of a coin would be as sure of it."""
+    """Return the estimate's place between *limits*, from 0 to 1, and the number of coin tosses with its variance."""
     width = limits[1] - limits[0]
     share = min(max((found.estimate - limits[0]) / width, 0.0), 1.0)
     return share, max(share * (1 - share), _ROUNDING) * width**2 / found.variance
 
 
 def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:
-    """Of values that are all alike."""
+    """Return the spread of equal values."""
     below = np.bincount(_numbered(clusters, len(weights)), weights)
     estimate = float((fold or _itself)(*(column[0] for column in table)))
     return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))
 
 
 def _alike(found: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
-    """Of *n* values none differs; up to z² / (n + z²) of others may, each as far as the limits allow."""
+    """Return the interval of equal values: up to z² / (n + z²) of others may be at the limits."""
     if found.units == 1:
         return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
     p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations_per_entity
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
-from fathom.data.graph.seen import HALVES, training_of
+from fathom.data.graph.seen import HALVES, Training, training_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.published import readable
 from fathom.data.queries import Query, QuerySet
@@ -22,7 +22,7 @@ _SINGLE = ("one token", "one token after a space")
 
 
 def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
-    """The data sets that Fathom reads. :param embedded: those that come with it, by name."""
+    """List the data sets that Fathom reads. :param embedded: those that come with it, by name."""
     own = (
         (name, "", f"{len(data.queries):,} facts, {len(data.relations)} relations", "with Fathom", data.licence,
          f"fathom data info {name}", "native")
@@ -35,17 +35,14 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
         title="data sets that Fathom reads",
         hidden=frozenset({"format"}),
         notes=(
-            "make ready: fetched by name, or checked where what was downloaded lies; --data takes that name or path",
-            "besides: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
+            "make ready: fetched by name, or checked in the downloaded folder; --data takes that name or path",
+            "also: folders of your own facts, plain triples, KG-BERT's layout, OpenKE's, RDF (docs/data-format.md)",
         ),
     )
 
 
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
-    """Totals, then one row per relation.
-
-    :param count_tokens: adds the share of answers that are one token.
-    """
+    """Return totals, then one row per relation. :param count_tokens: adds the share of answers of one token."""
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
         return [_graph_totals(queryset), _graph_relations(queryset.queries, count_tokens)]
     readings = [readings_table(queryset)] if queryset.has_sentences else []
@@ -53,7 +50,7 @@ def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int
 
 
 def readings_table(queryset: QuerySet) -> Table:
-    """How many facts each reading can ask, and by how many sentences, in all and by relation."""
+    """Count the facts and sentences of each reading, in all and by relation."""
     by_relation = asked(queryset)
     rows = [(relation, *counts) for relation, counts in by_relation.items()]
     if len(rows) > 1:
@@ -65,28 +62,31 @@ def readings_table(queryset: QuerySet) -> Table:
         notes=(
             "by sentence: facts with a sentence in which the answer's name itself is masked (the default: the first is "
             "asked); sentences: how many there are (--sentences all)",
-            "any: with --any-surface, whatever words are masked",
+            "any: with --any-surface, regardless of which words are masked",
         ),
     )
 
 
 def _totals(queryset: QuerySet) -> Table:
     cardinalities = sorted({query.groups.get("cardinality", "") for query in queryset.queries} - {""})
-    parts: list[tuple[str, list[Query]]] = [("all", list(queryset.queries))]
-    parts += [(c, [q for q in queryset.queries if q.groups.get("cardinality") == c]) for c in cardinalities]
-    parts += [(f"subset {s}", [q for q in queryset.queries if q.id in ids]) for s, ids in queryset.subsets.items()]
+    parts: list[tuple[str, QuerySet, list[Query]]] = [("all", queryset, list(queryset.queries))]
+    for name in cardinalities:
+        parts.append((name, queryset, [query for query in queryset.queries if query.groups.get("cardinality") == name]))
+    for name, ids in queryset.subsets.items():
+        parts.append((f"subset {name}", queryset, [query for query in queryset.queries if query.id in ids]))
+    rows = (
+        (
+            name,
+            len(queries),
+            len({query.relation for query in queries}),
+            sum(query.unscored is not None for query in queries),
+            random_baseline(data, queries),
+        )
+        for name, data, queries in (*parts, *_pooled(queryset))
+    )
     return Table(
         ("part", "instances", "relations", "cannot be asked", "random baseline"),
-        tuple(
-            (
-                name,
-                len(queries),
-                len({query.relation for query in queries}),
-                sum(query.unscored is not None for query in queries),
-                random_baseline(data, queries),
-            )
-            for name, data, queries in (*((name, queryset, queries) for name, queries in parts), *_pooled(queryset))
-        ),
+        tuple(rows),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
         notes=tuple(_shortened(note) for note in queryset.notes),
@@ -94,7 +94,7 @@ def _totals(queryset: QuerySet) -> Table:
 
 
 def _pooled(queryset: QuerySet) -> list[tuple[str, QuerySet, list[Query]]]:
-    """Of sentences, whose relations are types of answers, also what the cloze probe asks by default."""
+    """Return the queries of the cloze probe's default pool, if the data set has sentences."""
     if not queryset.has_sentences or len(queryset.candidates) < 2:
         return []
     data, queries, _ = pooled(queryset, queryset.queries, DATA, None)
@@ -116,11 +116,10 @@ def _graph_totals(queryset: GraphQuerySet) -> Table:
 
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    found = graph_relations(queries, count_tokens)
     single = _SINGLE if count_tokens is not None else ()
     return Table(
         ("relation", "name", "cardinality", "triples", "queries", "answers", "majority", *single),
-        tuple((*one[:-1], *(one.single_token or ())) for one in found),
+        tuple((*one[:-1], *(one.single_token or ())) for one in graph_relations(queries, count_tokens)),
         title="by relation",
         formats=dict.fromkeys(("majority", *_SINGLE), ".1%"),
         hidden=frozenset({"name"}),
@@ -147,32 +146,28 @@ def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]
 
 
 def leakage_tables(graph: KnowledgeGraph) -> list[Table]:
-    """What a knowledge graph gives away without any inference: tables 3 and 4 of Sakai et al. (NAACL 2024), and which
-    halves of triples training shows."""
-    return [_relations_per_entity(graph), _answers_in_descriptions(graph), *_halves(graph)]
-
-
-def _halves(graph: KnowledgeGraph) -> list[Table]:
-    """None of a graph without training triples."""
+    """Return what a knowledge graph reveals without inference: tables 3 and 4 of Sakai et al. (NAACL 2024), and halves
+    of triples seen in training."""
     training = training_of(graph)
-    if training is None:
-        return []
-    found = {name: Counter(training.halves(np.arange(part.start, part.stop))) for name, part in graph.splits.items()}
+    halves = [] if training is None else [_halves(graph, training)]
+    return [_relations_per_entity(graph), _answers_in_descriptions(graph), *halves]
+
+
+def _halves(graph: KnowledgeGraph, training: Training) -> Table:
+    parts = {name: Counter(training.halves(np.arange(part.start, part.stop))) for name, part in graph.splits.items()}
     rows: list[tuple[Cell, ...]] = [
-        (half, *(counts[half] / max(counts.total(), 1) for counts in found.values())) for half in HALVES
+        (half, *(counts[half] / max(counts.total(), 1) for counts in parts.values())) for half in HALVES
     ]
-    return [
-        Table(
-            ("seen in training", *found),
-            (*rows, ("triples", *(counts.total() for counts in found.values()))),
-            title="halves of triples",
-            formats=dict.fromkeys(found, ".2%"),
-            notes=(
-                "of (h, r, t): whether other training triples have the head, or the tail, with the relation; "
-                "fathom kgc evaluate tells these apart",
-            ),
-        )
-    ]
+    return Table(
+        ("seen in training", *parts),
+        (*rows, ("triples", *(counts.total() for counts in parts.values()))),
+        title="halves of triples",
+        formats=dict.fromkeys(parts, ".2%"),
+        notes=(
+            "of (h, r, t): whether other training triples have the head, or the tail, with the relation; "
+            "fathom kgc evaluate distinguishes these",
+        ),
+    )
 
 
 def _relations_per_entity(graph: KnowledgeGraph) -> Table:
@@ -193,8 +188,8 @@ def _relations_per_entity(graph: KnowledgeGraph) -> Table:
 def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
     found = answers_in_descriptions(graph)
     notes = [
-        "of all queries, (h, r, ?) and (?, r, t): the answer's name stands, capitals alike, in the description of the "
-        "entity asked about"
+        "of all queries, (h, r, ?) and (?, r, t): the description of the given entity contains the answer's name, "
+        "ignoring case"
     ]
     if not found["total"].described:
         notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
