@@ -29,8 +29,6 @@ from tests.conftest import build
 from tests.test_chat import dressed
 from tests.test_server import wait_for
 
-pytestmark = pytest.mark.slow
-
 WORDS = "Peru Chad Lima Paris The capital of is in a town by the sea, said 1998 and 12 or 85 Asia Europe Africa"
 SAID = ["The capital of Peru is Lima.", "The capital of Peru is in Chad", "Zürich is a town – said Ånd", "Lima"]
 NO_LOG_PROBS = (400, {}, "logprobs are not supported")
@@ -198,6 +196,7 @@ def test_scores_are_those_of_the_model(standin, local, tells):
         np.testing.assert_allclose(found.log_probs, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", KINDS)
 @pytest.mark.parametrize("count", [3, FROM])
 @pytest.mark.parametrize("most", [20, 10_000])
@@ -265,6 +264,7 @@ def same(here, there, within=1e-3):
     return first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "grammar"])
 def test_the_statement_probe(standin, folder, tmp_path, tells):
     server = standin(tells)
@@ -279,6 +279,7 @@ def test_the_statement_probe(standin, folder, tmp_path, tells):
     assert manifest["circumstances"]["journal"]["answers"] > 100
 
 
+@pytest.mark.slow
 def test_a_statement_behind_a_first_token_that_is_not_told(standin, folder, tmp_path):
     """What begins with the answer has no score; the rest is as here."""
     server = standin("texts")
@@ -526,6 +527,7 @@ def real(folder, tmp_path, monkeypatch, request):
         process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("real", ["xllamacpp", "llama_cpp"], indirect=True)
 def test_against_a_real_server(real, folder, local, tmp_path):
     asked = LikelihoodServer(real, "tiny", local.tokenizer)

@@ -25,8 +25,6 @@ from tests.messages import mentioned, mentions
 from tests.sharing import asked_twice, begin, ended, make_model
 from tests.test_contract import CASES, data, model, options, scripted  # noqa: F401 # fixtures
 
-pytestmark = pytest.mark.slow
-
 
 def predictions(folder: RunFolder | Path):
     return RunFolder.open(getattr(folder, "path", folder)).predictions()
@@ -210,6 +208,7 @@ def alone(planted, tmp_path_factory):
     return predictions(folder / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [("1/3", "2/2"), ("1/2", "1/2")], ids="+".join)
 def test_processes_race_and_ask_nothing_twice(parts, planted, alone, tmp_path):
     """Shares of different cuts, and the same share."""

@@ -286,6 +286,7 @@ def test_halves_of_characters_and_control_characters_do_not_break_the_page(made,
 # --- many runs
 
 
+@pytest.mark.slow
 def test_of_each_prediction_less_than_a_hundred_bytes_are_held(made):
     data = world([[number % 20] for number in range(300)], relations=5, templates=3)
     runs = [made(at_random(number), data, model=f"m{number}") for number in range(5)]

@@ -147,6 +147,7 @@ def test_a_graph_by_its_templates(tmp_path):
     assert not turned.heads_in_templates()
 
 
+@pytest.mark.slow
 def test_published_questions_and_templates(shared_data):
     bear = turned_round(read(shared_data / "bear" / "BEAR"))
     assert (len(bear.queries), len(bear.candidates)) == (7731, 60)

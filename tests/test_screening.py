@@ -23,8 +23,6 @@ from tests.test_causal import network
 from tests.test_cli import save
 from tests.test_search import answer_space, questions
 
-pytestmark = pytest.mark.slow
-
 WORDS = 700
 """At least as many as the facts of the embedded data have."""
 SHAPES = {
@@ -128,6 +126,7 @@ def test_what_the_rough_copy_cannot_say_is_scored_in_full():
     np.testing.assert_array_equal(settled.scores[:, settled.again], full[:, settled.again])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     "plan",

@@ -122,6 +122,7 @@ def test_mypy_sees_a_mistyped_option(tmp_path):
     check(ended.stdout)
 
 
+@pytest.mark.slow
 def test_pyright_sees_a_mistyped_option(tmp_path):
     """basedpyright brings its own node, so that it runs without network."""
     beside = Path(sys.executable).with_name("basedpyright")

@@ -219,6 +219,7 @@ def test_a_space_before_a_name(gpt2):
     assert name_tokens(gpt2, ["deer", "white deer"], leading_space=True) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "queries", "candidates"), [("wn18rr", 596, 4948), ("fb15k237", 2161, None)])
 def test_the_paper_s_counts(folder, queries, candidates, shared_data: Path, gpt2):
     """Table 1 of Jinno et al.: test queries whose answer is one token, and for WN18RR the entities that are."""

@@ -529,6 +529,7 @@ def test_no_table_of_left_names_and_no_dense_matrix_of_all_pairs(monkeypatch):
     assert TfIdf(texts).places(texts, np.arange(30)).hits(1).mean() == 1
 
 
+@pytest.mark.slow
 def test_wordnet_is_told_by_as_many_as_the_plain_way_finds(shared_data):
     """A part of WN18RR, every cosine by scikit-learn alone."""
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -20,7 +20,7 @@ from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
 from fathom.reading import Faults
 from fathom.results.estimates import Estimate, mean
-from fathom.results.facts import outcomes_of
+from fathom.results.loading import outcomes_of
 from fathom.results.tables import Table
 from fathom.scoring.rows import Asked, of_scores
 from fathom.store.folder import RunFolder
