@@ -284,7 +284,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     assert found.best[about].mrr == pytest.approx(3 / 4)
     chosen = found.chosen[about]
     assert chosen.numbers["MRR"].value == pytest.approx(1 / 2)
-    assert sorted(rows.query_ids[query] for rows, query in chosen.asked) == [f"type/{name}" for name in sorted(golds)]
+    assert sorted(rows.query_ids[query] for rows, query in chosen.queries) == [f"type/{name}" for name in sorted(golds)]
     assert sorted(chosen.settings.values()) == [2, 2]
     assert "chosen:on the other of 4 folds, seed 0" in chosen.numbers["MRR"].recipe
     table = tables(found)[0]

@@ -17,16 +17,14 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
-from fathom.probes.options import StatementOptions
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import every_scoring
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
-from fathom.studies.compute_time import compute_time
+from fathom.studies.compute_time import analyse as compute_time
 from fathom.studies.length_bias import analyse as length_bias
-from fathom.studies.options import SizesOptions
-from fathom.studies.sizes import ProbeWithOptions
+from fathom.studies.options import ComputeTimeOptions, SizesOptions
 from tests.messages import mentions
 from tests.scripted import ScriptedModel
 
@@ -268,14 +266,14 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
-    asked = ProbeWithOptions("statement", StatementOptions())
-    found = compute_time(model(), data, asked, [1, 2, 3], tmp_path / "t", silent, repeats=2, total=1000)
+    options = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), repeats=2, total=1000)
+    [found] = compute_time(model(), data, options, tmp_path / "t", silent)
     assert len(found.points) == 6
     line = fit_line(*zip(*found.points, strict=True))
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
     assert found.error == pytest.approx(line.error_at(1000))
     with pytest.raises(BadInput, match=mentions(9, "tiny", 3)):
-        compute_time(model(), data, asked, [1, 9], tmp_path / "u", silent)
+        compute_time(model(), data, options.model_copy(update={"queries": (1, 9)}), tmp_path / "u", silent)
 
 
 def test_a_run_without_ranks_is_said_to_have_none(tmp_path: Path) -> None:

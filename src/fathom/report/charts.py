@@ -155,7 +155,7 @@ def whole(views: Sequence[View]) -> list[Row]:
     ]
 
 
-def there(evidence: Evidence, dims: Dimensions, predictions: Predictions) -> list[tuple[Drawing, list[Row]]]:
+def drawable(evidence: Evidence, dims: Dimensions, predictions: Predictions) -> list[tuple[Drawing, list[Row]]]:
     """Return the charts that have something to draw, with their data."""
     drawings = (one for one in DRAWINGS if one.there(evidence.views, dims))
     return [(one, rows) for one in drawings if (rows := rows_of(one, evidence, dims, predictions))]
@@ -175,7 +175,7 @@ def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
         evidence.add_run(folder, Rows(folder), model)
     predictions = evidence.finish()
     dims, of_runs = dimensions(evidence, predictions), whole(evidence.views)
-    return {one.name: chart(one, dims, rows, of_runs) for one, rows in there(evidence, dims, predictions)}
+    return {one.name: chart(one, dims, rows, of_runs) for one, rows in drawable(evidence, dims, predictions)}
 
 
 def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> alt.Chart:

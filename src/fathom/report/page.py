@@ -16,7 +16,7 @@ from fathom._version import VERSION
 from fathom.errors import BadInput, FathomError, all_of
 from fathom.metrics.table import Metric, metric
 from fathom.reading import json_file
-from fathom.report.charts import Drawing, chart, classes_of, library, there, whole
+from fathom.report.charts import Drawing, chart, classes_of, drawable, library, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
@@ -145,7 +145,7 @@ def _page(
     predictions = evidence.finish()
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
     cut = _slices(comparison, evidence) if comparison else []
-    drawn = there(evidence, dims, predictions)
+    drawn = drawable(evidence, dims, predictions)
     about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
     studies, faults = _tables_of_studies(run.folder.path for run in shown)
     by_template = bool(templates_of(predictions, (len(evidence.views), len(evidence.facts))))

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,49 +46,40 @@ class Timing(NamedTuple):
 
 
 def analyse(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
-    """Time each probe. :raises BadInput: see :func:`compute_time`."""
-    if not all(options.queries):
-        raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, options.queries))}")
-    return [
-        compute_time(model, data, one, options.queries, out, announce, repeats=options.repeats, total=options.total)
-        for one in probes_of(options)
-    ]
+    """Time each probe in new runs, each in its own folder below *out*.
 
-
-def compute_time(
-    model: Model,
-    data: QuerySet,
-    asked: ProbeWithOptions,
-    counts: Sequence[int],
-    out: Path,
-    announce: Announce,
-    *,
-    repeats: int = 3,
-    total: int | None = None,
-) -> Timing:
-    """Time new runs, each in its own folder below *out*.
-
-    :param counts: numbers of queries.
-    :param total: queries to extrapolate to; by default all that the options select.
-    :raises BadInput: a count above the number of queries, fewer than two counts, or existing runs.
+    :raises BadInput: a count of 0 or above the number of queries, fewer than two counts, or existing runs.
     """
-    if len(set(counts)) < 2 or len(counts) * repeats < 3:
+    counts = options.queries
+    if not all(counts):
+        raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, counts))}")
+    if len(set(counts)) < 2 or len(counts) * options.repeats < 3:
         raise BadInput("a line needs two numbers of queries or more, and three points")
-    everything = asked.options.model_copy(update={"limit": None})
-    available = len(selected(PROBES.find(asked.probe), model, data, everything).data.queries)
-    if max(counts) > available:
-        raise BadInput(f"{max(counts)} queries are wanted, but {data.name} has {available} after the selection")
+    return [_time(model, data, probe, options, out, announce) for probe in probes_of(options)]
+
+
+def _time(
+    model: Model, data: QuerySet, timed: ProbeWithOptions, options: ComputeTimeOptions, out: Path, announce: Announce
+) -> Timing:
+    probe, chosen = timed
+    everything = chosen.model_copy(update={"limit": None})
+    available = len(selected(PROBES.find(probe), model, data, everything).data.queries)
+    if max(options.queries) > available:
+        raise BadInput(
+            f"{max(options.queries)} queries are wanted, but {data.name} has {available} after the selection"
+        )
     model.refuses_cache(), model.linear_head()  # one-time checks of the model are not timed
     points = []
-    for name, count in ((f"{asked.probe}-{count}-{repeat}", count) for repeat in range(repeats) for count in counts):
+    for repeat, count in product(range(options.repeats), options.queries):
+        name = f"{probe}-{count}-{repeat}"
         started = time.perf_counter()
         if RunFolder(out / name).has_manifest():
             raise BadInput(f"{out / name} exists: times cannot be resumed, give a new --out")
-        run(asked.probe, model, data, asked.options.model_copy(update={"limit": count}), out / name, announce(name))
+        run(probe, model, data, chosen.model_copy(update={"limit": count}), out / name, announce(name))
         points.append((count, time.perf_counter() - started))
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    total = total or available
-    return Timing(asked.probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
+    total = options.total or available
+    return Timing(probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:
@@ -124,11 +116,11 @@ def tables(findings: Sequence[Timing]) -> list[Table]:
 def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     """Return *value* with Student's interval of its logarithm, since a time is above 0."""
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
-    made = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
+    recipe = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
     if not value > 0:
-        return untold("the line falls below 0: measure more queries", made, value, timing.line.n, ".4g")
+        return untold("the line falls below 0: measure more queries", recipe, value, timing.line.n, ".4g")
     low, high = value * math.exp(-width), value * math.exp(width)
-    return untold("", made, value, timing.line.n, ".4g")._replace(low=low, high=high)
+    return untold("", recipe, value, timing.line.n, ".4g")._replace(low=low, high=high)
 
 
 def plots(findings: Sequence[Timing]) -> list[Plot]:

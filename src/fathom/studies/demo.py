@@ -103,11 +103,11 @@ def accuracies(
     places = {"planted": np.flatnonzero(scored & is_planted), "withheld": np.flatnonzero(scored & ~is_planted)}
     sample = {half: rows.sample(rows.query[own].tolist()) for half, own in places.items()}
 
-    def made(name: str, half: str) -> str:
+    def recipe_of(name: str, half: str) -> str:
         return f"{recipe(rows, name, rows.scorings[0], [template])}|facts:{half}"
 
     def accuracy(name: str, values: Floats, half: str) -> Estimate:
-        return mean(values[places[half]], sample[half], made(name, half))
+        return mean(values[places[half]], sample[half], recipe_of(name, half))
 
     hits, withheld, both = rows.hits(1), places["withheld"], np.flatnonzero(scored)
     name, gap = "accuracy by frequency", "planted − withheld"
@@ -115,8 +115,8 @@ def accuracies(
         accuracy("accuracy", hits, "planted"),
         accuracy("accuracy", hits, "withheld"),
         accuracy(name, frequent, "withheld"),
-        contrast(hits[both], is_planted[both], rows.sample(rows.query[both].tolist()), made(gap, "all")),
-        difference(hits[withheld], frequent[withheld], sample["withheld"], made(f"accuracy − {name}", "withheld")),
+        contrast(hits[both], is_planted[both], rows.sample(rows.query[both].tolist()), recipe_of(gap, "all")),
+        difference(hits[withheld], frequent[withheld], sample["withheld"], recipe_of(f"accuracy − {name}", "withheld")),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.results.agreements import less_their_means
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
@@ -104,10 +105,7 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
         )
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
-    _, relation = np.unique(outcome.relations_of(facts), return_inverse=True)
-    tokens_within, ranks_within = (
-        side - (np.bincount(relation, side) / np.bincount(relation))[relation] for side in (lengths, ranks)
-    )
+    tokens_within, ranks_within = less_their_means(outcome.relations_of(facts), (lengths, ranks))
     by_length = {length: np.flatnonzero(lengths == length) for length in np.unique(lengths).tolist()}
     return LengthBias(
         name,

@@ -82,13 +82,13 @@ class Chosen(NamedTuple):
 
     :param settings: number of folds that each was chosen for.
     :param numbers: over all folds, by the names of :data:`fathom.results.tasks.MEASURED`.
-    :param asked: for each item the run that answered it, and the query.
+    :param queries: for each item the run that answered it, and the query.
     :param reciprocal: 1 / rank of each item, shape (items).
     """
 
     settings: Mapping[Setting, int]
     numbers: dict[str, Estimate]
-    asked: list[tuple[Rows, int]]
+    queries: list[tuple[Rows, int]]
     reciprocal: Floats
 
 
@@ -160,7 +160,7 @@ def _claim(findings: Ontology, about: About) -> Claim | None:
         return None
     if chosen is None:
         return baseline.claim(findings.best[about])
-    return baseline.claim_of_items(about[0], chosen.asked, chosen.reciprocal)
+    return baseline.claim_of_items(about[0], chosen.queries, chosen.reciprocal)
 
 
 class _Read(NamedTuple):
@@ -310,8 +310,8 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
     if count < 2:
         raise BadInput(f"--cross-validate: {task} has one item, which leaves none to choose its best setting on")
     best = [_best_elsewhere(lines, fold_of, fold) for fold in range(count)]
-    asked = _queries(best)
-    sample = items_drawn(asked)
+    queries = _queries(best)
+    sample = items_drawn(queries)
     numbers = {}
     for name, metric in metrics().items():
         values = np.concatenate([line.rows.columns(metric)[0][places] for line, places in best])
@@ -319,7 +319,7 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
         recipe = f"{recipe}|chosen:on the other of {count} folds, seed {seed}"
         numbers[name] = mean(values, sample, recipe, form=FORMATS[name])
     reciprocal = np.concatenate([line.rows.reciprocal()[places] for line, places in best])
-    return Chosen(Counter(line.setting for line, _ in best), numbers, asked, reciprocal)
+    return Chosen(Counter(line.setting for line, _ in best), numbers, queries, reciprocal)
 
 
 def _best_elsewhere(lines: Iterable[TaskLine], fold_of: Mapping[str, int], fold: int) -> tuple[TaskLine, Ints]:
@@ -383,7 +383,7 @@ def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
     line, chosen = findings.best[about], findings.chosen.get(about)
     numbers, items, settings = line.numbers, line.items, _setting_in_words(line.setting)
     if chosen is not None:
-        numbers, items = chosen.numbers, len(chosen.asked)
+        numbers, items = chosen.numbers, len(chosen.queries)
         settings = "; ".join(
             _setting_in_words(setting) + (f" ({count} folds)" if len(chosen.settings) > 1 else "")
             for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])

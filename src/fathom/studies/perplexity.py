@@ -108,9 +108,9 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
     """Average the models of one data set and reading."""
 
     def mean(name: str, numbers: Sequence[Estimate]) -> Estimate:
-        made = combined(name, [number.recipe for number in numbers], " and ")
+        recipe = combined(name, [number.recipe for number in numbers], " and ")
         value = fmean(number.value for number in numbers)
-        return untold(OVER_MODELS, made, value, len(numbers), numbers[0].form)
+        return untold(OVER_MODELS, recipe, value, len(numbers), numbers[0].form)
 
     return RunPoint(
         f"mean of {len(points)} models",
@@ -126,9 +126,9 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
 
 def _correlation(points: Sequence[RunPoint]) -> Estimate:
     recipes = [number.recipe for point in points for number in (point.accuracy, point.perplexity)]
-    made = combined("correlation of accuracy and perplexity", recipes, " and ")
+    recipe = combined("correlation of accuracy and perplexity", recipes, " and ")
     perplexities, accuracies = zip(*((one.perplexity.value, one.accuracy.value) for one in points), strict=True)
-    return correlation(perplexities, accuracies, Sample("point"), made)
+    return correlation(perplexities, accuracies, Sample("point"), recipe)
 
 
 def conclude(findings: Perplexities) -> list[str]:
