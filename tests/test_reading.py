@@ -90,10 +90,10 @@ def socket_file(path: Path):
 
 NO_FILES = {
     folder: "is not a file but a folder",
-    os.mkfifo: "is not a file but a named pipe: save what comes out of it to a file first",
+    os.mkfifo: "is not a file but a named pipe",
     socket_file: "is not a file but a socket",
     device: "is not a file but a device",
-    loop: "is a link that leads to itself",
+    loop: "is a link to itself",
     dangling: "is a link to nowhere, which is missing",
     (lambda path: None): "file is missing",
 }
@@ -214,7 +214,7 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch, pack, name):
     monkeypatch.setattr(files, "GROWS_FREELY", 1 << 18)
     (tmp_path / name).write_bytes(pack(b"\0" * (1 << 23)))
     for read in (reading.text_lines, reading.read_bytes):
-        assert "when it is unpacked, over 300 times its size" in fault_of(read, tmp_path / name)
+        assert "over 300 times its size" in fault_of(read, tmp_path / name)
     text_ = json.dumps(np.random.default_rng(0).integers(0, 9, 1 << 19).tolist()).encode()
     (tmp_path / name).write_bytes(pack(text_))  # data that is packed well is none
     assert reading.read_bytes(tmp_path / name) == text_
@@ -244,7 +244,7 @@ def test_json_is_read_as_python_reads_it(value, ascii_):
     try:
         assert json_value(written) == value
     except NotData as error:
-        assert "half of a character" in error.why  # noqa: PT017
+        assert "single surrogate" in error.why  # noqa: PT017
         assert "\\ud" in written
 
 
@@ -270,11 +270,11 @@ def test_no_text_makes_json_raise_anything_else(content):
         ('{"a":' * 100_000 + "1" + "}" * 100_000, None, "more than 100 deep"),
         ("[" * 102 + "]" * 102, None, "more than 100 deep"),
         ("{\n" + HUGE[1:], 2, "thousands of digits"),
-        ('{"a": 1,\n"b": "\\ud800x"}', 2, "half of a character"),
-        ('["\\ude00"]', 1, "half of a character"),
+        ('{"a": 1,\n"b": "\\ud800x"}', 2, "single surrogate"),
+        ('["\\ude00"]', 1, "single surrogate"),
         ('{"a": 1,\nb}', 2, "not JSON: Expecting property name enclosed in double quotes (column 1)"),
         ("", 1, "not JSON: Expecting value (column 1)"),
-        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, "an object has the key 'a' twice: keep the one that is meant"),
+        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, "an object has the key 'a' twice"),
         ('[{"a": 1},\n{"a": 2, "a": 3}]', None, "an object has the key 'a' twice"),
     ],
 )
@@ -323,11 +323,11 @@ def test_null_is_no_data(tmp_path):
         ("a: [", "not YAML"),
         ("a: " + "[" * 5000, "deep"),
         ("a: &m {b: *m}", "deep"),
-        ("a: " + "9" * 6000, "not YAML that can be used"),
-        ("a: 2020-13-45", "not YAML that can be used"),
+        ("a: " + "9" * 6000, "invalid YAML"),
+        ("a: 2020-13-45", "invalid YAML"),
         ("a: !!python/object:os.system x", "not YAML: could not determine a constructor"),
         ("a: \0", "not YAML"),
-        ("a: 1\nb: {c: 1,\n  c: 2}", ":3: an object has the key 'c' twice: keep the one that is meant"),
+        ("a: 1\nb: {c: 1,\n  c: 2}", ":3: an object has the key 'c' twice"),
         ("a: 1\n? a\n: 2", ":2: an object has the key 'a' twice"),
         ("a: " + "1" * 1_100_000, "MB"),
         ("a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)), "deep"),
@@ -418,7 +418,7 @@ def test_a_reply_is_bounded_in_bytes_and_in_time():
     with pytest.raises(replies.ReplyFault, match="larger than 1 MB"):
         replies.whole_reply((b"x" * 1000 for _ in range(10**9)), 1 << 20)
     ended = threading.Event()
-    with within(10), pytest.raises(replies.ReplyFault, match="too slowly"):
+    with within(10), pytest.raises(replies.ReplyFault, match="in time"):
         replies.within(-0.9, lambda: replies.whole_reply(iter(lambda: ended.wait(0.01) or b"x", b"")))
     ended.set()
 
@@ -441,7 +441,7 @@ def test_addresses_that_are_none(address):
 
 @pytest.mark.parametrize("address", ["http://me:S3CRET@h/v1", "http://S3CRET@h/v1", "https://h/v1?key=S3CRET"])
 def test_addresses_that_hold_a_key_are_refused_without_it(address):
-    with pytest.raises(BadInput, match="holds a user, a key or a question") as error:
+    with pytest.raises(BadInput, match="a user, key or query") as error:
         replies.host_of(address, "--server", "http://e/v1")
     assert "S3CRET" not in str(error.value)
 

@@ -1,7 +1,7 @@
-"""Registries that others can extend: probes, formats, metrics, studies, link predictors and builders.
+"""Registries of probes, formats, metrics, studies, link predictors and builders, to which other packages can add.
 
-An installed package adds an entry by an entry point of the registry's group, such as ``fathom.probes``, whose object is
-the entry itself; a script or a test by :meth:`Door.add`. See docs/howto/extend.md.
+A package adds an entry through an entry point of the registry's group, such as ``fathom.probes``; a script or test
+calls :meth:`Door.add`. See docs/howto/extend.md.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Entry = TypeVar("Entry", bound=Named)
 
 
 class Door(Mapping[str, Entry]):
-    """Entries by name, in order: Fathom's own, then those of installed packages, by package.
+    """Entries by name, in order: Fathom's own, then those of installed packages.
 
-    :param kind: what an entry is, in a word or two, such as "probe".
+    :param kind: of entries, such as "probe".
     :param group: of its entry points, such as "fathom.probes".
-    :param own: the entries that Fathom brings.
+    :param own: entries of Fathom.
     """
 
     def __init__(self, kind: str, group: str, own: Iterable[Entry]) -> None:
         self.kind, self.group = kind, group
         self.faults: list[str] = []
-        """One line for each entry point that could not be loaded."""
+        """One line for each entry point that failed to load."""
         self._entries: dict[str, Entry] = {}
-        self._looked = False
+        self._is_loaded = False
         for entry in own:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """:raises ValueError: there is an entry of that name."""
+        """Add an entry. :raises ValueError: its name is taken."""
         names = dict.fromkeys((entry.name, getattr(entry, "alias", None) or entry.name), entry)
         if taken := names.keys() & self._entries.keys():
             raise ValueError(f"there is a {self.kind} '{min(taken)}' already")
@@ -51,10 +51,10 @@ class Door(Mapping[str, Entry]):
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry."""
-        self._entries = {name: there for name, there in self._entries.items() if there is not entry}
+        self._entries = {name: other for name, other in self._entries.items() if other is not entry}
 
     def find(self, name: str) -> Entry:
-        """Return an entry. :raises BadInput: no such entry; the message lists all."""
+        """Return the entry of that name. :raises BadInput: there is none; all names are listed."""
         if name not in self:
             like = alike(name, self, 1)
             meant = f"did you mean {like[0]}? " if like else ""
@@ -62,30 +62,30 @@ class Door(Mapping[str, Entry]):
         return self[name]
 
     def entries(self) -> list[Entry]:
-        """Return the entries, without repeating those with an alias."""
+        """Return all entries, without aliases."""
         return list({id(entry): entry for entry in self.values()}.values())
 
     def __getitem__(self, name: str) -> Entry:
-        self._look()
+        self._load()
         return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        self._look()
+        self._load()
         return iter(list(self._entries))
 
     def __len__(self) -> int:
-        self._look()
+        self._load()
         return len(self._entries)
 
-    def _look(self) -> None:
-        """Load the entry points of installed packages on first use, as some import the registry to make their entry."""
-        if self._looked:
+    def _load(self) -> None:
+        """Load entry points on first use: packages may import the registry to construct their entries."""
+        if self._is_loaded:
             return
-        self._looked = True
-        for point in sorted(entry_points(group=self.group), key=lambda one: (one.name, one.value)):
+        self._is_loaded = True
+        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 self.add(point.load())
-            except Exception as error:  # whatever a stranger's module raises, the rest must work
+            except Exception as error:  # a foreign module may raise anything
                 self.faults.append(
                     f"{_package(point)} adds the {self.kind} '{point.name}', which cannot be loaded: {error!r}"
                 )

@@ -1,11 +1,11 @@
-"""What can go wrong, as one tree to catch.
+"""Errors raised on purpose.
 
 FathomError
-├── BadInput      the user's files or options are wrong: says what was found, expected, and to type (exit code 2)
-├── RunFailed     a run that began could not go on; what was computed is kept (exit code 1)
-│   └── Stopped   a signal ended it (exit code 128 and the number of the signal: 130 for Ctrl-C, 143 for SIGTERM)
-├── MadeBefore    the same command has made its folder before: nothing is left to do (exit code 0)
-└── MissingExtra  an optional library is not installed: the message is the install command (exit code 2)
+├── BadInput      invalid files or options (exit code 2)
+├── RunFailed     a run failed; what was computed is kept (exit code 1)
+│   └── Stopped   a signal ended it (exit code 128 + number of the signal: 130 for Ctrl-C, 143 for SIGTERM)
+├── MadeBefore    the same command has made its folder before (exit code 0)
+└── MissingExtra  an optional library is not installed (exit code 2)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class FathomError(Exception):
-    """Root of every error Fathom raises on purpose. ``exit_code`` is what the command line ends with."""
+    """Root of all errors of Fathom. ``exit_code`` is that of the command line."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class FathomError(Exception):
 
 
 class BadInput(FathomError):
-    """The input is wrong. Holds every fault found, one line each, so that one attempt shows them all.
+    """Invalid input, with all faults, one line each.
 
     :param faults: one message, or several.
     """
@@ -39,58 +39,58 @@ class BadInput(FathomError):
 
 
 def refuse(faults: Iterable[str]) -> None:
-    """:raises BadInput: there are faults; with all of them, each once, so that one attempt shows them all."""
-    if found := list(dict.fromkeys(faults)):
-        raise BadInput(found)
+    """:raises BadInput: there are faults, each listed once."""
+    if unique := list(dict.fromkeys(faults)):
+        raise BadInput(unique)
 
 
 def all_of(*steps: Callable[[], Any]) -> list[Any]:
-    """What each step gives. :raises BadInput: with the faults of all steps, so that one attempt shows them all."""
-    found, faults = [], []
+    """Return the results of all steps. :raises BadInput: with the faults of all steps."""
+    results, faults = [], []
     for step in steps:
         try:
-            found.append(step())
+            results.append(step())
         except BadInput as error:
             faults += error.faults
     refuse(faults)
-    return found
+    return results
 
 
 def alike(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> list[str]:
-    """Those of the *known* names that *name* may be a misspelling of, in any case of its letters, the likeliest first.
+    """Return known names that *name* may be a misspelling of, the most similar first, ignoring case.
 
-    :param cutoff: how much of the letters agrees at least, from 0 to 1 (:func:`difflib.get_close_matches`).
+    :param cutoff: least similarity, from 0 to 1 (:func:`difflib.get_close_matches`).
     """
-    names = {one.casefold(): one for one in known}
-    return [names[one] for one in get_close_matches(name.casefold(), names, most, cutoff)]
+    names = {candidate.casefold(): candidate for candidate in known}
+    return [names[match] for match in get_close_matches(name.casefold(), names, most, cutoff)]
 
 
 class RunFailed(FathomError):
-    """A run that began could not go on (a full disk, a model that runs out of memory at the smallest batch)."""
+    """A failure of a run: a full disk, no memory for the smallest batch."""
 
 
 class Stopped(RunFailed):
-    """Someone or something ended the run: Ctrl-C, or SIGTERM from a scheduler.
+    """The end of a run by Ctrl-C, or by SIGTERM from a scheduler.
 
     :param number: of the signal.
     """
 
-    def __init__(self, said: str, number: int) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
         self.exit_code = 128 + number
 
 
 class MadeBefore(FathomError):
-    """There is nothing to do: the same command, with the same data, has made its folder before."""
+    """The same command has made its folder before; nothing is left to do."""
 
     exit_code = 0
 
 
 class MissingExtra(FathomError):
-    """An optional library is missing.
+    """A missing optional library; the message is the install command.
 
     :param library: the module that could not be imported.
-    :param extra: the extra of this distribution that brings it.
+    :param extra: of this distribution.
     """
 
     exit_code = 2

@@ -1,8 +1,7 @@
-"""How far something has got: drawn where somebody looks, a log line now and then elsewhere.
+"""Progress: a bar in terminals and notebooks, log lines elsewhere.
 
-All of it goes by the logger "fathom": at ``WARNING`` (``--quiet``) nothing is shown, at ``DEBUG`` (``--verbose``) there
-are lines instead of bars, more of them, and what was loaded. In a terminal and in a notebook a bar is drawn; elsewhere
-lines of the level ``INFO`` go to standard error, or wherever the program's own ``logging`` sends them.
+The level of the logger "fathom" decides. ``WARNING`` (``--quiet``) shows nothing; ``DEBUG`` (``--verbose``) shows more
+log lines instead of bars. Lines go to standard error, or where the program's own ``logging`` sends them.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from typing import Any, Literal
 from fathom.reading.files import printable
 
 Progress = Callable[[int, int], None]
-"""Told how many are done, and of how many."""
+"""Called with the number done and the total."""
 Shown = Progress | Literal[False] | None
-"""What to tell; None: whatever suits the place; False: nothing."""
+"""A callback; None: the default display; False: none."""
 LOG = logging.getLogger("fathom")
 EVERY = 10.0
-"""Seconds between two lines."""
+"""Seconds between log lines."""
 EVERY_IF_VERBOSE = 1.0
 
 
 def unseen(done: int, total: int) -> None:
-    """Progress that nobody is told of."""
+    """Display nothing."""
 
 
 @contextmanager
 def shown(text: str, progress: Shown = None) -> Iterator[Progress]:
-    """A callback (done, total) that shows how far *text* has got, while inside.
+    """Yield a callback (done, total) that displays progress.
 
-    :param progress: the caller's own, which is then used instead; False for none.
+    :param progress: a callback to use instead; False for none.
     """
     if progress is not None and progress is not False:
         yield progress
@@ -52,10 +51,7 @@ def shown(text: str, progress: Shown = None) -> Iterator[Progress]:
 
 
 def line(text: str) -> Progress:
-    """:func:`shown` of one of many things, without a beginning and an end: on a terminal a line that is written over.
-
-    :returns: a callback (done, total).
-    """
+    """Return a callback (done, total) for one of many tasks: on a terminal, it overwrites its line."""
     if is_quiet():
         return unseen
     if is_verbose() or not sys.stderr.isatty():
@@ -70,10 +66,9 @@ def line(text: str) -> Progress:
 
 @contextmanager
 def starting(text: str, progress: Shown = None) -> Iterator[None]:
-    """A sign of life while libraries, data and models are loaded, which takes seconds: a line on a terminal, wiped when
-    that is done. Elsewhere nothing, unless somebody has asked for all there is to tell.
+    """Display a line on a terminal while loading; elsewhere, log it with ``--verbose``.
 
-    :param progress: as for :func:`shown`; whoever looks after it themselves is shown nothing.
+    :param progress: as for :func:`shown`; the caller's own disables the display.
     """
     drawn = progress is None and sys.stderr.isatty() and not is_quiet() and not is_verbose()
     if drawn:
@@ -90,32 +85,32 @@ def starting(text: str, progress: Shown = None) -> Iterator[None]:
 
 
 def is_quiet() -> bool:
-    """Whether somebody has said so: the level that the logger only inherits is not meant for it."""
+    """Return whether the logger's own level hides progress."""
     return LOG.level > logging.INFO
 
 
 def is_verbose() -> bool:
-    """Whether somebody has asked for all there is to tell."""
+    """Return whether the logger's own level is DEBUG."""
     return logging.NOTSET < LOG.level <= logging.DEBUG
 
 
 def log(text: str, level: int = logging.INFO) -> None:
-    """A line of the log, on standard error unless the program has a log of its own."""
+    """Log a line, on standard error unless the program configures logging."""
     if not LOG.hasHandlers():
         LOG.addHandler(_StandardError())
     if LOG.level == logging.NOTSET and any(isinstance(handler, _StandardError) for handler in LOG.handlers):
-        LOG.setLevel(logging.INFO)  # what is inherited would hide it
+        LOG.setLevel(logging.INFO)  # the inherited level would hide it
     LOG.log(level, "%s", text)
 
 
 def detail(text: str) -> None:
-    """A line for those who have asked for all there is to tell."""
+    """Log a line with ``--verbose``."""
     if is_verbose():
         log(text, logging.DEBUG)
 
 
 class _StandardError(logging.StreamHandler[Any]):
-    """Writes to what standard error is at the time, in lines without signs that steer a terminal."""
+    """A handler for the current standard error, without control characters."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -130,25 +125,25 @@ class _StandardError(logging.StreamHandler[Any]):
 
 
 class Lines:
-    """A line of the log every so often, and one at the end of what has had any.
+    """Log lines at intervals, and at the end if there were any.
 
-    :param every: seconds between two of them.
+    :param every: seconds between lines.
     """
 
     def __init__(self, text: str, every: float = EVERY) -> None:
         self.text, self.every = text, every
-        self.began = self.told = time.monotonic()
+        self.start = self.last = time.monotonic()
         self.any = False
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self.told >= self.every or (done >= total and self.any):
-            log(f"{self.text}: {how_far(done, total, now - self.began)}")
-            self.told, self.any = now, done < total
+        if now - self.last >= self.every or (done >= total and self.any):
+            log(f"{self.text}: {how_far(done, total, now - self.start)}")
+            self.last, self.any = now, done < total
 
 
 def how_far(done: int, total: int, seconds: float) -> str:
-    """In words. :param seconds: that it took so far."""
+    """Describe progress. :param seconds: so far."""
     if not total:
         return f"{seconds:.0f} s"
     left = f", about {seconds * (total - done) / done:.0f} s left" if 0 < done < total else ""
@@ -163,21 +158,21 @@ def _bar(text: str) -> Iterator[Progress]:
 
     name = TextColumn("{task.description}", markup=False)
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    # What is printed meanwhile stands above the bar, but never in its place where it is to go to a file.
+    # Output goes above the bar, unless standard output is redirected.
     with Bar(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(printable(text), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _in_notebook() -> bool:
-    """Whether there is a cell below which something can be shown; IPython in a terminal has none."""
+    """Return whether there is a notebook; IPython in a terminal has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 class _Cell:
-    """A bar below a notebook's cell, by HTML alone: the widgets of other bars need an extension."""
+    """A bar below a notebook cell, in plain HTML: widgets need an extension."""
 
     def __init__(self, text: str) -> None:
         self.text, self.began = text, time.monotonic()

@@ -1,14 +1,12 @@
-"""The one guarded way to open what others wrote: files of every kind, and replies of servers.
+"""Safe readers of foreign files and server replies.
 
-- :mod:`~fathom.reading.files`: is it a file (not a folder, a pipe, a device, a link that loops)? Bytes, text and lines,
-  plain and packed, within bounds.
-- :mod:`~fathom.reading.text`: JSON, JSON Lines and YAML, with depth, digits and halves of characters in check; for
-  readers of data, which go on and show all faults at once, too.
+- :mod:`~fathom.reading.files`: bytes, text and lines of regular files, plain and compressed, of bounded size.
+- :mod:`~fathom.reading.text`: JSON, JSON Lines and YAML of bounded depth; readers of data collect all faults.
 - :mod:`~fathom.reading.binary`: Parquet and safetensors.
-- :mod:`~fathom.reading.replies`: what servers answer.
+- :mod:`~fathom.reading.replies`: replies of servers.
 
-All raise :class:`~fathom.reading.files.Unreadable`: one line that says which file and line, what was found and what was
-expected. Nothing else opens files that others wrote; ``tests/test_reading.py`` lists the exceptions.
+All raise :class:`~fathom.reading.files.Unreadable`: one line with file, line, what was found and what was expected.
+Nothing else opens foreign files; ``tests/test_reading.py`` lists the exceptions.
 """
 
 from fathom.reading.binary import parquet_file, shapes_in, tensors_file

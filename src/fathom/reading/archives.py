@@ -1,4 +1,4 @@
-"""Archives that others packed (zip, tar): unpacked below one folder, within bounds, files alone."""
+"""Foreign archives (zip, tar), unpacked into one folder: regular files alone, of bounded size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fathom.reading.files import BLOCK, GROWS_FREELY, GROWTH, MEGABYTE, UNPACKIN
 MOST_MEMBERS = 200_000
 """Files and folders of an archive."""
 _BROKEN = (*UNPACKING, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, NotImplementedError, RuntimeError)
-"""What a damaged, encrypted or strangely packed archive makes the libraries raise, beside OSError."""
+"""Errors of damaged, encrypted or unusual archives, in addition to OSError."""
 
 
 class _Member(NamedTuple):
@@ -31,19 +31,19 @@ class _Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether it is a zip or a tar, by its content."""
+    """Return whether the file is a zip or tar archive."""
     check_file(path)
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def unpack(archive: Path, folder: Path, take: Sequence[str] = ("*",), strip: int | None = None) -> list[str]:
-    """Write those files of an archive that fit a pattern below *folder*.
+    """Unpack files of an archive into *folder*.
 
-    :param take: patterns of names in the archive; ``*`` takes slashes, too.
-    :param strip: folders at the beginning of a name that are left away; None: those that all files share.
-    :returns: what was written, as paths below *folder*.
-    :raises Unreadable: it is no archive, is damaged, has nothing that fits, would write elsewhere or the same file
-        twice, holds a link where a file is expected, or grows beyond all measure.
+    :param take: patterns of names; ``*`` matches slashes, too.
+    :param strip: number of leading folders to drop from names; None: those that all files share.
+    :returns: relative paths.
+    :raises Unreadable: no archive, damaged, nothing matches, or it contains links, duplicate or unsafe names, or grows
+        too large.
     """
     room = max(GROWS_FREELY, GROWTH * check_file(archive).st_size)
     with _members(archive) as members:
@@ -60,7 +60,7 @@ def unpack(archive: Path, folder: Path, take: Sequence[str] = ("*",), strip: int
 
 @contextmanager
 def _members(archive: Path) -> Iterator[list[_Member]]:
-    """All but folders. :raises Unreadable: also from within, where what is read is damaged."""
+    """Yield all members but folders. :raises Unreadable: also inside the context, if a member is damaged."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
@@ -87,8 +87,8 @@ def _of_tar(tarred: tarfile.TarFile) -> Iterator[_Member]:
 
 
 def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:
-    """Without folders. :raises Unreadable: too many, or a name that leads elsewhere."""
-    found = []
+    """:raises Unreadable: too many members, or an unsafe name."""
+    checked = []
     for number, member in enumerate(members):
         if number >= MOST_MEMBERS:
             raise Unreadable(archive, None, f"holds more than {MOST_MEMBERS:,} files and folders")
@@ -96,8 +96,8 @@ def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:
         if path.is_absolute() or ".." in path.parts or set("\\:\0") & set(member.name) or not path.parts:
             raise Unreadable(archive, None, f"{shown(member.name)} would be written elsewhere: nothing is unpacked")
         if not member.is_folder:
-            found.append(member)
-    return found
+            checked.append(member)
+    return checked
 
 
 def _places(archive: Path, names: Sequence[str], strip: int | None) -> list[str]:
@@ -109,26 +109,26 @@ def _places(archive: Path, names: Sequence[str], strip: int | None) -> list[str]
     times = Counter(places)
     for name, place in zip(names, places, strict=True):
         if not place or times[place] > 1:
-            raise Unreadable(archive, None, f"{shown(name)} has no place of its own without its first {strip} folders")
+            raise Unreadable(archive, None, f"{shown(name)} has no unique name without its first {strip} folders")
     return places
 
 
 def _write(archive: Path, member: _Member, to: Path, room: int) -> int:
-    """:param room: bytes that may still be written. :returns: what is left of it."""
+    """:param room: bytes that may still be written. :returns: the rest of it."""
     to.parent.mkdir(parents=True, exist_ok=True)
     stream = member.open()
-    assert stream is not None  # it is a file
+    assert stream is not None  # a regular file
     with stream, to.open("xb") as file:
         while block := stream.read(BLOCK):
             room -= len(block)
             if room < 0:
                 most = max(GROWS_FREELY // MEGABYTE, 1)
-                raise Unreadable(archive, None, f"grows to over {most:,} MB and {GROWTH} times its size: no data does")
+                raise Unreadable(archive, None, f"grows to over {most:,} MB and {GROWTH} times its size")
             file.write(block)
     return room
 
 
 def _begins(archive: Path) -> str:
-    """A page for people in the place of an archive is the commonest fault."""
+    """Recognise a web page, the commonest fault."""
     with archive.open("rb") as file:
         return ": a web page came instead" if file.read(512).lstrip().startswith(b"<") else ""

@@ -1,8 +1,9 @@
-"""Parquet and safetensors that others wrote; the libraries are loaded where they are used."""
+"""Foreign Parquet and safetensors files."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,14 @@ def parquet_file(
     without: Collection[str] = (),
     what_to_do: str = "make it anew",
 ) -> pa.Table:
-    """A table, every text in it checked to be one.
+    """Read and validate a table.
 
-    :param expected: the kinds of columns, where they are there; those of like kinds are brought to them.
-    :param needed: columns that must be there.
-    :param filled: columns that must have a value in every row.
-    :param without: columns that are not read.
-    :param what_to_do: ends the message of a damaged file.
-    :raises Unreadable: no file, not Parquet, or a column is missing or of another kind.
+    :param expected: types of columns; similar types are cast.
+    :param needed: required columns.
+    :param filled: columns without nulls.
+    :param without: columns to skip.
+    :param what_to_do: end of the message.
+    :raises Unreadable: no file, not Parquet, or a column is missing or of another type.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -39,36 +40,35 @@ def parquet_file(
         table = pq.read_table(path, columns=wanted, partitioning=None)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({said})") from error
+        details = " ".join(str(error).split())[:200]
+        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({details})") from error
     if missing := [name for name in needed if name not in table.column_names]:
-        found = ", ".join(table.column_names[:8]) or "none"
-        raise Unreadable(path, None, f"has no column {', '.join(missing)}, found {found}: {what_to_do}")
+        columns = ", ".join(table.column_names[:8]) or "none"
+        raise Unreadable(path, None, f"has no column {', '.join(missing)}, found {columns}: {what_to_do}")
     for name in filled:
         if name in table.column_names and (count := table.column(name).null_count):
             raise Unreadable(path, None, f"column {name} is empty in {count:,} of {len(table):,} rows: {what_to_do}")
-    return _of_kinds(path, table, expected or {}, what_to_do)
+    return _cast(path, table, expected or {}, what_to_do)
 
 
-def _of_kinds(path: Path, table: pa.Table, expected: Mapping[str, pa.DataType], what_to_do: str) -> pa.Table:
-    """:raises Unreadable: a column is of another kind."""
+def _cast(path: Path, table: pa.Table, expected: Mapping[str, pa.DataType], what_to_do: str) -> pa.Table:
     import pyarrow as pa
 
     for place, name in enumerate(table.column_names):
-        kind, found = expected.get(name), table.schema.field(place).type
-        if kind is None or found == kind:
+        kind, actual = expected.get(name), table.schema.field(place).type
+        if kind is None or actual == kind:
             continue
         try:
-            if not _is_like(found, kind):
-                raise pa.ArrowInvalid(f"{found} is no {kind}")
+            if not _is_similar(actual, kind):
+                raise pa.ArrowInvalid(f"{actual} is no {kind}")
             table = table.set_column(place, name, table.column(place).cast(kind))
         except pa.ArrowException as error:
-            raise Unreadable(path, None, f"column {name} must be {kind}, found {found}: {what_to_do}") from error
+            raise Unreadable(path, None, f"column {name} must be {kind}, found {actual}: {what_to_do}") from error
     return table
 
 
-def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Texts, whole numbers and numbers may be of any width; a column of nulls alone is of no kind."""
+def _is_similar(actual: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether types differ in width alone; a column of nulls matches any type."""
     from pyarrow import types
 
     def is_text(kind: pa.DataType) -> bool:
@@ -77,46 +77,41 @@ def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
     def is_list(kind: pa.DataType) -> bool:
         return bool((types.is_list(kind) or types.is_large_list(kind)) and not types.is_map(kind))
 
-    if types.is_null(found) or found == wanted:
+    if types.is_null(actual) or actual == wanted:
         return True
-    if is_list(found) and is_list(wanted):
-        return _is_like(found.value_type, wanted.value_type)
-    if types.is_map(found) and types.is_map(wanted):
-        return _is_like(found.key_type, wanted.key_type) and _is_like(found.item_type, wanted.item_type)
+    if is_list(actual) and is_list(wanted):
+        return _is_similar(actual.value_type, wanted.value_type)
+    if types.is_map(actual) and types.is_map(wanted):
+        return _is_similar(actual.key_type, wanted.key_type) and _is_similar(actual.item_type, wanted.item_type)
     if types.is_floating(wanted):
-        return bool(types.is_floating(found) or types.is_integer(found))
-    return any(is_kind(found) and is_kind(wanted) for is_kind in (is_text, types.is_integer))
+        return bool(types.is_floating(actual) or types.is_integer(actual))
+    return any(is_kind(actual) and is_kind(wanted) for is_kind in (is_text, types.is_integer))
 
 
 def tensors_file(path: Path, what_to_do: str, framework: str = "pt") -> dict[str, Any]:
-    """The tensors of a safetensors file by name.
+    """Read the tensors of a safetensors file by name.
 
-    :param what_to_do: ends the message of a damaged file.
+    :param what_to_do: end of the message.
     :raises Unreadable: no file, or damaged.
     """
+    with _tensors(path, what_to_do, framework) as content:
+        return {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 # not a mapping
+
+
+def shapes_in(path: Path, what_to_do: str) -> dict[str, list[int]]:
+    """Read the shapes of the tensors of a safetensors file by name, as :func:`tensors_file` does."""
+    with _tensors(path, what_to_do, "np") as content:
+        return {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118 # not a mapping
+
+
+@contextmanager
+def _tensors(path: Path, what_to_do: str, framework: str) -> Iterator[Any]:
     from safetensors import safe_open
 
     check_file(path)
     try:
         with safe_open(path, framework=framework) as content:
-            return {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 # not a mapping
-    except Exception as error:  # safetensors' own kinds of error differ between versions
-        said = " ".join(str(error).split())[:200]
-        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({said})") from error
-
-
-def shapes_in(path: Path, what_to_do: str) -> dict[str, list[int]]:
-    """The shapes of the tensors of a safetensors file by name; the tensors themselves are not read.
-
-    :param what_to_do: ends the message of a damaged file.
-    :raises Unreadable: no file, or damaged.
-    """
-    from safetensors import safe_open
-
-    check_file(path)
-    try:
-        with safe_open(path, framework="np") as content:
-            return {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118 # not a mapping
-    except Exception as error:  # safetensors' own kinds of error differ between versions
-        said = " ".join(str(error).split())[:200]
-        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({said})") from error
+            yield content
+    except Exception as error:  # safetensors' own errors differ between versions
+        details = " ".join(str(error).split())[:200]
+        raise Unreadable(path, None, f"{DAMAGED}: {what_to_do} ({details})") from error

@@ -1,7 +1,6 @@
-"""The way to every file that others wrote: is it a file at all, is it text, is it of a size that can be read?
+"""Foreign files: bytes, text and lines, plain and compressed.
 
-Whatever stands in a file's place (nothing, a folder, a named pipe, a device, a link that leads to itself) is said in
-one line. Packed files may not grow beyond bounds, nor may a line or a text that is read as a whole.
+What is not a regular file (a folder, pipe, device or broken link) is reported in one line. Sizes are bounded.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ from fathom.errors import BadInput
 
 MEGABYTE = 1 << 20
 LONGEST_LINE = 32 * MEGABYTE
-"""Bytes of a line; the longest of the data sets that we know have one."""
+"""Bytes of a line."""
 LARGEST_TEXT = 1024 * MEGABYTE
-"""Bytes of a text that is read as a whole."""
+"""Bytes of a text read as a whole."""
 GROWS_FREELY = 16 * MEGABYTE
-"""Bytes that any packed file may have when it is unpacked."""
+"""Bytes that any compressed file may unpack to."""
 GROWTH = 300
-"""How many times its size a larger packed file may have. Text grows 3 to 30 times, nothing but zeros 1,030 times."""
+"""Largest ratio of unpacked to compressed size. Text has 3 to 30, zeros 1,030."""
 BLOCK = MEGABYTE
 DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError)
-"""What unpacking may raise, beside OSError."""
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_OTHERS = (
+"""Errors of unpacking, in addition to OSError."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_KINDS = (
     (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a named pipe: save what comes out of it to a file first"),
+    (stat.S_ISFIFO, "a named pipe: save its output to a file first"),
     (stat.S_ISSOCK, "a socket"),
     (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
 )
 
 
 class Unreadable(BadInput):
-    """A file, or a place in it, is not what it must be.
+    """A file, or a line of it, is invalid.
 
     :param line: counted from 1; None for the file as a whole.
     """
@@ -57,11 +56,11 @@ class Unreadable(BadInput):
 
 
 class Missing(Unreadable):
-    """There is nothing at all in the file's place."""
+    """The file does not exist."""
 
 
 def located(path: Path, line: int | None, message: str) -> str:
-    """ "file:line: message", or "file is damaged …"; signs that steer a terminal are shown as none."""
+    """Return "file:line: message", or "file is damaged …", without control characters."""
     message = printable(message)
     if line is None and message.startswith(DAMAGED):
         return f"{path} {message}"
@@ -69,24 +68,24 @@ def located(path: Path, line: int | None, message: str) -> str:
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as a message shows it: cut where it is long; JSON's constants as they stand in the file."""
+    """Return a value for a message: shortened, and with JSON's constants."""
     text = "null" if value is None else repr(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def some_of(names: Collection[str], most: int = 5) -> str:
-    """The first few *names* in words, and how many there are where these are not all."""
+    """Return the first few names, and their number if there are more."""
     first = printable(", ".join(islice(names, most)))
     return first if len(names) <= most else f"{first}, … ({len(names):,} in all)"
 
 
 def printable(text: str) -> str:
-    """Without signs that steer a terminal, which files of others may hold."""
-    return _STEERING.sub("\ufffd", text)
+    """Replace control characters, which foreign files may contain."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def stands(path: Path) -> bool:
-    """Whether anything has that name: also a link that leads nowhere, so that reading it says so."""
+    """Return whether the path exists, even as a broken link, which reading then reports."""
     try:
         return os.path.lexists(path)
     except ValueError:  # a NUL in the name
@@ -94,38 +93,38 @@ def stands(path: Path) -> bool:
 
 
 def check_file(path: Path) -> os.stat_result:
-    """:raises Missing: nothing is there. :raises Unreadable: something is, but no file."""
+    """:raises Missing: it does not exist. :raises Unreadable: it is not a regular file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
         if stands(path) and path.is_symlink():
             raise Unreadable(path, None, f"is a link to {os.readlink(path)}, which is missing") from error
         raise Missing(path, None, "file is missing") from error
     except (OSError, ValueError) as error:
-        raise Unreadable(path, None, _in_words(error)) from error
-    if not stat.S_ISREG(found.st_mode):
-        what = next((what for is_one, what in _OTHERS if is_one(found.st_mode)), "something else")
-        raise Unreadable(path, None, f"is not a file but {what}")
-    return found
+        raise Unreadable(path, None, _reason(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((kind for is_kind, kind in _KINDS if is_kind(status.st_mode)), "something else")
+        raise Unreadable(path, None, f"is not a file but {kind}")
+    return status
 
 
 def plain_or_packed(path: Path) -> Path:
-    """The file of that name, or the one with ``.gz`` behind it where that stands there alone."""
+    """Return the path, or that of its ``.gz`` file if only this exists."""
     packed = path.with_name(f"{path.name}.gz")
     return packed if stands(packed) and not stands(path) else path
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file that may be absent is there. :raises Unreadable: something is in its place that is no file."""
+    """Return whether a file exists. :raises Unreadable: the path is not a regular file."""
     if not stands(path):
         return False
     check_file(path)
     return True
 
 
-def _in_words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "is a link that leads to itself: remove it, or put the file in its place"
+        return "is a link to itself: replace it by the file"
     return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}"
 
 
@@ -133,11 +132,11 @@ def _in_words(error: Exception) -> str:
 def opened(
     path: Path, *, unpack: bool | None = None, place: Callable[[Callable[[], int]], object] | None = None
 ) -> Iterator[io.BufferedReader]:
-    """The bytes of a file, unpacked within bounds.
+    """Open a file as bytes, unpacked within bounds.
 
-    :param unpack: whether it is packed by gzip; None: as the name says (``.gz``, ``.bz2``).
-    :param place: given a function that tells how many bytes of the file as it lies have been read.
-    :raises Unreadable: it is none, cannot be read or unpacked, or grows beyond all measure; from within, too.
+    :param unpack: whether it is a gzip file; None: by its name (``.gz``, ``.bz2``).
+    :param place: receives a function that returns the position in the compressed file.
+    :raises Unreadable: it cannot be read or unpacked, or grows too large; also inside the context.
     """
     size = check_file(path).st_size
     try:
@@ -148,7 +147,7 @@ def opened(
     except UNPACKING as error:
         raise Unreadable(path, None, f"cannot be read: {error}") from error
     except OSError as error:
-        raise Unreadable(path, None, _in_words(error)) from error
+        raise Unreadable(path, None, _reason(error)) from error
 
 
 def _unpacked(path: Path, raw: io.BufferedReader, size: int, unpack: bool | None) -> io.BufferedReader:
@@ -162,11 +161,11 @@ def _unpacked(path: Path, raw: io.BufferedReader, size: int, unpack: bool | None
 
 
 class _Bounded(io.RawIOBase):
-    """What is unpacked, up to so many times the packed size."""
+    """A bounded stream of unpacked bytes."""
 
     def __init__(self, path: Path, stream: gzip.GzipFile | bz2.BZ2File, size: int) -> None:
         super().__init__()
-        self._path, self._stream, self._given = path, stream, 0
+        self._path, self._stream, self._total = path, stream, 0
         self._most = max(GROWS_FREELY, GROWTH * size)
 
     def readable(self) -> bool:
@@ -174,21 +173,21 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
-        found = self._stream.read1(len(view))  # what comes before damage is given
-        self._given += len(found)
-        if self._given > self._most:
+        block = self._stream.read1(len(view))  # read1 returns bytes before a damaged place
+        self._total += len(block)
+        if self._total > self._most:
             raise Unreadable(
                 self._path,
                 None,
-                f"grows to more than {self._most // MEGABYTE:,} MB when it is unpacked, over {GROWTH} times its size: "
-                "no data does; if it is meant, unpack it first",
+                f"unpacks to more than {self._most // MEGABYTE:,} MB, over {GROWTH} times its size: unpack it first, "
+                "if intended",
             )
-        view[: len(found)] = found
-        return len(found)
+        view[: len(block)] = block
+        return len(block)
 
 
 def read_bytes(path: Path, most: int = LARGEST_TEXT) -> bytes:
-    """The file as a whole, unpacked. :raises Unreadable: as :func:`opened`, or it has more than *most* bytes."""
+    """Read and unpack a file. :raises Unreadable: as :func:`opened`, or it has more than *most* bytes."""
     with opened(path) as stream:
         parts, total = [], 0
         while part := stream.read(BLOCK):
@@ -200,7 +199,7 @@ def read_bytes(path: Path, most: int = LARGEST_TEXT) -> bytes:
 
 
 def read_text(path: Path, most: int = LARGEST_TEXT) -> str:
-    """UTF-8, without the mark that some editors set before it. Line ends are as they are in the file.
+    """Read UTF-8 without its byte order mark, line ends unchanged.
 
     :raises Unreadable: as :func:`read_bytes`, or the file is not UTF-8.
     """
@@ -212,16 +211,14 @@ def read_text(path: Path, most: int = LARGEST_TEXT) -> str:
 
 
 def _not_utf8(path: Path, content: bytes, error: UnicodeDecodeError, before: int = 0) -> Unreadable:
-    """:param before: lines above *content*."""
+    """:param before: number of lines before *content*."""
     line = before + content.count(b"\n", 0, error.start) + 1
     other = " (it seems to be UTF-16)" if line == 1 and content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
     return Unreadable(path, line, f"not UTF-8 text{other}: save it as UTF-8")
 
 
 def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """The lines of a text in UTF-8, one at a time, without their ends.
-
-    A line ends with a line feed and nothing else: JSON may hold other signs that Unicode counts as line ends.
+    """Yield the lines of UTF-8 text without their ends, which are line feeds alone, as in JSON Lines.
 
     :param longest: bytes.
     :raises Unreadable: as :func:`opened`, a line is too long, or not UTF-8; with the line.
@@ -229,7 +226,7 @@ def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
     number, rest = 0, b""
     try:
         with opened(path) as stream:
-            while block := stream.read1(BLOCK):  # not read: what comes before damage is given
+            while block := stream.read1(BLOCK):  # read1 returns bytes before a damaged place
                 whole, end, rest = (rest + block).rpartition(b"\n")
                 lines = _decoded(path, whole + end, number)
                 yield from lines
@@ -246,7 +243,7 @@ def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
 
 
 def _decoded(path: Path, content: bytes, before: int) -> list[str]:
-    """:param content: whole lines. :param before: lines above."""
+    """:param content: whole lines. :param before: number of lines before them."""
     try:
         lines = content.decode("utf-8").split("\n")
     except UnicodeDecodeError as error:

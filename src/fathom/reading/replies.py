@@ -1,5 +1,4 @@
-"""What servers answer: from where they said they are, bounded in bytes and in time, JSON in any of Unicode's
-encodings, pauses that are numbers."""
+"""Replies of servers: from the given host alone, bounded in size and time."""
 
 from __future__ import annotations
 
@@ -22,13 +21,11 @@ LONGEST_PAUSE_S = 1e9
 _ESCAPES = re.compile(
     r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
-"""Backslashes and whole characters (group 1), and halves of characters."""
-
-
+"""Backslashes and surrogate pairs (group 1), and single surrogates."""
 SECRET = 8
-"""Signs of a key from which on it is one: "none" and "x" stand in many replies."""
+"""Characters of the shortest real key: "none" and "x" occur in many replies."""
 GRACE_S = 1.0
-"""So much later than a library's own timeout, whose message says more."""
+"""Added to a library's own timeout, whose message says more."""
 
 T = TypeVar("T")
 
@@ -38,14 +35,14 @@ class ReplyFault(OSError):
 
 
 class Elsewhere(ReplyFault):
-    """A reply that sends on to another host."""
+    """A redirect to another host."""
 
 
 def host_of(address: str, flag: str, example: str) -> str:
-    """The host of a server's address.
+    """Return the host of a server's address.
 
-    :param flag: where the address was given.
-    :raises BadInput: it is none, or holds what may be secret: addresses are written into runs.
+    :param flag: option that gave the address.
+    :raises BadInput: it is invalid, or contains what may be secret, as addresses are written into runs.
     """
     shown = words_of(re.sub(r"//[^/]*@|\?.*", lambda found: found[0][:2] + "…", address, flags=re.DOTALL), 80)
     try:
@@ -57,57 +54,57 @@ def host_of(address: str, flag: str, example: str) -> str:
         raise BadInput(f"{flag} '{shown}' is not the address of a server: expected one such as {example}")
     if "@" in parts.netloc or parts.query:
         raise BadInput(
-            f"{flag} '{shown}' holds a user, a key or a question: it would be written into every run; give the address "
-            "alone, and a key in the environment"
+            f"{flag} '{shown}' contains a user, key or query, which would be written into every run: give the address "
+            "alone, and the key in the environment"
         )
     return host
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What *call* gives. It asks a server and reads the whole reply, in a thread of its own, since the timeout of a
-    library begins anew with every byte that comes.
+    """Return the result of *call*, which requests and reads a whole reply.
 
-    :raises ReplyFault: it takes :data:`GRACE_S` longer than *seconds*; the thread is left behind.
+    It runs in a thread, as a library's own timeout restarts with every byte received.
+
+    :raises ReplyFault: it takes :data:`GRACE_S` longer than *seconds*; the thread goes on.
     """
-    found: Future[T] = Future()
+    result: Future[T] = Future()
 
-    def ask() -> None:
+    def run() -> None:
         try:
-            found.set_result(call())
-        except BaseException as error:  # raised where the caller is
-            found.set_exception(error)
+            result.set_result(call())
+        except BaseException as error:  # raised again in the caller's thread
+            result.set_exception(error)
 
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds + GRACE_S)
     if thread.is_alive():
-        raise ReplyFault("the reply came too slowly: it was not whole in time")
-    return found.result()
+        raise ReplyFault("the reply was not complete in time")
+    return result.result()
 
 
 def whole_reply(parts: Iterable[bytes], most: int = LARGEST_REPLY) -> bytes:
-    """What comes in parts, put together. :raises ReplyFault: it is larger than *most* bytes."""
-    kept, total = [], 0
+    """Join the parts of a reply. :raises ReplyFault: it is larger than *most* bytes."""
+    received, total = [], 0
     for part in parts:
-        kept.append(part)
+        received.append(part)
         total += len(part)
         if total > most:
             raise ReplyFault(f"the reply is larger than {most // MEGABYTE} MB")
-    return b"".join(kept)
+    return b"".join(received)
 
 
 def parts_of(read: Callable[[int], bytes], size: int = 1 << 16) -> Iterator[bytes]:
-    """What *read* gives, such as a response's ``read1``, until it gives nothing."""
+    """Yield the results of *read*, such as a response's ``read1``, until it is empty."""
     while part := read(size):
         yield part
 
 
 def guard(key: str) -> Callable[[Any], None]:
-    """Reads the body of a response of httpx before anyone else does, no more than is sensible.
+    """Return a hook for httpx that reads a response within bounds.
 
-    :param key: that was sent: a server that sends it back must not have it shown or kept.
-    :raises ReplyFault: it is too large. :raises Elsewhere: it sends on to another host or port, or to one
-        without encryption.
+    :param key: removed from the response, so that it is neither shown nor written.
+    :raises ReplyFault: the response is too large. :raises Elsewhere: it redirects to another host, port or to http.
     """
     return partial(_guarded, key.encode() if len(key) >= SECRET else b"")
 
@@ -116,22 +113,22 @@ def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
         asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
         if sends_elsewhere(asked, to):
-            raise Elsewhere(f"the server sends on to {words_of(to, 80)}: neither questions nor keys are sent there")
+            raise Elsewhere(f"the server redirects to {words_of(to, 80)}: neither queries nor keys are sent there")
     body = whole_reply(response.iter_bytes())
     response._content = body.replace(key, b"[the key]") if key else body
 
 
 def sends_elsewhere(asked: str, to: str) -> bool:
-    """Whether *to* is on another host or port than *asked*, or gives up its encryption."""
+    """Return whether *to* is on another host or port than *asked*, or drops encryption."""
     return _place(to) not in (_place(asked), _with_encryption(_place(asked)))
 
 
 _Place = tuple[str, str | None, int | None]
+"""Scheme, host and port."""
 _PORTS = {"http": 80, "https": 443}
 
 
 def _place(address: str) -> _Place:
-    """Scheme, host and port."""
     parts = urlsplit(address)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
@@ -142,8 +139,10 @@ def _with_encryption(place: _Place) -> _Place:
 
 
 def json_reply(body: bytes) -> Any:
-    """The value of a reply, in UTF-8, UTF-16 or UTF-32; half of a character, where a server cut one in two, becomes
-    the sign for what cannot be shown. :raises NotData: it is none that can be used."""
+    """Parse a reply in UTF-8, UTF-16 or UTF-32. Single surrogates, from a character cut in two, become U+FFFD.
+
+    :raises NotData: it is invalid.
+    """
     try:
         text = body.decode(json.detect_encoding(body))
     except UnicodeDecodeError as error:
@@ -152,19 +151,16 @@ def json_reply(body: bytes) -> Any:
 
 
 def pause_asked(header: str | None) -> float:
-    """Seconds that ``Retry-After`` asks for; 0 where it says nothing that can be obeyed.
-
-    Dates are passed over: clocks differ, and the pauses between attempts grow anyway.
-    """
-    said = (header or "").strip()
-    if not said.isascii() or not said.isdigit():
+    """Return the seconds of a ``Retry-After`` header; 0 for none and for dates, as clocks differ."""
+    seconds = (header or "").strip()
+    if not seconds.isascii() or not seconds.isdigit():
         return 0.0
-    return float(said) if len(said) <= 9 else LONGEST_PAUSE_S
+    return float(seconds) if len(seconds) <= 9 else LONGEST_PAUSE_S
 
 
 def words_of(body: bytes | str, most: int = 200) -> str:
-    """The beginning of a reply on one line, without signs that steer a terminal."""
-    begins = body[: 8 * most]
-    text = begins.decode("utf-8", "replace") if isinstance(begins, bytes) else begins
+    """Return the start of a reply on one line, without control characters."""
+    start = body[: 8 * most]
+    text = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
     line = "".join(sign if sign.isprintable() else "�" for sign in " ".join(text.split()))
     return line if len(line) <= most else f"{line[:most]}…"

@@ -1,7 +1,6 @@
-"""JSON, JSON Lines and YAML that others wrote: what Python's parsers take badly is said as a fault with its line.
+"""Foreign JSON, JSON Lines and YAML; faults carry their line.
 
-Functions that take :class:`Faults` are for readers of data: they keep every fault and go on, so that all are shown at
-once; the others raise the first.
+Functions that take :class:`Faults` collect all faults; the others raise the first.
 """
 
 from __future__ import annotations
@@ -28,23 +27,22 @@ from fathom.reading.files import (
 )
 
 Json = dict[str, Any]
-"""An object of a JSON file."""
-
+"""A JSON object."""
 DEEPEST = 100
-"""Lists and objects within each other."""
+"""Nested lists and objects."""
 MOST_NODES = 1_000_000
-"""Values of a YAML file, each alias counted as what it stands for."""
+"""Values of a YAML file, aliases expanded."""
 LARGEST_OPTIONS = MEGABYTE
-"""Bytes of a YAML file: its parser takes ten seconds for so many."""
+"""Bytes of a YAML file, which take ten seconds to parse."""
 LONGEST_MESSAGE = 1500
-"""Characters of what is said of a fault: of a longer one, such as one that shows a huge value, both ends."""
+"""Characters of a message; longer ones are cut in the middle."""
 _BEGINS = ("{", "[")
 _BETWEEN_ITEMS = re.compile(r"[\s,]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotData(ValueError):
-    """A text is not JSON or YAML, or none that can be used.
+    """Invalid JSON or YAML.
 
     :param line: of the text, counted from 1; None for the text as a whole.
     """
@@ -55,57 +53,54 @@ class NotData(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
-    """:raises _Twice: of two values of a key, nobody can tell which was meant."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise _Twice(Counter(key for key, _ in pairs).most_common(1)[0][0])
-    return found
+    """:raises _DuplicateKey: a key occurs twice."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise _DuplicateKey(Counter(key for key, _ in pairs).most_common(1)[0][0])
+    return content
 
 
-class _Twice(Exception):
-    """A key of an object."""
-
+class _DuplicateKey(Exception):
     def __init__(self, key: str, line: int | None = None) -> None:
         super().__init__(key)
         self.key, self.line = key, line
 
-    def said(self, text: str = "") -> NotData:
-        """:param text: in which the key's line is looked for, where it is not known: other objects may have it, too."""
-        found = [match.start() for match in re.finditer(re.escape(json.dumps(self.key)) + r"\s*:", text)]
-        line = text.count("\n", 0, found[1]) + 1 if len(found) == 2 else self.line
-        return NotData(line, f"an object has the key {shown(self.key, 40)} twice: keep the one that is meant")
+    def fault(self, text: str = "") -> NotData:
+        """:param text: searched for the line, if unknown; in vain if further objects have the key."""
+        places = [match.start() for match in re.finditer(re.escape(json.dumps(self.key)) + r"\s*:", text)]
+        line = text.count("\n", 0, places[1]) + 1 if len(places) == 2 else self.line
+        return NotData(line, f"an object has the key {shown(self.key, 40)} twice: remove one of them")
 
 
 _DECODE = json.JSONDecoder(object_pairs_hook=_object).raw_decode
 
 
 def json_value(text: str) -> Any:
-    """The value of a text; NaN and Infinity are numbers, as Python writes them.
+    """Parse JSON; NaN and Infinity are numbers, as Python writes them.
 
-    :raises NotData: also for what is nested too deep, numbers of thousands of digits, halves of characters, and an
-        object that has a key twice.
+    :raises NotData: also for deep nesting, numbers of thousands of digits, single surrogates and duplicate keys.
     """
     try:
-        value, end = _DECODE(text) if text[:1] in _BEGINS else (None, -1)  # quicker than json.loads for a short line
+        value, end = _DECODE(text) if text[:1] in _BEGINS else (None, -1)  # faster than json.loads for short lines
         if end != len(text):
             value = json.loads(text, object_pairs_hook=_object)
-    except _Twice as error:
-        raise error.said(text) from error
+    except _DuplicateKey as error:
+        raise error.fault(text) from error
     except json.JSONDecodeError as error:
         raise NotData(error.lineno, f"not JSON: {error.msg} (column {error.colno})") from error
     except RecursionError as error:
         raise NotData(None, _TOO_DEEP) from error
     except ValueError as error:  # the interpreter's limit on digits
-        raise NotData(_line_of_digits(text), "a number of thousands of digits: no data has one") from error
+        raise NotData(_line_of_digits(text), "a number of thousands of digits") from error
     if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
         raise NotData(None, _TOO_DEEP)
     if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
         line = text.count("\n", 0, at.start()) + 1
-        raise NotData(line, f"half of a character, such as {at[0]}…: text with it cannot be written as UTF-8")
+        raise NotData(line, f"a single surrogate, such as {at[0]}…, cannot be written as UTF-8")
     return value
 
 
-_TOO_DEEP = f"lists or objects more than {DEEPEST} deep within each other: expected data, found something else"
+_TOO_DEEP = f"lists or objects nested more than {DEEPEST} deep"
 
 
 def _line_of_digits(text: str) -> int:
@@ -114,9 +109,9 @@ def _line_of_digits(text: str) -> int:
 
 
 def is_deeper(value: Any, most: int = DEEPEST, nodes: int | None = None) -> bool:
-    """Whether lists and mappings lie more than *most* deep within each other, however they refer to each other.
+    """Return whether lists and mappings, which may be cyclic, are nested more than *most* deep.
 
-    :param nodes: also whether there are more values than that.
+    :param nodes: return True for more values, too.
     """
     level, count = [value], 1
     for _ in range(most + 1):
@@ -137,7 +132,7 @@ def _is_writable(value: Any) -> bool:
 
 
 def json_file(path: Path, most: int = LARGEST_TEXT) -> Any:
-    """The value of a file. :raises Unreadable: it cannot be read, or is not JSON; with the line."""
+    """Read JSON. :raises Unreadable: it cannot be read, or is invalid."""
     try:
         return json_value(read_text(path, most))
     except NotData as error:
@@ -145,10 +140,7 @@ def json_file(path: Path, most: int = LARGEST_TEXT) -> Any:
 
 
 def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, Any]]:
-    """(line number, value) of every line that is not blank, one at a time.
-
-    :raises Unreadable: at the first line that cannot be read, or is not JSON.
-    """
+    """Yield (line number, value) of all lines that are not blank. :raises Unreadable: at the first invalid line."""
     for number, line in enumerate(text_lines(path, longest), start=1):
         if line and not line.isspace():
             try:
@@ -159,7 +151,7 @@ def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, A
 
 
 def yaml_file(path: Path) -> Any:
-    """The value of a YAML file, made of plain values only. :raises Unreadable: it cannot be read, or is not YAML."""
+    """Read YAML of plain values. :raises Unreadable: it cannot be read, or is invalid."""
     try:
         return yaml_value(read_text(path, LARGEST_OPTIONS))
     except NotData as error:
@@ -167,21 +159,21 @@ def yaml_file(path: Path) -> Any:
 
 
 def yaml_value(text: str) -> Any:
-    """The value of a text in YAML, made of plain values only. :raises NotData: it is none that can be used."""
+    """Parse YAML of plain values. :raises NotData: it is invalid."""
     import yaml
 
     try:
         value = yaml.load(text, _yaml_loader())
-    except _Twice as error:
-        raise error.said() from error
+    except _DuplicateKey as error:
+        raise error.fault() from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         why = f"not YAML: {getattr(error, 'problem', None) or str(error).splitlines()[0]}"
         raise NotData(mark.line + 1 if mark else None, why) from error
     except RecursionError as error:
         raise NotData(None, _TOO_DEEP) from error
-    except (ValueError, TypeError, OverflowError, AttributeError) as error:  # dates that are none, huge numbers
-        raise NotData(None, f"not YAML that can be used: {error}") from error
+    except (ValueError, TypeError, OverflowError, AttributeError) as error:  # invalid dates, huge numbers
+        raise NotData(None, f"invalid YAML: {error}") from error
     if is_deeper(value, nodes=MOST_NODES):
         raise NotData(None, _TOO_DEEP)
     return value
@@ -189,7 +181,7 @@ def yaml_value(text: str) -> Any:
 
 @cache
 def _yaml_loader() -> Any:
-    """Plain values only; the quicker loader in C ends the process where lists lie deep within each other."""
+    """Return a loader in Python: the one in C crashes on deep nesting."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -197,7 +189,7 @@ def _yaml_loader() -> Any:
             known = set()
             for key, _ in node.value:
                 if (key.tag, str(key.value)) in known:
-                    raise _Twice(str(key.value), key.start_mark.line + 1)
+                    raise _DuplicateKey(str(key.value), key.start_mark.line + 1)
                 known.add((key.tag, str(key.value)))
             return super().construct_mapping(node, deep)
 
@@ -205,22 +197,19 @@ def _yaml_loader() -> Any:
 
 
 def as_read_back(value: Any) -> Any:
-    """A value as it is when it has been written as JSON and read again: lists for tuples, texts for keys."""
+    """Return a value as written to JSON and read again: lists for tuples, strings for keys."""
     return json.loads(json.dumps(value))
 
 
-# --- every fault, not the first
-
-
 class Faults:
-    """Collects what is wrong with a folder (``found``) and what is only odd (``notes``)."""
+    """A collection of faults (``found``) and notes."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.notes: list[str] = []
 
     def add(self, file: Path, line: int | None, message: str) -> None:
-        """Something is wrong.
+        """Add a fault.
 
         :param line: counted from 1; None for the file as a whole.
         """
@@ -229,18 +218,15 @@ class Faults:
         self.found.append(located(file, line, message))
 
     def note(self, file: Path, line: int | None, message: str) -> None:
-        """Something is odd, but can be read.
-
-        :param line: as in :meth:`add`.
-        """
+        """Add a note on what is unusual but readable; parameters as of :meth:`add`."""
         self.notes.append(located(file, line, message))
 
     def keep(self, error: BadInput) -> None:
-        """What a guarded reader has raised, once."""
+        """Add the faults of an error, each once."""
         self.found += [fault for fault in error.faults if fault not in self.found]
 
     def there(self, file: Path) -> bool:
-        """Whether a file that may be absent can be read; what stands in its place and is no file is a fault."""
+        """Return whether a file exists; a path that is not a file is a fault."""
         try:
             return is_there(file)
         except Unreadable as error:
@@ -254,18 +240,18 @@ class Faults:
 
 
 def line_of(path: Path, key: str) -> int | None:
-    """The line where a key of a JSON file stands first; None where it does not."""
+    """Return the first line of a JSON file with that key; None if there is none."""
     try:
         lines = read_text(path).splitlines()
     except Unreadable:
         return None
-    asked, written = f"{json.dumps(key)}:", f'"{key}":'
-    found = (at for at, line in enumerate(lines, start=1) if asked in line.replace(" :", ":") or written in line)
-    return next(found, None)
+    escaped, plain = f"{json.dumps(key)}:", f'"{key}":'
+    numbered = enumerate(lines, start=1)
+    return next((number for number, line in numbered if escaped in line.replace(" :", ":") or plain in line), None)
 
 
 def read_json(path: Path, faults: Faults) -> Any:
-    """The file's content, or None with a fault noted."""
+    """Read JSON; return None after a fault."""
     try:
         value = json_file(path)
     except Unreadable as error:
@@ -277,7 +263,7 @@ def read_json(path: Path, faults: Faults) -> Any:
 
 
 def read_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
-    """(line number, line) of a text, as far as it can be read."""
+    """Yield (line number, line) up to the first fault."""
     try:
         yield from enumerate(text_lines(path), start=1)
     except Unreadable as error:
@@ -285,9 +271,9 @@ def read_lines(path: Path, faults: Faults) -> Iterator[tuple[int, str]]:
 
 
 def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
-    """(line number, object) of every good line, one at a time; the others become faults. A ``.gz`` file is unpacked.
+    """Yield (line number, object) of all valid lines; the others become faults.
 
-    :param required: fields that must be there, with their type.
+    :param required: fields with their types.
     """
     needed = tuple(required.items())
     try:
@@ -302,20 +288,16 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
                 continue
             if not isinstance(row, dict):
                 faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
-                continue
-            if _fits(row, needed):
+            elif _fits(row, needed):
                 yield number, row
             else:
-                faults.add(path, number, _lacking(row, required))
+                faults.add(path, number, _field_faults(row, required))
     except Unreadable as error:
         faults.keep(error)
 
 
 def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
-    """(line number, object) of every good item of a file that is one list; the others become faults.
-
-    :param required: as in :func:`read_json_lines`.
-    """
+    """Yield (line number, object) as :func:`read_json_lines`, from a file that is one list."""
     try:
         text = read_text(path)
         value = json_value(text)
@@ -335,28 +317,27 @@ def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> It
         elif _fits(row, needed):
             yield number, row
         else:
-            faults.add(path, number, _lacking(row, required))
+            faults.add(path, number, _field_faults(row, required))
 
 
 def _lines_of_items(text: str) -> Iterator[int]:
-    """Where each item of a list begins; *text* is known to be one."""
+    """Yield the line of each item; *text* is a valid list."""
     at, line, decode = text.index("[") + 1, 1 + text.count("\n", 0, text.index("[")), json.JSONDecoder().raw_decode
     while True:
-        begins = _BETWEEN_ITEMS.match(text, at).end()  # type: ignore[union-attr]
-        line += text.count("\n", at, begins)
-        if text[begins] == "]":
+        start = _BETWEEN_ITEMS.match(text, at).end()  # type: ignore[union-attr]
+        line += text.count("\n", at, start)
+        if text[start] == "]":
             return
         yield line
-        _, at = decode(text, begins)
-        line += text.count("\n", begins, at)
+        _, at = decode(text, start)
+        line += text.count("\n", start, at)
 
 
 def _fits(row: Json, needed: tuple[tuple[str, type], ...]) -> bool:
     return all(isinstance(row.get(name), kind) and not isinstance(row[name], bool) for name, kind in needed)
 
 
-def _lacking(row: Json, required: dict[str, type]) -> str:
-    """What is wrong with the fields of a row."""
+def _field_faults(row: Json, required: dict[str, type]) -> str:
     return "; ".join(
         f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {shown(row[name])}"
         for name, kind in required.items()

@@ -191,8 +191,7 @@ def _evaluate(
     total = len(setup.plan)
     number = total - len(missing)
     report(number, total)
-    for shard, result in pool.map("evaluate", missing, files):
-        table, circumstances = _succeeded(result)
+    for shard, (table, circumstances) in pool.map("evaluate", missing, files):
         folder.add_shard(shard, table)
         folder.add_circumstances(**circumstances)
         report(number := number + 1, total)
@@ -204,22 +203,14 @@ def _prepare(pool: Pool, folder: RunFolder, report: Progress) -> list[Any]:
     import ray
 
     artifacts, pieces = folder.path / "artifacts", pool.first().pieces
+
+    def keep(files: Files, circumstances: Circumstances) -> None:
+        write_files(artifacts, files)
+        folder.add_circumstances(**circumstances)
+
     for number, (_, result) in enumerate(pool.map("make_piece", pieces)):
         report(number, len(pieces))
-        _keep(artifacts, folder, result)
+        keep(*result)
     for _, result in pool.map("prepare", ["artifacts"], [ray.put(read_files(artifacts))]):
-        _keep(artifacts, folder, result)
+        keep(*result)
     return [ray.put(read_files(artifacts))]
-
-
-def _keep(artifacts: Path, folder: RunFolder, result: Any) -> None:
-    files, circumstances = _succeeded(result)
-    write_files(artifacts, files)
-    folder.add_circumstances(**circumstances)
-
-
-def _succeeded(result: Any) -> Any:
-    """:raises RunFailed: workers kept dying at this task."""
-    if isinstance(result, RunFailed):
-        raise result
-    return result

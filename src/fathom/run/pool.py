@@ -26,8 +26,6 @@ CONNECT_TIMEOUT = 5.0
 """Seconds to wait for a cluster's address; Ray itself waits for minutes."""
 LIVES = 3
 """Deaths at the same task, or while opening workers, after which it is given up."""
-DIED = object()
-"""Result of a task whose worker has died."""
 PATIENCE = 30.0
 """Seconds without any open worker before the log says so."""
 
@@ -159,6 +157,10 @@ class RayWorker:
         """Remove temporary files."""
 
 
+def _raise(task: str, failure: RunFailed) -> Any:
+    raise failure
+
+
 class Pool:
     """Workers of one kind.
 
@@ -181,9 +183,9 @@ class Pool:
         self._opening, self._check = opening, check
         self._setup = VERSION, str(Path.cwd()), size.cpus, [ray.put(job)]
         self._descriptions: list[Any] = []
-        self._deaths: Counter[str | None] = Counter()
+        self._deaths: Counter[str] = Counter()
         self._idle: list[Any] = []
-        self._running: dict[Any, tuple[Any, str | None]] = {}
+        self._running: dict[Any, tuple[Any, str]] = {}
         self._actor = ray.remote(kind).options(num_cpus=size.cpus, num_gpus=size.gpus)
         self._workers: list[Any] = []
         for _ in range(size.workers):
@@ -195,25 +197,27 @@ class Pool:
             self._wait()
         return self._descriptions[0]
 
-    def map(self, method: str, tasks: Iterable[str], *shared: Any) -> Iterator[tuple[str, Any]]:
+    def map(
+        self, method: str, tasks: Iterable[str], *shared: Any, give_up: Callable[[str, RunFailed], Any] = _raise
+    ) -> Iterator[tuple[str, Any]]:
         """Call a method of some worker for each task.
 
         :param shared: further arguments.
-        :returns: tasks with their results as they end; :class:`RunFailed` for a task at which :data:`LIVES` workers
-            died.
+        :param give_up: called with a task at which :data:`LIVES` workers died; returns its result, or raises.
+        :returns: tasks with their results as they end.
         """
         waiting = deque(tasks)
-        while waiting or any(task is not None for _, task in self._running.values()):
+        while waiting or any(task for _, task in self._running.values()):
             while waiting and self._idle:
                 worker, task = self._idle.pop(), waiting.popleft()
                 self._running[getattr(worker, method).remote(task, *shared)] = worker, task
-            task_ended, result = self._wait()
-            if task_ended is None:
-                continue
-            if result is DIED:
-                waiting.appendleft(task_ended)
-            else:
-                yield task_ended, result
+            task, result = self._wait()
+            if isinstance(result, RunFailed) and self._deaths[task] < LIVES:
+                waiting.appendleft(task)
+            elif isinstance(result, RunFailed):
+                yield task, give_up(task, result)
+            elif task:
+                yield task, result
 
     def close(self) -> None:
         """Stop all workers."""
@@ -226,24 +230,24 @@ class Pool:
     def _hire(self) -> None:
         worker = self._actor.remote()
         self._workers.append(worker)
-        self._running[worker.open.remote(*self._setup)] = worker, None
+        self._running[worker.open.remote(*self._setup)] = worker, ""
 
-    def _wait(self) -> tuple[str | None, Any]:
-        """Wait for a call to end. :returns: its task, None for the opening of a worker, and its result."""
+    def _wait(self) -> tuple[str, Any]:
+        """Wait for a call to end. :returns: its task, "" for the opening of a worker, and its result or failure."""
         import ray
 
         ended, _ = ray.wait(list(self._running), timeout=PATIENCE)
         if not ended:
             if not self._descriptions:
                 log("no worker has started yet: is the cluster busy? see `ray status`")
-            return None, None
+            return "", None
         worker, task = self._running.pop(ended[0])
         try:
             result = ray.get(ended[0])
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, FathomError):
                 raise error.cause from None
-            if task is not None:
+            if task:
                 raise
             raise _cannot_start(str(error.cause)) from error
         except ray.exceptions.RayError as error:
@@ -253,27 +257,24 @@ class Pool:
             self._workers.remove(worker)
             return task, self._replace(task, " ".join(str(error).split())[:300])
         self._idle.append(worker)
-        if task is None:
+        if not task:
             self._descriptions.append(result)
             self._check(self._descriptions[0], result)
         return task, result
 
-    def _replace(self, task: str | None, why: str) -> Any:
-        """Hire a new worker. :returns: :data:`DIED`, or a failure if the task is given up.
-
-        :raises RunFailed: too many have died while opening.
-        """
+    def _replace(self, task: str, why: str) -> RunFailed | None:
+        """Hire a new worker. :returns: the failure of the task. :raises RunFailed: too many have died while opening."""
         self._deaths[task] += 1
         failure = RunFailed(
             f"{LIVES} workers died while {f'working on {task}' if task else self._opening} (killed? out of memory? "
             f"use fewer --workers or --dtype bfloat16); finished work is kept: {why}"
         )
-        if task is None and self._deaths[task] >= LIVES:
+        if not task and self._deaths[task] >= LIVES:
             raise failure
         log(f"a worker has died, another takes its place: {why}")
         self.replaced += 1
         self._hire()
-        return failure if self._deaths[task] >= LIVES else DIED
+        return failure if task else None
 
 
 def _cannot_start(error: str) -> BadInput:

@@ -1,7 +1,7 @@
-"""The grid of Sakai et al. 2024: worlds × link predictors × {pretrained, random}, trained and asked cell by cell.
+"""The grid of Sakai et al. 2024: worlds × link predictors × {pretrained, random}, cell by cell.
 
-The plan is one YAML file, see :mod:`fathom.studies.grid_plan`. Every cell is a folder of its own (a model folder and a
-run), so that a study goes on where it stopped; a cell that fails is kept as failed, with the reason.
+The plan is one YAML file, see :mod:`fathom.studies.grid_plan`. Each cell has its own folder (a model folder and a run),
+so that a study can resume; a failed cell is recorded with its reason.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from fathom.studies.grid_cells import (
     read_object,
     why_failed,
 )
-from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, told_fault
+from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, describe_fault
 from fathom.studies.options import GridOptions
 
 
 class CellState(NamedTuple):
-    """What is there of a cell.
+    """The state of a cell.
 
-    :param run: the finished run, where there is one.
-    :param failed: why there is none; "" where it is to be made.
+    :param run: the finished run, if any.
+    :param failed: why the cell failed; "" if it has not.
     """
 
     cell: Cell
@@ -63,12 +63,10 @@ class CellState(NamedTuple):
 
 
 def states(plan: StudyPlan, out: Path) -> list[CellState]:
-    """Of each cell, in the order of :func:`cells_of`."""
-    found = []
-    for cell in cells_of(plan):
-        why = why_failed(cell.folder(out))
-        found.append(CellState(cell, None if why else finished_run(cell.folder(out)), why))
-    return found
+    """Return the state of each cell, in the order of :func:`cells_of`."""
+    folders = {cell: cell.folder(out) for cell in cells_of(plan)}
+    reasons = {cell: why_failed(folder) for cell, folder in folders.items()}
+    return [CellState(cell, None if why else finished_run(folders[cell]), why) for cell, why in reasons.items()]
 
 
 def run_grid(
@@ -79,15 +77,15 @@ def run_grid(
     tell: Callable[[str], None] = lambda line: None,
     report: Progress = unseen,
 ) -> list[CellState]:
-    """Train and ask every cell that is not there yet.
+    """Train and evaluate every missing cell.
 
-    :param options: who makes the cells; by default this process, one after the other.
-    :param retry_failed: try failed cells once more.
-    :param tell: given a line whenever a cell ends.
-    :param report: told how many cells have ended, and of how many.
-    :raises BadInput: the plan is wrong, *out* holds the study of another plan, or another process is at work in it; no
-        such cluster, or workers that do not see *out*.
-    :raises RunFailed: workers of the cluster die before they begin; what is finished is kept.
+    :param options: where cells are made; by default one after the other in this process.
+    :param retry_failed: repeat failed cells.
+    :param tell: called with a line at the end of each cell.
+    :param report: called with the number of cells that have ended, and of all.
+    :raises BadInput: the plan is invalid, *out* contains another study, or another process works in it; the cluster is
+        missing, or its workers do not see *out*.
+    :raises RunFailed: workers of the cluster die before they start; finished cells are kept.
     """
     check_plan(plan)
     options, jobs = options or GridOptions(), [job_of(plan, cell, out) for cell in cells_of(plan)]
@@ -103,10 +101,10 @@ def run_grid(
         check_same(plan, out)
         left = [job for job in jobs if _is_left(job, retry_failed)]
         done = len(jobs) - len(left)
-        with _made(left, out, options) as made:
-            _begin(plan, out, left)
+        with _making(left, out, options) as cells:
+            _start(plan, out, left)
             report(done, len(jobs))
-            for number, (cell, why) in enumerate(made, start=done + 1):
+            for number, (cell, why) in enumerate(cells, start=done + 1):
                 ended(cell, why, number)
         return states(plan, out)
 
@@ -115,13 +113,13 @@ def _is_left(job: Job, retry_failed: bool) -> bool:
     return retry_failed if why_failed(job.folder) else finished_run(job.folder) is None
 
 
-def _begin(plan: StudyPlan, out: Path, again: Sequence[Job]) -> None:
-    """What stands there before any cell. :param again: cells that are to be made even if they failed before."""
+def _start(plan: StudyPlan, out: Path, again: Sequence[Job]) -> None:
+    """Make the worlds and write the plan. :param again: cells to be made even if they have failed."""
     _make_worlds(plan, out)
     note_plan(plan, out)
     for job in again:
         if why_failed(job.folder):
-            _try_again(job.folder)
+            _forget_failure(job.folder)
 
 
 def _make_part(
@@ -132,14 +130,14 @@ def _make_part(
     retry_failed: bool,
     ended: Callable[[Cell, str, int], None],
 ) -> None:
-    """Its own cells; then, from the end, those that nobody has in hand."""
+    """Make the part's own cells; then, from the end, unclaimed ones."""
     part = Part.parse(str(options.part))
     if options.engine != HERE or options.workers is not None:
         raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
     with together_in(out) as claims:
         with claims.claimed(STARTING, wait=True):
             check_same(plan, out)
-            _begin(plan, out, jobs if retry_failed else ())
+            _start(plan, out, jobs if retry_failed else ())
         for job in (*part.share(jobs), *reversed(jobs)):
             why = attempt_if_free(job)
             if why is not None:
@@ -147,26 +145,26 @@ def _make_part(
 
 
 @contextmanager
-def _made(jobs: Sequence[Job], out: Path, options: GridOptions) -> Iterator[Iterator[tuple[Cell, str]]]:
-    """Cells as they end, with why they failed, or ""; none is begun before the first is asked for.
+def _making(jobs: Sequence[Job], out: Path, options: GridOptions) -> Iterator[Iterator[tuple[Cell, str]]]:
+    """Yield an iterator that makes cells and yields them as they end, with why they failed, or "".
 
-    :raises BadInput: no such cluster, or too small a one; nothing has been written then.
+    :raises BadInput: the cluster is missing or too small; nothing has been written.
     """
     if options.engine != HERE and jobs:
         named = {job.folder.relative_to(out).as_posix(): job for job in jobs}
         with connected(options):
             size = size_of(options, most=len(jobs))
-            with closing(make_on_ray(Cells(named, out), size)) as ended:
-                yield ended
+            with closing(make_on_ray(Cells(named, out), size)) as cells:
+                yield cells
     elif (options.workers or 1) > 1:
-        with closing(_in_processes(jobs, options.workers or 1)) as ended:
-            yield ended
+        with closing(_make_in_processes(jobs, options.workers or 1)) as cells:
+            yield cells
     else:
         yield ((job.cell, attempt(job)) for job in jobs)
 
 
-def _in_processes(jobs: Sequence[Job], workers: int) -> Generator[tuple[Cell, str]]:
-    """Each cell in a process of its own, so that one that is killed (out of memory) takes no other with it.
+def _make_in_processes(jobs: Sequence[Job], workers: int) -> Generator[tuple[Cell, str]]:
+    """Make each cell in a new process, so that one killed for memory ends no other.
 
     :returns: cells as they end, with why they failed, or "".
     """
@@ -176,8 +174,8 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Generator[tuple[Cell, st
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop()
-                process = SpawnProcess(target=_attempt_alone, args=(job,), daemon=True)
-                with _deaf_to_interrupts():
+                process = SpawnProcess(target=_attempt_in_process, args=(job,), daemon=True)
+                with _ignored_interrupts():
                     process.start()
                 running[process.sentinel] = process, job
             for sentinel in wait(list(running)):
@@ -193,16 +191,16 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Generator[tuple[Cell, st
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes begun inside leave Ctrl-C to this one, which ends them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ignored_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C; this process ends them."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
-def _attempt_alone(job: Job) -> None:
+def _attempt_in_process(job: Job) -> None:
     import torch
 
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -211,61 +209,56 @@ def _attempt_alone(job: Job) -> None:
 
 
 def _end_with_parent() -> None:
-    """A study that is killed leaves no training behind: the same command would begin a second one in its folder."""
+    """End with a killed study; otherwise its command would start a second training in the folder."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
     os._exit(1)
 
 
-def _try_again(folder: Path) -> None:
-    """Forget that a cell failed; and its model first, where the training itself came to nothing: as long as the cell
-    counts as failed, other parts leave it alone."""
+def _forget_failure(folder: Path) -> None:
+    """Remove a failed training, then the record of the failure, which keeps other parts away until then."""
     model = folder / "model"
-    ended = read_training(model)["ended"] if stands(model / MANIFEST) else None
+    ended = read_begun(model)["ended"] if stands(model / MANIFEST) else None
     if ended is not None and ended.get("failed"):
         shutil.rmtree(model)
     (folder / "failed.json").unlink()
 
 
-def read_training(model: Path) -> Json:
-    """The manifest of a training that has begun, ended or not. :param model: folder of the link predictor."""
-    return read_begun(model)
-
-
 def check_same(plan: StudyPlan, out: Path) -> None:
-    """A plan may grow (further models and worlds), and leave out what it had; what it said of cells that are there must
-    stay.
+    """Check that settings of existing cells are unchanged; models and worlds may be added or dropped.
 
-    :raises BadInput: *out* holds the study of another plan, or something else.
+    :raises BadInput: *out* contains the study of another plan, or something else.
     """
-    file, said = out / STUDY, plan.model_dump(mode="json")
+    file, content = out / STUDY, plan.model_dump(mode="json")
     if not stands(file):
         if out.exists() and any(entry.name not in ("worlds", AT_WORK, CLAIMS) for entry in out.iterdir()):
-            raise BadInput(f"{out} is not empty and no study: choose another --out")
+            raise BadInput(f"{out} is not empty and not a study: choose another --out")
         return
     before = read_object(file)
     try:
         StudyPlan.model_validate(before)
     except ValidationError as error:
-        raise BadInput([f"{file}: {told_fault(fault)}; choose another --out" for fault in error.errors()]) from error
+        raise BadInput(
+            [f"{file}: {describe_fault(fault)}; choose another --out" for fault in error.errors()]
+        ) from error
     fixed = ("data", "seed", "relax", "limit", "seconds")
-    models = before["models"].keys() & said["models"].keys()
+    models = before["models"].keys() & content["models"].keys()
     then, now = (
-        {key: about.get(key, False) for key in fixed} | {name: _settled(about["models"][name]) for name in models}
-        for about in (before, said)
+        {key: version.get(key, False) for key in fixed} | {name: _fixed(version["models"][name]) for name in models}
+        for version in (before, content)
     )
     differing = list(differences(then, now))
     if differing:
-        raise BadInput([f"{out} holds the study of another plan: choose another --out", *differing])
+        raise BadInput([f"{out} contains the study of another plan: choose another --out", *differing])
 
 
-def _settled(about: Json) -> Json:
-    return {key: value for key, value in about.items() if key not in ("worlds", "init")}
+def _fixed(model: Json) -> Json:
+    return {key: value for key, value in model.items() if key not in ("worlds", "init")}
 
 
 def _make_worlds(plan: StudyPlan, out: Path) -> None:
-    """Those that are not there are made. :raises BadInput: one that is there is another."""
+    """Make the missing worlds. :raises BadInput: an existing one differs."""
     folder, source = out / "worlds", read(plan.data)
     graph = graph_of(source)
     refuse_others(folder, plan.worlds, graph, plan.seed)

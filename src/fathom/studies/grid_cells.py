@@ -1,6 +1,6 @@
-"""A cell of the grid: one link predictor trained in one world, and asked, in a folder of its own.
+"""A cell of the grid: one link predictor, trained and evaluated in one world, in its own folder.
 
-Whoever makes it, this process, another, or a worker of a cluster, claims the folder first: two never write the same.
+A process or Ray worker claims the folder before it makes the cell, so that two never write the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.data.graph.queries import link_queryset
-from fathom.errors import BadInput, FathomError, RunFailed
+from fathom.errors import BadInput, FathomError
 from fathom.formats import read
 from fathom.links.folder import open_links, train_links
 from fathom.links.options import LinkOptions
@@ -44,12 +44,12 @@ class Job(NamedTuple):
 
 
 def job_of(plan: StudyPlan, cell: Cell, out: Path) -> Job:
-    """:param out: folder of the study."""
+    """Return the job of a cell. :param out: folder of the study."""
     return Job(plan, cell, out / "worlds" / cell.world, cell.folder(out))
 
 
 def attempt(job: Job) -> str:
-    """Make it, once nobody else is at it: a worker that was given up, or whose driver was killed, may be still.
+    """Make a cell, once no other process is making it, such as a worker whose driver was killed.
 
     :returns: why it failed, or "".
     """
@@ -58,7 +58,7 @@ def attempt(job: Job) -> str:
 
 
 def attempt_if_free(job: Job) -> str | None:
-    """:func:`attempt`; None where somebody else is at it, or has ended it."""
+    """Make a cell as :func:`attempt` does; return None if another process is making it or has made it."""
     with Claims(job.folder).claimed(AT_WORK) as ours:
         return _attempt(job) if ours and finished_run(job.folder) is None and not why_failed(job.folder) else None
 
@@ -74,42 +74,42 @@ def _attempt(job: Job) -> str:
 
 
 def finished_run(folder: Path) -> RunFolder | None:
-    """Of a cell. :param folder: of the cell."""
-    found = RunFolder(folder / "run")
-    return found if found.has_manifest() and found.is_complete() else None
+    """Return the run of a cell, None if it is unfinished. :param folder: of the cell."""
+    run = RunFolder(folder / "run")
+    return run if run.has_manifest() and run.is_complete() else None
 
 
 def fail(job: Job, why: str, trace: str = "") -> str:
-    """Keep why it failed. :returns: that."""
+    """Record why a cell failed, and return it."""
     write_json(job.folder / "failed.json", {"why": why, "trace": trace})
     return why
 
 
 def why_failed(folder: Path) -> str:
-    """ "" where it has not."""
+    """Return why a cell failed, "" if it has not. :param folder: of the cell."""
     file = folder / "failed.json"
     return str(read_object(file).get("why", "")) if is_there(file) else ""
 
 
 def read_object(file: Path) -> Json:
-    """:raises BadInput: it is none of the study's."""
-    found = json_file(file)
-    if not isinstance(found, dict):
-        raise BadInput(f"{file}: expected an object {{…}}, found {shown(found)}: choose another --out")
-    return found
+    """Read an object of the study. :raises BadInput: it is something else."""
+    content = json_file(file)
+    if not isinstance(content, dict):
+        raise BadInput(f"{file}: expected an object {{…}}, found {shown(content)}: choose another --out")
+    return content
 
 
 def note_plan(plan: StudyPlan, out: Path) -> None:
-    """Into the folder of the study. Models that it leaves out stay noted: what is there of them was made as they say,
-    and must not be taken for others of their names."""
-    said = plan.model_dump(mode="json")
-    write_json(out / STUDY, said | {"models": _noted(out).get("models", {}) | said["models"]})
+    """Write the plan to the folder of the study. Models that it no longer has stay, as their cells may exist."""
+    content = plan.model_dump(mode="json")
+    write_json(out / STUDY, content | {"models": _noted(out).get("models", {}) | content["models"]})
 
 
 def is_noted(plan: StudyPlan, out: Path) -> bool:
-    """Whether *out* is seen to hold the study of *plan*."""
-    said, noted = plan.model_dump(mode="json"), _noted(out)
-    return noted | {"models": {name: noted.get("models", {}).get(name) for name in plan.models}} == said
+    """Return whether *out* contains the study of *plan*."""
+    noted = _noted(out)
+    models = {name: noted.get("models", {}).get(name) for name in plan.models}
+    return noted | {"models": models} == plan.model_dump(mode="json")
 
 
 def _noted(out: Path) -> Json:
@@ -156,17 +156,15 @@ def make_on_ray(cells: Cells, size: Size) -> Generator[tuple[Cell, str]]:
     :raises RunFailed: workers die before they start; finished cells are kept.
     """
     with closing(Pool(CellWorker, cells, size, "checking the study")) as pool:
-        for name, result in pool.map("make", cells.jobs):
-            job = cells.jobs[name]
-            yield job.cell, fail(job, str(result)) if isinstance(result, RunFailed) else result
+        for name, why in pool.map("make", cells.jobs, give_up=lambda name, error: fail(cells.jobs[name], str(error))):
+            yield cells.jobs[name].cell, why
 
 
 def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
-    """Train one predictor in one world, and ask it; goes on where it stopped."""
-    about = plan.models[cell.model]
-    data = read(world)
-    train_links(about.model, data, options_of(about, plan, cell.init, cell.seed), folder / "model")
-    predictor = open_links(folder / "model", data, asking=about.asking)
-    # Named by its place in the study, so that the same study elsewhere says the same.
+    """Train and evaluate one predictor in one world, resuming if it was stopped."""
+    model, data = plan.models[cell.model], read(world)
+    train_links(model.model, data, options_of(model, plan, cell.init, cell.seed), folder / "model")
+    predictor = open_links(folder / "model", data, asking=model.asking)
+    # Named by its place in the study, so that its manifest is the same elsewhere.
     predictor.identity = replace(predictor.identity, name="/".join((*folder.parts[-4:], "model")))
     run("link", predictor, link_queryset(data), LinkOptions(limit=plan.limit, seed=plan.seed), folder / "run")

@@ -1,5 +1,4 @@
-"""The plan of a grid: which worlds, link predictors, weights and seeds; one YAML file, checked before anything is
-trained."""
+"""The plan of a grid: worlds, link predictors, weights and seeds, from one YAML file."""
 
 from __future__ import annotations
 
@@ -20,28 +19,27 @@ from fathom.reading import Json
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
 _NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
-_NAME_IN_WORDS = "give 1 to 100 signs that can be printed, without / and no dot in front"
+_NAME_RULE = "give 1 to 100 printable characters without / and no leading dot"
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
-def _each_once(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """:raises ValueError: a seed stands there twice, and so would pass for two trainings."""
+def _check_unique(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    """:raises ValueError: a seed occurs twice."""
     if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
-        raise ValueError(f"given twice: {', '.join(map(str, twice))}; name each once, or others for more trainings")
+        raise ValueError(f"given twice: {', '.join(map(str, twice))}; give each once")
     return seeds
 
 
 class ModelPlan(BaseModel):
     """One link predictor of a study.
 
-    :param model: its kind, as ``fathom kgc train --model`` names it.
+    :param model: its kind, as in ``fathom kgc train --model``.
     :param options: of its kind.
-    :param init: with which weights its trainings begin.
-    :param worlds: those it takes part in; None for all of the study.
-    :param random_from: another model of the study with the same shape and tokenizer, whose random cells stand for its
-        own.
+    :param init: initial weights of its trainings.
+    :param worlds: None for all of the study.
+    :param random_from: another model of the study with the same shape and tokenizer, whose random cells it shares.
     :param seconds: of training per cell; None for the study's.
-    :param asking: options to ask it with.
+    :param asking: options of its evaluation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,20 +54,20 @@ class ModelPlan(BaseModel):
 
 
 class StudyPlan(BaseModel):
-    """What ``fathom kgc study PLAN.yaml`` reads.
+    """The content of PLAN.yaml for ``fathom kgc study``.
 
     :param data: the graph.
-    :param worlds: names of worlds, by default the thirteen of the paper.
-    :param models: by the name that tables give them.
+    :param worlds: by default the thirteen of the paper.
+    :param models: by their name in tables.
     :param line: the model whose base cell is drawn as a line in every figure (a knowledge graph embedding).
     :param contrasts: pairs of models whose pretrained cells are compared world by world, first − second.
-    :param controls: for a model begun from contaminated weights, the model begun from sham weights (``fathom kgc
-        pretrain --sham``): only what it knows beyond that is memory of the answers.
+    :param controls: for a model with contaminated weights, the model with sham weights (``fathom kgc pretrain
+        --sham``); only what it knows beyond that is memory of the answers.
     :param seconds: of training per cell.
-    :param limit: how many test triples to ask; None for all.
-    :param seed: of worlds, of which triples are asked, and of training where *seeds* are not given.
-    :param seeds: of training: each cell is trained with each of them.
-    :param relax: where names of relations cannot all change hands (FB15k-237), let as many as can.
+    :param limit: number of test triples; None for all.
+    :param seed: of worlds, of the selection of triples, and of training without *seeds*.
+    :param seeds: of training; each cell is trained with each.
+    :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,16 +81,16 @@ class StudyPlan(BaseModel):
     seconds: float | None = Field(None, gt=0)
     limit: int | None = Field(None, ge=1)
     seed: Seed = 0
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), AfterValidator(_each_once)] = ()
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(listed), AfterValidator(_check_unique)] = ()
     relax: bool = False
 
     @property
     def trainings(self) -> tuple[int | None, ...]:
-        """Seeds of training, as :class:`Cell` has them."""
+        """Seeds of training, as in :class:`Cell`."""
         return tuple(None if seed == self.seed else seed for seed in self.seeds or (self.seed,))
 
     def owner(self, model: str, init: str) -> str:
-        """The model whose cells stand for those of *model* with such weights: itself, or its ``random_from``."""
+        """Return the model whose cells *model* uses for these weights: itself, or its ``random_from``."""
         donor = self.models[model].random_from
         return donor if init == "random" and donor is not None else model
 
@@ -100,8 +98,8 @@ class StudyPlan(BaseModel):
 class Cell(NamedTuple):
     """One training and its run.
 
-    :param init: "" for kinds that have no weights to begin with.
-    :param seed: of its training; None for the study's own, so that a study of one seed may go on with more of them.
+    :param init: "" for kinds without initial weights.
+    :param seed: of its training; None for the study's own, so that a study can add seeds later.
     """
 
     model: str
@@ -110,12 +108,12 @@ class Cell(NamedTuple):
     seed: int | None = None
 
     def folder(self, out: Path) -> Path:
-        """Of its model, its run and, if it failed, the reason. :param out: folder of the study."""
+        """Return the folder of the cell. :param out: folder of the study."""
         cells = "cells" if self.seed is None else f"cells-{self.seed}"
         return out / cells / self.model / (self.init or "only") / self.world
 
     def model_folder(self, out: Path) -> Path:
-        """The trained link predictor. :param out: folder of the study."""
+        """Return the folder of the link predictor. :param out: folder of the study."""
         return self.folder(out) / "model"
 
     def __str__(self) -> str:
@@ -124,58 +122,59 @@ class Cell(NamedTuple):
 
 
 def read_plan(file: Path, seeds: str | None = None) -> StudyPlan:
-    """:param seeds: instead of the plan's own, separated by commas.
-    :raises BadInput: everything that is wrong with it, one line each, before anything is trained.
+    """Read a plan.
+
+    :param seeds: instead of the plan's own, separated by commas.
+    :raises BadInput: it is invalid, with all faults.
     """
     more = {} if seeds is None else {"seeds": seeds}
     try:
         return _with_paths(StudyPlan(**_nested(read_yaml(file) | more)), file.parent)
     except ValidationError as error:
-        raise BadInput([f"{file}: {told_fault(fault)}" for fault in error.errors()]) from error
+        raise BadInput([f"{file}: {describe_fault(fault)}" for fault in error.errors()]) from error
 
 
-def told_fault(fault: Any) -> str:
-    """One line. :param fault: of pydantic."""
+def describe_fault(fault: Any) -> str:
+    """Describe a fault in one line. :param fault: of pydantic."""
     where = ".".join(map(str, fault["loc"]))
     if fault["type"] == "extra_forbidden":
-        return f"{where}: no such key; there is {', '.join(StudyPlan.model_fields)}"
+        return f"{where}: unknown key; expected one of {', '.join(StudyPlan.model_fields)}"
     if fault["type"] == "missing":
         return f"{where}: this key is missing"
     return f"{where}: {fault['msg'].removeprefix('Value error, ')}, found {str(fault['input'])[:60]!r}"
 
 
 def _nested(content: Json) -> Json:
-    """Options stand beside ``model:`` and the like in the file; here they stand in a mapping of their own."""
+    """Move options of models, which the file lists next to ``model:``, to their own mapping."""
     models = content.get("models")
-    if not isinstance(models, dict) or not all(isinstance(about, dict) for about in models.values()):
+    if not isinstance(models, dict) or not all(isinstance(model, dict) for model in models.values()):
         return content
-    own = ModelPlan.model_fields.keys() - {"options"}
+    fields = ModelPlan.model_fields.keys() - {"options"}
     return content | {
         "models": {
-            str(name): {key: value for key, value in about.items() if key in own}
-            | {"options": {str(key).replace("-", "_"): value for key, value in about.items() if key not in own}}
-            for name, about in models.items()
+            str(name): {key: value for key, value in model.items() if key in fields}
+            | {"options": {str(key).replace("-", "_"): value for key, value in model.items() if key not in fields}}
+            for name, model in models.items()
         }
     }
 
 
-def _with_paths(plan: StudyPlan, beside: Path) -> StudyPlan:
-    """Folders are given as seen from the file, names of models and data sets as they are."""
+def _with_paths(plan: StudyPlan, base: Path) -> StudyPlan:
+    """Resolve paths relative to the file's folder; names of models and data sets stay."""
 
-    def found(name: str) -> str:
-        return str(beside / name) if (beside / name).exists() else name
+    def resolved(name: str) -> str:
+        return str(base / name) if (base / name).exists() else name
 
-    models = {
-        name: about.model_copy(update={"options": about.options | {"weights": found(str(about.options["weights"]))}})
-        if "weights" in about.options
-        else about
-        for name, about in plan.models.items()
-    }
-    return plan.model_copy(update={"data": found(plan.data), "models": models})
+    models = dict(plan.models)
+    for name, model in models.items():
+        if "weights" in model.options:
+            options = model.options | {"weights": resolved(str(model.options["weights"]))}
+            models[name] = model.model_copy(update={"options": options})
+    return plan.model_copy(update={"data": resolved(plan.data), "models": models})
 
 
 def check_plan(plan: StudyPlan) -> None:
-    """:raises BadInput: unknown worlds, kinds, options or models, all at once."""
+    """Check names of worlds, kinds, options and models. :raises BadInput: with all faults."""
     faults: list[str] = []
 
     def attempt(step: Callable[[], Any], where: str = "") -> None:
@@ -189,19 +188,19 @@ def check_plan(plan: StudyPlan) -> None:
         attempt(lambda about=about: _check_model(about, plan), f"{name}: ")  # type: ignore[misc]
         missing = sorted(set(about.worlds or ()) - set(plan.worlds))
         if missing:
-            faults.append(f"{name}: {', '.join(missing)} not among the worlds of the study: {', '.join(plan.worlds)}")
+            faults.append(f"{name}: {', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
         if not _NAME.fullmatch(name) or not name.isprintable():
-            faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_IN_WORDS}")
+            faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_RULE}")
     named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
     named += [("controls", name) for pair in plan.controls.items() for name in pair]
     named += [(f"{name}: random_from", about.random_from) for name, about in plan.models.items()]
     faults += [
-        f"{where}: there is no model '{name}': there is {', '.join(plan.models)}"
+        f"{where}: unknown model '{name}'; expected one of {', '.join(plan.models)}"
         for where, name in named
         if name is not None and name not in plan.models
     ]
     faults += [
-        f"{name}: random_from: {about.random_from} has no random cells of its own"
+        f"{name}: random_from: {about.random_from} has no random cells itself"
         for name, about in plan.models.items()
         if (donor := plan.models.get(about.random_from or "")) is not None
         and (donor.random_from is not None or "random" not in donor.init)
@@ -214,17 +213,17 @@ def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
     kind = find(about.model)
     options = options_of(about, plan, INITS[0])
     if plan.seeds and "seed" in about.options:
-        raise BadInput("seed: each model is trained with the seeds of the study: leave it out")
-    foreign = sorted(about.asking.keys() - kind.options.asking())
-    if foreign:
+        raise BadInput("seed: the seeds of the study apply: leave it out")
+    unknown = sorted(about.asking.keys() - kind.options.asking())
+    if unknown:
         can = ", ".join(sorted(kind.options.asking())) or "nothing"
-        raise BadInput(f"asking: a {kind.name} model can be asked with {can}, not with {', '.join(foreign)}")
+        raise BadInput(f"asking: unknown option {', '.join(unknown)} of a {kind.name} model; expected one of {can}")
     parse_options(kind.options, {**options.model_dump(), **about.asking})
     kind.load().check(options)
 
 
 def options_of(about: ModelPlan, plan: StudyPlan, init: str, seed: int | None = None) -> Any:
-    """The options of one cell. :param seed: as :class:`Cell` has it. :raises BadInput: the kind has no such option."""
+    """Return the options of a cell. :param seed: as in :class:`Cell`. :raises BadInput: unknown options."""
     kind = find(about.model)
     given: Json = {"seed": plan.seed if seed is None else seed, **about.options}
     if "init" in kind.options.model_fields:
@@ -236,11 +235,11 @@ def options_of(about: ModelPlan, plan: StudyPlan, init: str, seed: int | None = 
 
 
 def cells_of(plan: StudyPlan) -> list[Cell]:
-    """Seed by seed and world by world, so that what is there can be compared early."""
+    """Return all cells, by seed and world, so that first results can be compared early."""
     cells = []
     for seed, world, (name, about) in product(plan.trainings, plan.worlds, plan.models.items()):
         if about.worlds is None or world in about.worlds:
-            begins_with_weights = "init" in find(about.model).options.model_fields
-            own = [init for init in about.init if plan.owner(name, init) == name]
-            cells += [Cell(name, init, world, seed) for init in (own if begins_with_weights else ("",))]
+            has_weights = "init" in find(about.model).options.model_fields
+            inits = [init for init in about.init if plan.owner(name, init) == name]
+            cells += [Cell(name, init, world, seed) for init in (inits if has_weights else ("",))]
     return cells

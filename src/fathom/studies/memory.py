@@ -1,21 +1,20 @@
-"""What a finished grid says: how much of a link predictor's Hits@10 is memory, descriptions, structure.
+"""The study of memory: how much of a link predictor's Hits@10 is memory, descriptions or structure.
 
 With H(world, weights) the Hits@10 on the test questions:
 
 - *memory of names*(W) = [H(W, pretrained) − H(W, random)] − [H(anonymised-er, pretrained) − H(anonymised-er, random)],
-  W = base in the headline: what pre-trained weights add where the names are the true ones, beyond what they add where
-  no name can be remembered;
-- *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w: what readable descriptions add
-  where names say nothing;
-- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): what a model
-  pre-trained on test triples gains over one pre-trained on as many training triples in the same templates. Memory of
-  names includes what any such pre-training is worth, so a model remembers answers only if this is above 0 as well;
-- *structure* = H(fully-anonymised-erd, random): what is left where no text means anything.
+  W = base in the headline: the gain from pre-trained weights with true names, beyond that with anonymous names;
+- *descriptions* = H(anonymised-er, w) − H(fully-anonymised-erd, w), same weights w: the gain from readable
+  descriptions with anonymous names;
+- *memory of answers* = H(base, pretrained) − H(base, pretrained from sham weights): the gain of a model pre-trained on
+  test triples over one pre-trained on as many training triples in the same templates. Memory of names includes the
+  benefit of any such pre-training, so a model remembers answers only if this is above 0 as well;
+- *structure* = H(fully-anonymised-erd, random): the rest, without meaningful text.
 
-All differences are per test fact (both directions averaged) and per seed of training, so that their intervals are
-paired; with several seeds these hold the noise of training, too. The terms of all models on one metric are one family,
-with p values by Holm and simultaneous intervals; so are the gaps, and the contrasts. Hits@10 decides. Figures and
-tables are named after those of Sakai et al. (NAACL 2024).
+Differences are paired by test fact (both directions averaged) and by seed of training. With several seeds, intervals
+include the noise of training. The terms of all models on one metric are one family, with p values by Holm and
+simultaneous intervals; so are the gaps, and the contrasts. Hits@10 decides. Figures and tables are named after those
+of Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.links.folder import read_curve
+from fathom.links.folder import read_begun, read_curve
 from fathom.metrics.descriptive import tukey_fences
 from fathom.metrics.table import metric
 from fathom.results import pairing
@@ -39,7 +38,7 @@ from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import outcome_of
 from fathom.results.rows import Floats, Ints, grouped
-from fathom.studies.grid import CellState, read_training
+from fathom.studies.grid import CellState
 from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
@@ -50,18 +49,16 @@ NO_CONTROL = "no control: pre-train one with kgc pretrain --sham and name it und
 METRICS = tuple(map(metric, ("hits@1", "hits@3", "hits@10", "mrr", "mean_rank")))
 HITS = "hits@10"
 """The metric that decides."""
-Told = tuple[Estimate, Noise]
+Result = tuple[Estimate, Noise]
 
 
-class Trained(NamedTuple):
+class Training(NamedTuple):
     """One training.
 
-    :param hits: Hits@10; None where the cell failed or is to come.
-    :param unscored: test facts that are left out.
-    :param why: how its training ended, or why it failed, or "not yet".
-    :param epochs: of its training.
-    :param best_epoch: whose weights were kept.
-    :param seconds: of its training.
+    :param hits: Hits@10; None if the cell failed or is missing.
+    :param unscored: number of test facts without a score.
+    :param why: how the training ended, why it failed, or "not yet".
+    :param best_epoch: of the weights that were kept.
     """
 
     cell: Cell
@@ -73,17 +70,17 @@ class Trained(NamedTuple):
     seconds: float = 0.0
 
 
-class Answers(NamedTuple):
-    """One model, its weights and its world, with all seeds.
+class CellResult(NamedTuple):
+    """One model with its weights in its world, over all seeds.
 
     :param cell: without a seed.
     :param trainings: one for each seed.
-    :param numbers: of each metric, over the seeds that are there; none where there is none.
+    :param numbers: of each metric, over the finished seeds; empty without any.
     :param noise: of Hits@10.
     """
 
     cell: Cell
-    trainings: tuple[Trained, ...]
+    trainings: tuple[Training, ...]
     numbers: Mapping[str, Estimate]
     noise: Noise
 
@@ -94,21 +91,21 @@ class Answers(NamedTuple):
 
     @property
     def why(self) -> str:
-        """How the trainings ended, and how many so where they did not end alike."""
-        whys = Counter(one.why for one in self.trainings)
+        """How the trainings ended, with counts if they differ."""
+        whys = Counter(training.why for training in self.trainings)
         return next(iter(whys)) if len(whys) == 1 else ", ".join(f"{why} ({count})" for why, count in whys.items())
 
 
 class Effect(NamedTuple):
-    """A sum of cells with signs.
+    """A signed sum of cells.
 
-    :param model: its name; "first − second" of a contrast.
+    :param model: its name; "first − second" for a contrast.
     :param name: of the term; the world of a gap or a contrast.
-    :param formula: how it is computed, and which cells are missing.
-    :param value: None where a cell is missing.
-    :param adjusted: its p value by Holm, among the effects of the same kind and metric.
+    :param formula: with the missing cells, if any.
+    :param value: None if a cell is missing.
+    :param adjusted: p value by Holm, among the effects of the same kind and metric.
     :param fences: Tukey's, over the model's worlds; of gaps alone.
-    :param outlier: whether the gap lies beyond them.
+    :param outlier: whether the gap is outside the fences.
     """
 
     model: str
@@ -137,7 +134,7 @@ class Effects(NamedTuple):
 class Curve(NamedTuple):
     """Hits@10 on validation.
 
-    :param epochs: after which it was taken, shape [validations].
+    :param epochs: shape [validations].
     :param hits: shape [validations].
     """
 
@@ -152,21 +149,21 @@ class Curve(NamedTuple):
         return f"{self.cell.world} {self.cell.init}".strip()
 
     def held(self, epochs: int) -> Floats:
-        """After each of so many epochs: the last value known, before the first one that."""
+        """Return the last value at each epoch; before the first value, the first."""
         last = np.searchsorted(self.epochs, np.arange(1, epochs + 1), side="right") - 1
         return np.asarray(self.hits[np.maximum(last, 0)])
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the report shows."""
+    """Findings of the study."""
 
     plan: StudyPlan
-    cells: list[Answers]
+    cells: list[CellResult]
     effects: Mapping[str, Effects]
     """By metric; those on Hits@10 decide."""
     curves: Mapping[str, list[Curve]]
-    """Of each model, by the first of the seeds."""
+    """By model, of the first seed."""
     decisions: list[Decision] = field(default_factory=list)
 
     @property
@@ -176,7 +173,7 @@ class Memory:
 
     @property
     def gaps(self) -> list[Effect]:
-        """What pre-trained weights add to Hits@10 in each world."""
+        """Gains in Hits@10 from pre-trained weights in each world."""
         return self.effects[HITS].gaps
 
     @property
@@ -186,16 +183,16 @@ class Memory:
 
 
 def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
-    """Take a grid apart.
+    """Analyse a grid.
 
     :param states: from :func:`fathom.studies.grid.states`.
     :param out: folder of the grid.
-    :raises BadInput: no cell is there.
+    :raises BadInput: no cell is finished.
     """
     grid = _Grid(plan, states)
-    if not grid.there:
+    if not grid.runs:
         whys = "; ".join(f"{state.cell}: {state.failed}" for state in states if state.failed)
-        raise BadInput(f"no cell of {out} is there to report on" + (f" ({whys})" if whys else ""))
+        raise BadInput(f"no cell of {out} is finished" + (f" ({whys})" if whys else ""))
     first = [state.cell for state in states if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
     cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in states)
@@ -203,8 +200,8 @@ def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
     claims = (_claim(model, plan, effects[HITS].terms) for model in plan.models)
     return Memory(
         plan,
-        [Answers(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
-        {name: Effects(*map(_adjusted, own)) for name, own in effects.items()},
+        [CellResult(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
+        {name: Effects(*map(_adjusted, kinds)) for name, kinds in effects.items()},
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
         decide([claim for claim in claims if claim is not None]),
     )
@@ -213,23 +210,23 @@ def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
 def _effects(plan: StudyPlan, grid: _Grid, metric_name: str) -> Effects:
     """Compute every effect on one metric, without adjustment."""
     return Effects(
-        [one for model in plan.models for own in (_terms, _beyond_control) for one in own(model, grid, metric_name)],
+        [term for model in plan.models for term in _terms(model, grid, metric_name)],
         [gap for model in plan.models for gap in _gaps(model, grid, metric_name)],
         [
-            Effect(f"{first} − {second}", world, *told)
+            contrast
             for first, second in plan.contrasts
-            for world, told in grid.pairs((first, P), (second, P), metric_name)
+            for contrast in grid.differences(metric_name, f"{first} − {second}", (first, P), (second, P))
         ],
     )
 
 
 def conclude(findings: Memory) -> list[str]:
-    """Which models remember answers, as far as their controls allow to say."""
+    """Return which models remember answers, according to their controls."""
     return sentences(findings.decisions)
 
 
 def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None:
-    """Declare that a model remembers answers: names help it, and beyond a model that read as much without answers."""
+    """Claim that a model remembers answers: names help, and answers help beyond the control."""
     by_name = {term.name: term.value for term in terms if term.model == model}
     if by_name.get(MEMORY_OF_NAMES.format(BASE)) is None:
         return None
@@ -242,49 +239,31 @@ def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None
     return Claim(f"{model} remembers answers", contrasts)
 
 
-def _beyond_control(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
-    control = grid.plan.controls.get(model)
-    if control is not None:
-        cells = [(1, grid.owned(model, P, BASE)), (-1, grid.owned(control, P, BASE))]
-        value, noise = grid.summed(cells, metric_name) or (None, Noise(0))
-        formula = f"H({BASE}, p) − H({BASE}, p of {control})"
-        yield Effect(model, MEMORY_OF_ANSWERS.format(control), value, noise, formula)
-
-
 class _Grid:
-    """What each cell knows of each fact; a model's random cells may be another's."""
+    """The facts of each cell's run; models may share random cells."""
 
-    def __init__(self, plan: StudyPlan, found: Sequence[CellState]) -> None:
+    def __init__(self, plan: StudyPlan, states: Sequence[CellState]) -> None:
         self.plan = plan
-        self.there: dict[Cell, RunFacts] = {}
-        self.failed = {state.cell: state.failed for state in found}
+        self.runs: dict[Cell, RunFacts] = {}
+        self.failed = {state.cell: state.failed for state in states}
         shared: Shared = {}
-        for state in found:
+        for state in states:
             try:
                 if state.run is not None:
-                    self.there[state.cell] = outcome_of(state.run, model=state.cell.model).release(METRICS, shared)
+                    self.runs[state.cell] = outcome_of(state.run, model=state.cell.model).release(METRICS, shared)
             except BadInput as error:
                 self.failed[state.cell] = str(error)
 
     def worlds(self, model: str) -> tuple[str, ...]:
         return self.plan.models[model].worlds or self.plan.worlds
 
-    def missing(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Those that are there with no seed."""
-        return [
-            cell for cell in cells if not any(cell._replace(seed=seed) in self.there for seed in self.plan.trainings)
-        ]
-
-    def owned(self, model: str, init: Init, world: str) -> Cell:
-        return Cell(self.plan.owner(model, init), init, world)
-
-    def summed(self, cells: Sequence[tuple[int, Cell]], name: str) -> Told | None:
-        """Σ sign · metric over the facts that all ranked and the seeds that all were trained with; None of no seed."""
+    def summed(self, cells: Sequence[tuple[int, Cell]], name: str) -> Result | None:
+        """Return Σ sign · metric over the facts and seeds that all cells share; None without a shared seed."""
         trainings = []
         for seed in self.plan.trainings:
-            own = [(sign, self.there.get(cell._replace(seed=seed))) for sign, cell in cells]
-            there = [(sign, side) for sign, side in own if side is not None]
-            trainings += [there] if len(there) == len(own) else []
+            runs = [(sign, self.runs.get(cell._replace(seed=seed))) for sign, cell in cells]
+            finished = [(sign, run) for sign, run in runs if run is not None]
+            trainings += [finished] if len(finished) == len(runs) else []
         if not trainings:
             return None
         wanted = metric(name)
@@ -293,19 +272,35 @@ class _Grid:
         return number.shown(f"{'+' * (len(cells) > 1)}{form}"), noise
 
     def answers(self, cell: Cell) -> tuple[dict[str, Estimate], Noise]:
-        told = {one.name: number for one in METRICS if (number := self.summed([(1, cell)], one.name)) is not None}
-        return {name: number for name, (number, _) in told.items()}, told[HITS][1] if told else Noise(0)
+        results = {one.name: result for one in METRICS if (result := self.summed([(1, cell)], one.name)) is not None}
+        return {name: number for name, (number, _) in results.items()}, results[HITS][1] if results else Noise(0)
 
-    def pairs(self, first: tuple[str, Init], second: tuple[str, Init], metric_name: str) -> Iterator[tuple[str, Told]]:
-        """Yield *first* − *second*, each a model and its weights, in each world of the first that has both."""
-        for world in self.worlds(first[0]):
-            told = self.summed([(1, self.owned(*first, world)), (-1, self.owned(*second, world))], metric_name)
-            if told is not None:
-                yield world, told
+    def effect(
+        self, metric_name: str, model: str, name: str, formula: str, *terms: tuple[int, str, Init, str]
+    ) -> Effect:
+        """:param terms: sign, model, weights and world of each cell."""
+        cells = [(sign, Cell(self.plan.owner(of, init), init, world)) for sign, of, init, world in terms]
+        result = self.summed(cells, metric_name)
+        if result is not None:
+            return Effect(model, name, *result, formula)
+        seeds = self.plan.trainings
+        missing = [cell for _, cell in cells if not any(cell._replace(seed=seed) in self.runs for seed in seeds)]
+        names = ", ".join(f"{cell.world} {cell.init}" for cell in missing) or "of one seed for all"
+        return Effect(model, name, None, formula=f"{formula} (no cell {names})")
+
+    def differences(
+        self, metric_name: str, name: str, first: tuple[str, Init], second: tuple[str, Init]
+    ) -> list[Effect]:
+        """Return *first* − *second*, each a model and its weights, in each world of the first that has both."""
+        effects = (
+            self.effect(metric_name, name, world, "", (1, *first, world), (-1, *second, world))
+            for world in self.worlds(first[0])
+        )
+        return [effect for effect in effects if effect.value is not None]
 
 
 def _adjusted(lines: list[Effect]) -> list[Effect]:
-    """Adjust p values by Holm and make the intervals simultaneous, for all lines as one family."""
+    """Adjust p values by Holm and make intervals simultaneous, for all effects as one family."""
     claims = [Claim("", (Needed("", line.value, missing="no cell"),)) for line in lines]
     decided = zip(lines, decide(claims), strict=True)
     return [
@@ -318,56 +313,44 @@ def _simultaneous(value: Estimate, decision: Decision) -> Estimate:
     return value._replace(low=decision.low, high=decision.high) if value.p_value is not None else value
 
 
-def _trained(state: CellState, grid: _Grid, out: Path) -> Trained:
-    outcome, failed = grid.there.get(state.cell), grid.failed[state.cell]
+def _trained(state: CellState, grid: _Grid, out: Path) -> Training:
+    outcome, failed = grid.runs.get(state.cell), grid.failed[state.cell]
     if outcome is None:
-        return Trained(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
+        return Training(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
     hits = outcome.mean(HITS, outcome.values(metric(HITS)), form=".3f")
-    ended = read_training(state.cell.model_folder(out))["ended"]
-    trained = Trained(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
+    ended = read_begun(state.cell.model_folder(out))["ended"]
+    trained = Training(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
     curve = read_curve(state.cell.model_folder(out))
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained
 
 
 def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
-    if not any(cell.model == model and cell.init for cell in grid.there):
-        return
-    nothing = f"[H({NAMELESS}, p) − H({NAMELESS}, r)]"
-    for world in grid.worlds(model):
-        cells: list[tuple[int, Init, str]] = [(1, P, world), (-1, R, world), (-1, P, NAMELESS), (1, R, NAMELESS)]
-        formula = f"[H({world}, p) − H({world}, r)] − {nothing}"
-        term = _term(model, MEMORY_OF_NAMES.format(world), formula, cells, grid, metric_name)
-        # The term is defined for base; with other worlds it is a check, made where their cells are there.
-        if world == BASE or (world != NAMELESS and term.value is not None):
-            yield term
-    for init in INITS:
-        formula = f"H({NAMELESS}, {init[0]}) − H({MEANINGLESS}, {init[0]})"
-        cells = [(1, init, NAMELESS), (-1, init, MEANINGLESS)]
-        yield _term(model, f"descriptions ({init})", formula, cells, grid, metric_name)
-    yield _term(model, "structure", f"H({MEANINGLESS}, r)", [(1, R, MEANINGLESS)], grid, metric_name)
-
-
-def _term(
-    model: str, name: str, formula: str, cells: Sequence[tuple[int, Init, str]], grid: _Grid, metric_name: str
-) -> Effect:
-    """:param cells: sign, weights and world of each."""
-    signed = [(sign, grid.owned(model, init, world)) for sign, init, world in cells]
-    told = grid.summed(signed, metric_name)
-    if told is None:
-        lacking = grid.missing([cell for _, cell in signed])
-        which = ", ".join(f"{cell.world} {cell.init}" for cell in lacking) or "of one seed for all of them"
-        return Effect(model, name, None, formula=f"{formula} (no cell {which})")
-    return Effect(model, name, *told, formula)
+    if any(cell.model == model and cell.init for cell in grid.runs):
+        for world in grid.worlds(model):
+            formula = f"[H({world}, p) − H({world}, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]"
+            cells = (1, model, P, world), (-1, model, R, world), (-1, model, P, NAMELESS), (1, model, R, NAMELESS)
+            term = grid.effect(metric_name, model, MEMORY_OF_NAMES.format(world), formula, *cells)
+            # The term is defined for base; in other worlds it is a check, if their cells are finished.
+            if world == BASE or (world != NAMELESS and term.value is not None):
+                yield term
+        for init in INITS:
+            formula = f"H({NAMELESS}, {init[0]}) − H({MEANINGLESS}, {init[0]})"
+            described = (1, model, init, NAMELESS), (-1, model, init, MEANINGLESS)
+            yield grid.effect(metric_name, model, f"descriptions ({init})", formula, *described)
+        yield grid.effect(metric_name, model, "structure", f"H({MEANINGLESS}, r)", (1, model, R, MEANINGLESS))
+    if (control := grid.plan.controls.get(model)) is not None:
+        formula = f"H({BASE}, p) − H({BASE}, p of {control})"
+        bases = (1, model, P, BASE), (-1, control, P, BASE)
+        yield grid.effect(metric_name, model, MEMORY_OF_ANSWERS.format(control), formula, *bases)
 
 
 def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
-    gaps = dict(grid.pairs((model, P), (model, R), metric_name))
+    gaps = grid.differences(metric_name, model, (model, P), (model, R))
     if not gaps:
         return []
-    low, high, outside = tukey_fences([gap.value for gap, _ in gaps.values()])
+    low, high, outside = tukey_fences([gap.value.value for gap in gaps if gap.value is not None])
     return [
-        Effect(model, world, *told, fences=(low, high), outlier=outlier)
-        for (world, told), outlier in zip(gaps.items(), outside.tolist(), strict=True)
+        gap._replace(fences=(low, high), outlier=outlier) for gap, outlier in zip(gaps, outside.tolist(), strict=True)
     ]
 
 
@@ -375,16 +358,16 @@ def _curve(cell: Cell, out: Path) -> Curve | None:
     lines = [line for line in read_curve(cell.model_folder(out)) if "hits@10" in line]
     if not lines:
         return None
-    about = read_training(cell.model_folder(out))["identity"]
+    about = read_begun(cell.model_folder(out))["identity"]
     data = f"data:{about['data']['name']}@{about['data']['content_hash']}"
     made = f"hits@10|{data}|split:validation|cell:{cell}|fathom:{about['version']}"
     return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line["hits@10"] for line in lines]), made)
 
 
 def correlations(curves: Sequence[Curve]) -> Floats:
-    """Pearson's r between validation curves, aligned by epoch, shorter ones held at their last value (figure 9).
+    """Return Pearson's r between validation curves, the shorter continued at its last value (figure 9).
 
-    :returns: shape [curves, curves]; NaN where a curve does not change.
+    :returns: shape [curves, curves]; NaN for a constant curve.
     """
     held = np.stack([curve.held(longest(curves)) for curve in curves])
     moved = held - held.mean(axis=1, keepdims=True)
@@ -397,5 +380,5 @@ def correlations(curves: Sequence[Curve]) -> Floats:
 
 
 def longest(curves: Sequence[Curve]) -> int:
-    """Epochs of the one that ends last."""
+    """Return the number of epochs of the longest curve."""
     return max(int(curve.epochs[-1]) for curve in curves)

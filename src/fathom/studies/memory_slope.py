@@ -1,15 +1,14 @@
 """Does a link predictor gain where its language model knew the fact? Memory per fact, as a slope.
 
-Pre-trained weights may help in two ways: the model read the fact, or it writes and compares names better. The first
-helps with facts that it knew, the second with all alike. So what the language model knows of each fact *before* it is
-trained on the graph (1 / rank, by any probe that ranks) is laid beside what pre-trained weights gain over random ones
-on that fact (1 / rank by the one predictor − by the other). The slope of the gain on the knowledge is memory; what is
-gained where nothing is known is not.
+Pre-trained weights may help because the model read the fact, or because it compares names better. The first helps with
+facts that it knew, the second with all. Knowledge is the language model's 1 / rank of a fact *before* training on the
+graph, by any probe that ranks. Gain is the difference in 1 / rank between predictors from pre-trained and from random
+weights. The slope of gain on knowledge is memory; the gain at no knowledge is not.
 
-Easy facts are known, and gained, by every model. So memory is concluded only with a control: a language model of the
-same kind that the predictor was *not* made of. If one latent ease explains what both models know, what is gained and
-what random weights reach, the tetrad difference vanishes (:func:`fathom.metrics.correlation.tetrad`). Regressing on
-knowledge at equal rank of the random predictor does not control for ease, as that rank measures it with error.
+Easy facts are known, and gained, by every model. So the conclusion needs a control: a language model of the same kind
+that the predictor was *not* made of. If one latent ease explains knowledge of both models, gain and random weights, the
+tetrad difference vanishes (:func:`fathom.metrics.correlation.tetrad`). The random predictor's rank alone does not
+control for ease, as it measures ease with error.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
-from fathom.results.tables import Table
+from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
 CLASSES = ("known (rank 1)", "rank 2 to 10", "rank beyond 10")
@@ -55,44 +54,24 @@ _NOTES = (
 )
 
 
-class Line(NamedTuple):
-    """:param of: a slope, or a mean."""
-
-    of: str
-    value: Estimate
-    facts: int
-
-
-class Part(NamedTuple):
-    """Facts that were known alike.
-
-    :param known: one of :data:`CLASSES`.
-    :param pretrained: mean 1 / rank; likewise *random*, and *gain* the paired difference.
-    """
-
-    known: str
-    pretrained: Estimate
-    random: Estimate
-    gain: Estimate
-    facts: int
-
-
 class MemorySlope(NamedTuple):
-    """What the study found.
+    """Findings of the study.
 
+    :param effects: slopes and means by name.
+    :param parts: rows of mean 1 / rank and gain of the facts in each of :data:`CLASSES`.
     :param points: fact, knowledge and gain.
-    :param left_out: facts that one of the runs did not score.
+    :param left_out: number of facts that a run did not score.
     """
 
-    lines: list[Line]
-    parts: list[Part]
+    effects: dict[str, Estimate]
+    parts: list[dict[str, Cell | Estimate]]
     points: list[tuple[str, float, float]]
     left_out: int
     decision: Decision
 
 
 def conclude(findings: MemorySlope) -> list[str]:
-    """Whether the predictor remembers."""
+    """Return whether the predictor remembers."""
     if findings.decision.holds:
         return [
             "The predictor remembers: it gains where its own language model knew the fact, beyond what ease explains."
@@ -101,11 +80,13 @@ def conclude(findings: MemorySlope) -> list[str]:
 
 
 def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
-    """:param runs: a probe's of the language model before training, then ``fathom kgc evaluate``'s of the predictor
-        from pre-trained and from random weights; as a fourth, for a conclusion, the same probe of a control: another
-        language model, of which the predictor was not made.
-    :param scoring: of the probes' runs, where they have several.
-    :raises BadInput: other runs, of other data, or without a fact in common."""
+    """Analyse three or four runs.
+
+    :param runs: a probe of the language model before training, ``fathom kgc evaluate`` of the predictor from
+        pre-trained and from random weights, and for a conclusion the same probe of a control model.
+    :param scoring: of the probes' runs, if they have several.
+    :raises BadInput: other runs, of other data, or without shared facts.
+    """
     if len(runs) not in (3, 4):
         raise BadInput(
             "expected three runs or four: a probe of the language model on the graph (fathom probe statement), fathom "
@@ -124,11 +105,11 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
         if np.isnan(own).any()
     )
     every = {fact for one in asked for fact in one.facts}
-    return _found(asked, facts, values, len(every) - len(facts))
+    return _slopes(asked, facts, values, len(every) - len(facts))
 
 
 def _faults(asked: Sequence[RunFacts]) -> list[str]:
-    """What of the three runs does not fit."""
+    """Return what is wrong with the runs."""
     first, *others = asked
     graph = first.rows.identity["data"]["content_hash"]
     faults = [f"{one.path}: expected a run of fathom kgc evaluate" for one in others[:2] if not _by_predictor(one)]
@@ -148,87 +129,73 @@ def _faults(asked: Sequence[RunFacts]) -> list[str]:
 
 
 def _by_predictor(one: RunFacts) -> bool:
-    """Whether heads and tails of all entities were ranked by what a graph trained."""
+    """Return whether the run is of a link predictor."""
     return "asking" in one.rows.identity.get("resolved", {})
 
 
-def _found(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
+def _slopes(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
     known, pretrained, random = values[:3]
     gain, sample = pretrained - random, asked[0].sample(facts)
 
-    def made(name: str, of: Sequence[RunFacts] = asked) -> str:
-        return combined(name, [one.recipe("") for one in of])
+    def recipe(name: str, runs: Sequence[RunFacts] = asked) -> str:
+        return combined(name, [run.recipe("") for run in runs])
 
     known_within, gain_within = less_their_means(asked[0].relations_of(facts), (known, gain))
-    lines = [
-        (PER_FACT, slope(known, gain, sample, made("slope of gain"))),
-        (WITHIN, slope(known_within, gain_within, sample, made("slope of gain within relations"))),
-        (EASE, slope(known, random, sample, made("slope of 1 / rank", (asked[0], asked[2])))),
-        (UNKNOWN, intercept(known, gain, sample, made("gain at no knowledge"))),
-        (ALL, difference(pretrained, random, sample, made("gain", asked[1:3]), form="+.3f")),
-    ]
-    contrasts = [Contrast(PER_FACT, lines[0][1], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
+    effects = {
+        PER_FACT: slope(known, gain, sample, recipe("slope of gain")),
+        WITHIN: slope(known_within, gain_within, sample, recipe("slope of gain within relations")),
+        EASE: slope(known, random, sample, recipe("slope of 1 / rank", (asked[0], asked[2]))),
+        UNKNOWN: intercept(known, gain, sample, recipe("gain at no knowledge")),
+        ALL: difference(pretrained, random, sample, recipe("gain", asked[1:3]), form="+.3f"),
+    }
+    contrasts = [Contrast(PER_FACT, effects[PER_FACT], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
     if len(values) > len(FEWEST_RUNS):
-        beyond = tetrad(gain, known, values[3], random, sample, made("tetrad"))
-        lines.append((BEYOND, beyond))
-        contrasts[1] = Contrast(BEYOND, beyond, 1)
+        effects[BEYOND] = tetrad(gain, known, values[3], random, sample, recipe("tetrad"))
+        contrasts[1] = Contrast(BEYOND, effects[BEYOND], 1)
     [decision] = decide([Claim("the predictor remembers", tuple(contrasts))])
     classes = zip(CLASSES, (known == 1, (known < 1) & (known >= 0.1), known < 0.1), strict=True)
     parts = [_part(name, asked[1:3], pretrained[those], random[those], sample.only(those)) for name, those in classes]
-    points = list(zip(facts, known.tolist(), gain.tolist(), strict=True))
-    return MemorySlope([Line(name, number, len(facts)) for name, number in lines], parts, points, left_out, decision)
+    return MemorySlope(effects, parts, list(zip(facts, known.tolist(), gain.tolist(), strict=True)), left_out, decision)
 
 
-def _part(name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floats, sample: Sample) -> Part:
-    with_it, without = (f"{one.recipe('mrr')}|{name}" for one in links)
-    made = f"{combined('gain', [one.recipe('') for one in links])}|{name}"
-    return Part(
-        name,
-        mean(pretrained, sample, with_it, form=".3f"),
-        mean(random, sample, without, form=".3f"),
-        difference(pretrained, random, sample, made, form="+.3f"),
-        len(pretrained),
-    )
+def _part(
+    name: str, links: Sequence[RunFacts], pretrained: Floats, random: Floats, sample: Sample
+) -> dict[str, Cell | Estimate]:
+    gain = f"{combined('gain', [run.recipe('') for run in links])}|{name}"
+    return {
+        "known before": name,
+        "pre-trained": mean(pretrained, sample, f"{links[0].recipe('mrr')}|{name}", form=".3f"),
+        "random": mean(random, sample, f"{links[1].recipe('mrr')}|{name}", form=".3f"),
+        "gain": difference(pretrained, random, sample, gain, form="+.3f"),
+        "facts": len(pretrained),
+    }
 
 
 def tables(findings: MemorySlope) -> list[Table]:
-    """The slopes with their controls, and the gain by what was known."""
-    notes = [
-        *_NOTES,
-        *([f"{findings.left_out} facts that one of the runs did not score are left out"] * bool(findings.left_out)),
-    ]
-    slopes = [{"what": line.of, "value": line.value, "facts": line.facts} for line in findings.lines]
-    parts = [
-        {
-            "known before": part.known,
-            "pre-trained": part.pretrained,
-            "random": part.random,
-            "gain": part.gain,
-            "facts": part.facts,
-        }
-        for part in findings.parts
-    ]
-    of_parts = ["mean 1 / rank of the facts, and their paired difference"]
+    """Return tables of the slopes with their controls, and of the gain by knowledge."""
+    left_out = [f"{findings.left_out} facts that one of the runs did not score are left out"]
+    count = len(findings.points)
+    slopes = [{"what": name, "value": effect, "facts": count} for name, effect in findings.effects.items()]
+    parts_note = ["mean 1 / rank of the facts, and their paired difference"]
     return [
-        Table.of(slopes, "memory per fact", notes),
-        Table.of(parts, "gain by what was known", of_parts, main="gain", inline=True),
+        Table.of(slopes, "memory per fact", [*_NOTES, *(left_out if findings.left_out else ())]),
+        Table.of(findings.parts, "gain by what was known", parts_note, main="gain", inline=True),
     ]
 
 
 def files(findings: MemorySlope) -> dict[str, Table]:
-    """Knowledge and gain of every fact."""
+    """Return knowledge and gain of every fact."""
     return {"memory-slope-facts": Table(("fact", "knowledge", "gain"), tuple(findings.points), "facts")}
 
 
 def plots(findings: MemorySlope) -> list[Plot]:
-    """Every fact by knowledge and gain, with the line."""
-    values = {line.of: line.value.value for line in findings.lines}
+    """Return a plot of gain on knowledge, with the line."""
+    start, rise = findings.effects[UNKNOWN].value, findings.effects[PER_FACT].value
 
     def draw(axes: Any) -> None:
         axes.scatter([x for _, x, _ in findings.points], [y for *_, y in findings.points], s=6, alpha=0.4)
-        if not np.isnan(values[PER_FACT]):
-            start = values[UNKNOWN]
-            axes.plot([0, 1], [start, start + values[PER_FACT]], color="black", linewidth=1)
+        if not np.isnan(rise):
+            axes.plot([0, 1], [start, start + rise], color="black", linewidth=1)
         axes.axhline(0, color="grey", linewidth=0.8)
 
     return [Plot("memory-slope", draw, "1 / rank before training", "gain in 1 / rank", "memory per fact")]

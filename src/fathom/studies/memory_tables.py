@@ -17,7 +17,7 @@ from fathom.studies.memory import (
     HITS,
     METRICS,
     NOT_YET,
-    Answers,
+    CellResult,
     Curve,
     Effect,
     Memory,
@@ -27,7 +27,7 @@ from fathom.studies.memory import (
 )
 
 FENCES = ("fence low", "fence high")
-OF_FENCES = "fences and outliers describe the gaps of one model's worlds; they are no estimates and have no interval"
+OF_FENCES = "fences and outliers describe the gaps of one model's worlds; they have no interval"
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
 FLAT = "no r: a curve that does not change"
 BY_SEED = "error by facts, by training (seeds alone): standard errors; their squares add up to that of the interval"
@@ -36,13 +36,9 @@ NOISE = ("error by facts", "error by training")
 HEADS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mrr": "MRR", "mean_rank": "MR"}
 
 
-# ------------------------------------------------------------------------------------------------------ tables
-
-
 def tables(findings: Memory) -> list[Table]:
-    """Every cell, the decomposition with its formulas, the gaps with their outliers, the contrasts, the other metrics,
-    and with several seeds every training."""
-    made = (
+    """Return the tables of cells, effects, other metrics and, with several seeds, trainings."""
+    candidates = (
         _table_of_cells(findings),
         _table_of_effects(
             ("model", "term", "value"),
@@ -62,7 +58,7 @@ def tables(findings: Memory) -> list[Table]:
         _table_of_secondary(findings),
         *([_table_of_trainings(findings)] if len(findings.plan.trainings) > 1 else ()),
     )
-    return [table for table in made if table.rows]
+    return [table for table in candidates if table.rows]
 
 
 def _table_of_cells(findings: Memory) -> Table:
@@ -71,7 +67,7 @@ def _table_of_cells(findings: Memory) -> Table:
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
             *(*line.noise, max(one.unscored for one in line.trainings)),
-            *(_alike([one.epochs for one in line.trainings]), _alike([one.best_epoch for one in line.trainings])),
+            *(_shared([one.epochs for one in line.trainings]), _shared([one.best_epoch for one in line.trainings])),
             *(sum(one.seconds for one in line.trainings), line.why),
         )
         for line in findings.cells
@@ -87,13 +83,13 @@ def _table_of_cells(findings: Memory) -> Table:
     )
 
 
-def _alike(values: Sequence[int | None]) -> int | None:
-    """What all trainings have in common."""
+def _shared(values: Sequence[int | None]) -> int | None:
+    """Return the value that all trainings share."""
     return values[0] if len(set(values)) == 1 else None
 
 
 def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Estimate | None], what: str = "effects") -> list[str]:
-    """What these facts and seeds can show. :param tested: numbers that may be zero."""
+    """Describe the smallest detectable effect. :param tested: numbers compared to zero."""
     notes = [] if _without_noise(noises) else [BY_SEED]
     smallest = sorted(one.smallest for one in tested if one is not None and one.smallest is not None)
     if smallest:
@@ -109,7 +105,7 @@ def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Estimate | None], 
 
 
 def _without_noise(noises: Iterable[Noise]) -> tuple[str, ...]:
-    """Columns that one seed has nothing for."""
+    """Return the columns that a single seed leaves empty."""
     return () if any(noise.training is not None for noise in noises) else NOISE
 
 
@@ -178,7 +174,7 @@ def _table_of_secondary(findings: Memory) -> Table:
     )
 
 
-def _table_of_metrics(cells: Sequence[Answers]) -> Table:
+def _table_of_metrics(cells: Sequence[CellResult]) -> Table:
     rows: list[tuple[Cell | Estimate, ...]] = [
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
@@ -209,7 +205,7 @@ def _table_of_trainings(findings: Memory) -> Table:
 
 
 def correlation_tables(findings: Memory) -> list[Table]:
-    """Figure 9 in numbers: one table for each model with several curves, all of the first seed."""
+    """Return figure 9 in numbers: a table for each model with several curves, of the first seed."""
     seeds = findings.plan.seeds
     notes = [f"validation curves of seed {seeds[0]}"] if len(seeds) > 1 else []
     return [_table_of_curves(model, curves, notes) for model, curves in findings.curves.items() if len(curves) > 1]
@@ -227,32 +223,29 @@ def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) 
     return Table.of(rows, title, notes, columns=("", *names), without_interval=names)
 
 
-# ------------------------------------------------------------------------------------------------------ figures
-
-
 def plots(findings: Memory) -> list[Plot]:
-    """bars-MODEL (figures 5 to 7, 10), curves-MODEL (8) and correlations-MODEL (9) for each model but the line."""
-    made = []
+    """Return bars (figures 5 to 7, 10), curves (8) and correlations (9) of each model but the line."""
+    drawings = []
     for model, curves in findings.curves.items():
         if model == findings.plan.line:
             continue
-        made.append(Plot(f"bars-{model}", partial(_draw_bars, findings, model), "", "Hits@10", model))
+        drawings.append(Plot(f"bars-{model}", partial(_draw_bars, findings, model), "", "Hits@10", model))
         if curves:
             drawn = partial(_draw_curves, curves)
-            made.append(Plot(f"curves-{model}", drawn, "epoch", "Hits@10 on validation", model))
-            made.append(Plot(f"correlations-{model}", partial(_draw_correlations, curves), "", "", model))
-    return made
+            drawings.append(Plot(f"curves-{model}", drawn, "epoch", "Hits@10 on validation", model))
+            drawings.append(Plot(f"correlations-{model}", partial(_draw_correlations, curves), "", "", model))
+    return drawings
 
 
 def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
-    """A group of bars for each world, one bar for each kind of weights, intervals as whiskers; failed cells crossed."""
+    """Draw a group of bars for each world, with intervals as whiskers and failed cells crossed."""
     random = (findings.plan.owner(model, R), R)
     mine = {line.cell: line for line in findings.cells if line.cell.model == model or line.cell[:2] == random}
     worlds = [world for world in findings.plan.worlds if any(cell.world == world for cell in mine)]
     inits = sorted({cell.init for cell in mine})  # pretrained, random: the same colours in every figure
     width = 0.8 / max(1, len(inits))
     for number, init in enumerate(inits):
-        axes.bar(0, 0, width, color=f"C{number}", label=init or model)  # the legend shows no bar that is not there
+        axes.bar(0, 0, width, color=f"C{number}", label=init or model)  # for the legend
         for place, world in enumerate(worlds):
             of_cell = [line for cell, line in mine.items() if cell[1:3] == (init, world)]
             _draw_bar(axes, place + (number - (len(inits) - 1) / 2) * width, width, f"C{number}", of_cell)
@@ -264,7 +257,7 @@ def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
     axes.legend(fontsize=7)
 
 
-def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[Answers]) -> None:
+def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[CellResult]) -> None:
     hits = of_cell[0].hits if of_cell else None
     if hits is None:
         failed = bool(of_cell) and of_cell[0].why != NOT_YET
@@ -275,7 +268,7 @@ def _draw_bar(axes: Any, x: float, width: float, colour: str, of_cell: Sequence[
 
 
 def _draw_curves(curves: Sequence[Curve], axes: Any) -> None:
-    """Solid: pretrained, dashed: random; one colour for each world."""
+    """Draw pretrained solid, random dashed; one colour for each world."""
     worlds = list(dict.fromkeys(curve.cell.world for curve in curves))
     for curve in curves:
         style = "--" if curve.cell.init == R else "-"
