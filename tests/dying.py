@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.run.on_ray import ShardJob, ShardWorker
-from fathom.studies.grid_cells import Cells, CellWorker
+from fathom.studies.grid_cells import CellWorker, Job
 
 
 def _is_first(left: Path) -> bool:
@@ -95,16 +95,17 @@ class Elsewhere(ShardWorker):
 class DiesInACell(CellWorker):
     """One of them dies in a training of which something is kept."""
 
-    def load(self, job: Cells) -> Any:
+    def load(self, job: dict[str, Job]) -> Any:
         from fathom.links import embedding
 
         close = embedding._Training._close_epoch
+        folder = next(iter(job.values())).out.parent
 
         def closes(training: Any, epoch: int, loss: float) -> None:
             close(training, epoch, loss)
-            if (training.folder.path / "checkpoint.pt").exists() and _is_first(job.out.parent / "died"):
+            if (training.folder.path / "checkpoint.pt").exists() and _is_first(folder / "died"):
                 seconds = [line["seconds"] for line in training.curve]
-                (job.out.parent / "died").write_text(json.dumps({"at": str(training.folder.path), "curve": seconds}))
+                (folder / "died").write_text(json.dumps({"at": str(training.folder.path), "curve": seconds}))
                 os._exit(1)
 
         embedding._Training._close_epoch = closes  # type: ignore[method-assign]
@@ -123,5 +124,5 @@ class DiesOfOneCell(CellWorker):
 class WithoutTheStudy(CellWorker):
     """On a machine with other folders."""
 
-    def load(self, job: Cells) -> Any:
-        return super().load(job._replace(out=Path("/nowhere")))
+    def load(self, job: dict[str, Job]) -> Any:
+        return super().load({name: cell._replace(out=Path("/nowhere")) for name, cell in job.items()})

@@ -30,16 +30,16 @@ class Door(Mapping[str, Entry]):
 
     :param kind: of entries, such as "probe".
     :param group: of its entry points, such as "fathom.probes".
-    :param own: entries of Fathom.
+    :param entries: of Fathom.
     """
 
-    def __init__(self, kind: str, group: str, own: Iterable[Entry]) -> None:
+    def __init__(self, kind: str, group: str, entries: Iterable[Entry]) -> None:
         self.kind, self.group = kind, group
         self.faults: list[str] = []
         """One line for each entry point that failed to load."""
         self._entries: dict[str, Entry] = {}
         self._is_loaded = False
-        for entry in own:
+        for entry in entries:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:

@@ -57,11 +57,12 @@ def line(text: str) -> Progress:
     if is_verbose() or not sys.stderr.isatty():
         return Lines(text, EVERY_IF_VERBOSE if is_verbose() else EVERY)
 
-    def tell(done: int, total: int) -> None:
-        sys.stderr.write(f"\r{printable(text)}: {done}/{total} shards\x1b[K")
-        sys.stderr.flush()
+    return lambda done, total: _overwrite_line(f"{printable(text)}: {done}/{total} shards")
 
-    return tell
+
+def _overwrite_line(text: str) -> None:
+    sys.stderr.write(f"\r{text}\x1b[K")
+    sys.stderr.flush()
 
 
 @contextmanager
@@ -70,18 +71,15 @@ def starting(text: str, progress: Shown = None) -> Iterator[None]:
 
     :param progress: as for :func:`shown`; the caller's own disables the display.
     """
-    drawn = progress is None and sys.stderr.isatty() and not is_quiet() and not is_verbose()
-    if drawn:
-        sys.stderr.write(f"\r{printable(text)} …\x1b[K")
-        sys.stderr.flush()
-    else:
+    if progress is not None or not sys.stderr.isatty() or is_quiet() or is_verbose():
         detail(text)
+        yield
+        return
+    _overwrite_line(f"{printable(text)} …")
     try:
         yield
     finally:
-        if drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        _overwrite_line("")
 
 
 def is_quiet() -> bool:

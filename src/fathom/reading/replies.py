@@ -44,7 +44,7 @@ def host_of(address: str, flag: str, example: str) -> str:
     :param flag: option that gave the address.
     :raises BadInput: it is invalid, or contains what may be secret, as addresses are written into runs.
     """
-    shown = words_of(re.sub(r"//[^/]*@|\?.*", lambda found: found[0][:2] + "…", address, flags=re.DOTALL), 80)
+    shown = words_of(re.sub(r"//[^/]*@|\?.*", lambda match: match[0][:2] + "…", address, flags=re.DOTALL), 80)
     try:
         parts = urlsplit(address)
         host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None
@@ -111,16 +111,16 @@ def guard(key: str) -> Callable[[Any], None]:
 
 def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
-        asked, to = str(response.url), urljoin(str(response.url), response.headers["location"])
-        if sends_elsewhere(asked, to):
+        requested, to = str(response.url), urljoin(str(response.url), response.headers["location"])
+        if sends_elsewhere(requested, to):
             raise Elsewhere(f"the server redirects to {words_of(to, 80)}: neither queries nor keys are sent there")
     body = whole_reply(response.iter_bytes())
     response._content = body.replace(key, b"[the key]") if key else body
 
 
-def sends_elsewhere(asked: str, to: str) -> bool:
-    """Return whether *to* is on another host or port than *asked*, or drops encryption."""
-    return _place(to) not in (_place(asked), _with_encryption(_place(asked)))
+def sends_elsewhere(requested: str, to: str) -> bool:
+    """Return whether *to* is on another host or port than *requested*, or drops encryption."""
+    return _place(to) not in (_place(requested), _with_encryption(_place(requested)))
 
 
 _Place = tuple[str, str | None, int | None]
@@ -147,7 +147,7 @@ def json_reply(body: bytes) -> Any:
         text = body.decode(json.detect_encoding(body))
     except UnicodeDecodeError as error:
         raise NotData(1, f"not text (byte {error.start})") from error
-    return json_value(_ESCAPES.sub(lambda found: found[1] or "\\ufffd", text) if "\\u" in text else text)
+    return json_value(_ESCAPES.sub(lambda match: match[1] or "\\ufffd", text) if "\\u" in text else text)
 
 
 def pause_asked(header: str | None) -> float:

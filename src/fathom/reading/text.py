@@ -104,8 +104,8 @@ _TOO_DEEP = f"lists or objects nested more than {DEEPEST} deep"
 
 
 def _line_of_digits(text: str) -> int:
-    found = re.search(r"\d{4001}", text)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
+    digits = re.search(r"\d{4001}", text)
+    return text.count("\n", 0, digits.start()) + 1 if digits else 1
 
 
 def is_deeper(value: Any, most: int = DEEPEST, nodes: int | None = None) -> bool:

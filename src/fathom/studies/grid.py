@@ -34,13 +34,11 @@ from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, alone_in, together_in
 from fathom.studies.grid_cells import (
     STUDY,
-    Cells,
     Job,
     attempt,
     attempt_if_free,
     fail,
     finished_run,
-    job_of,
     make_on_ray,
     note_plan,
     read_object,
@@ -88,7 +86,7 @@ def run_grid(
     :raises RunFailed: workers of the cluster die before they start; finished cells are kept.
     """
     check_plan(plan)
-    options, jobs = options or GridOptions(), [job_of(plan, cell, out) for cell in cells_of(plan)]
+    options, jobs = options or GridOptions(), [Job(plan, cell, out) for cell in cells_of(plan)]
 
     def ended(cell: Cell, why: str, number: int) -> None:
         tell(f"[{number}/{len(jobs)}] {cell}" + (f": failed: {why}" if why else ""))
@@ -101,7 +99,7 @@ def run_grid(
         check_same(plan, out)
         left = [job for job in jobs if _is_left(job, retry_failed)]
         done = len(jobs) - len(left)
-        with _making(left, out, options) as cells:
+        with _making(left, options) as cells:
             _start(plan, out, left)
             report(done, len(jobs))
             for number, (cell, why) in enumerate(cells, start=done + 1):
@@ -145,17 +143,14 @@ def _make_part(
 
 
 @contextmanager
-def _making(jobs: Sequence[Job], out: Path, options: GridOptions) -> Iterator[Iterator[tuple[Cell, str]]]:
+def _making(jobs: Sequence[Job], options: GridOptions) -> Iterator[Iterator[tuple[Cell, str]]]:
     """Yield an iterator that makes cells and yields them as they end, with why they failed, or "".
 
     :raises BadInput: the cluster is missing or too small; nothing has been written.
     """
     if options.engine != HERE and jobs:
-        named = {job.folder.relative_to(out).as_posix(): job for job in jobs}
-        with connected(options):
-            size = size_of(options, most=len(jobs))
-            with closing(make_on_ray(Cells(named, out), size)) as cells:
-                yield cells
+        with connected(options), closing(make_on_ray(jobs, size_of(options, most=len(jobs)))) as cells:
+            yield cells
     elif (options.workers or 1) > 1:
         with closing(_make_in_processes(jobs, options.workers or 1)) as cells:
             yield cells

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,21 +31,21 @@ STUDY = "study.json"
 
 
 class Job(NamedTuple):
-    """A cell to be made.
-
-    :param world: folder of the graph.
-    :param folder: of the cell.
-    """
+    """A cell to be made. :param out: folder of the study."""
 
     plan: StudyPlan
     cell: Cell
-    world: Path
-    folder: Path
+    out: Path
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the cell."""
+        return self.cell.folder(self.out)
 
-def job_of(plan: StudyPlan, cell: Cell, out: Path) -> Job:
-    """Return the job of a cell. :param out: folder of the study."""
-    return Job(plan, cell, out / "worlds" / cell.world, cell.folder(out))
+    @property
+    def name(self) -> str:
+        """The path of the cell in the folder of the study."""
+        return self.folder.relative_to(self.out).as_posix()
 
 
 def attempt(job: Job) -> str:
@@ -65,7 +65,7 @@ def attempt_if_free(job: Job) -> str | None:
 
 def _attempt(job: Job) -> str:
     try:
-        run_cell(*job)
+        run_cell(job.plan, job.cell, job.out)
     except FathomError as error:
         return fail(job, str(error).replace("\n", "; "))
     except Exception as error:  # a cell must never end the study
@@ -116,53 +116,43 @@ def _noted(out: Path) -> Json:
     return read_object(out / STUDY) if stands(out / STUDY) else {}
 
 
-class Cells(NamedTuple):
-    """Cells of a study.
-
-    :param jobs: by the cell's path in the folder of the study.
-    :param out: folder of the study.
-    """
-
-    jobs: dict[str, Job]
-    out: Path
-
-
 class CellWorker(RayWorker):
     """An actor that makes cells, each in its own folder, which it must share with the driver."""
 
-    def load(self, job: Cells) -> None:
+    def load(self, job: dict[str, Job]) -> None:
         """Check the plan and that the folder of the study is visible.
 
         :raises BadInput: it is not, or the plan names what this node lacks.
         """
-        plan = next(iter(job.jobs.values())).plan
-        if not is_noted(plan, job.out):
+        self.jobs = job
+        plan, _, out = next(iter(job.values()))
+        if not is_noted(plan, out):
             raise BadInput(
-                f"--engine ray: a worker on {platform.node()} does not find the study in {job.out}: give a folder that "
-                "all nodes share"
+                f"--engine ray: a worker on {platform.node()} does not find the study in {out}: give a folder that all "
+                "nodes share"
             )
         check_plan(plan)
-        self.jobs = job.jobs
 
     def make(self, name: str) -> str:
         """Make a cell. :returns: why it failed, or ""."""
         return attempt(self.jobs[name])
 
 
-def make_on_ray(cells: Cells, size: Size) -> Generator[tuple[Cell, str]]:
+def make_on_ray(jobs: Sequence[Job], size: Size) -> Generator[tuple[Cell, str]]:
     """Make cells on a Ray cluster. :returns: cells as they end, with why they failed, or "".
 
     :raises BadInput: workers have another version, or do not see the folder of the study.
     :raises RunFailed: workers die before they start; finished cells are kept.
     """
-    with closing(Pool(CellWorker, cells, size, "checking the study")) as pool:
-        for name, why in pool.map("make", cells.jobs, give_up=lambda name, error: fail(cells.jobs[name], str(error))):
-            yield cells.jobs[name].cell, why
+    by_name = {job.name: job for job in jobs}
+    with closing(Pool(CellWorker, by_name, size, "checking the study")) as pool:
+        for name, why in pool.map("make", by_name, give_up=lambda name, error: fail(by_name[name], str(error))):
+            yield by_name[name].cell, why
 
 
-def run_cell(plan: StudyPlan, cell: Cell, world: Path, folder: Path) -> None:
+def run_cell(plan: StudyPlan, cell: Cell, out: Path) -> None:
     """Train and evaluate one predictor in one world, resuming if it was stopped."""
-    model, data = plan.models[cell.model], read(world)
+    model, data, folder = plan.models[cell.model], read(out / "worlds" / cell.world), cell.folder(out)
     train_links(model.model, data, options_of(model, plan, cell.init, cell.seed), folder / "model")
     predictor = open_links(folder / "model", data, asking=model.asking)
     # Named by its place in the study, so that its manifest is the same elsewhere.

@@ -184,62 +184,62 @@ def check_plan(plan: StudyPlan) -> None:
             faults.extend(f"{where}{fault}" for fault in error.faults)
 
     attempt(lambda: parse_variants(plan.worlds))
-    for name, about in plan.models.items():
-        attempt(lambda about=about: _check_model(about, plan), f"{name}: ")  # type: ignore[misc]
-        missing = sorted(set(about.worlds or ()) - set(plan.worlds))
+    for name, model in plan.models.items():
+        attempt(lambda model=model: _check_model(model, plan), f"{name}: ")  # type: ignore[misc]
+        missing = sorted(set(model.worlds or ()) - set(plan.worlds))
         if missing:
             faults.append(f"{name}: {', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
         if not _NAME.fullmatch(name) or not name.isprintable():
             faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_RULE}")
     named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
     named += [("controls", name) for pair in plan.controls.items() for name in pair]
-    named += [(f"{name}: random_from", about.random_from) for name, about in plan.models.items()]
+    named += [(f"{name}: random_from", model.random_from) for name, model in plan.models.items()]
     faults += [
         f"{where}: unknown model '{name}'; expected one of {', '.join(plan.models)}"
         for where, name in named
         if name is not None and name not in plan.models
     ]
     faults += [
-        f"{name}: random_from: {about.random_from} has no random cells itself"
-        for name, about in plan.models.items()
-        if (donor := plan.models.get(about.random_from or "")) is not None
+        f"{name}: random_from: {model.random_from} has no random cells itself"
+        for name, model in plan.models.items()
+        if (donor := plan.models.get(model.random_from or "")) is not None
         and (donor.random_from is not None or "random" not in donor.init)
     ]
     refuse(faults)
 
 
-def _check_model(about: ModelPlan, plan: StudyPlan) -> None:
+def _check_model(model: ModelPlan, plan: StudyPlan) -> None:
     """:raises BadInput: an unknown kind, option or language model."""
-    kind = find(about.model)
-    options = options_of(about, plan, INITS[0])
-    if plan.seeds and "seed" in about.options:
+    kind = find(model.model)
+    options = options_of(model, plan, INITS[0])
+    if plan.seeds and "seed" in model.options:
         raise BadInput("seed: the seeds of the study apply: leave it out")
-    unknown = sorted(about.asking.keys() - kind.options.asking())
+    unknown = sorted(model.asking.keys() - kind.options.asking())
     if unknown:
         can = ", ".join(sorted(kind.options.asking())) or "nothing"
         raise BadInput(f"asking: unknown option {', '.join(unknown)} of a {kind.name} model; expected one of {can}")
-    parse_options(kind.options, {**options.model_dump(), **about.asking})
+    parse_options(kind.options, {**options.model_dump(), **model.asking})
     kind.load().check(options)
 
 
-def options_of(about: ModelPlan, plan: StudyPlan, init: str, seed: int | None = None) -> Any:
+def options_of(model: ModelPlan, plan: StudyPlan, init: str, seed: int | None = None) -> Any:
     """Return the options of a cell. :param seed: as in :class:`Cell`. :raises BadInput: unknown options."""
-    kind = find(about.model)
-    given: Json = {"seed": plan.seed if seed is None else seed, **about.options}
+    kind = find(model.model)
+    given: Json = {"seed": plan.seed if seed is None else seed, **model.options}
     if "init" in kind.options.model_fields:
         given["init"] = init
-    seconds = about.seconds or plan.seconds
+    seconds = model.seconds or plan.seconds
     if seconds is not None:
         given.setdefault("seconds", seconds)
-    return kind.parse(about.model, given)
+    return kind.parse(model.model, given)
 
 
 def cells_of(plan: StudyPlan) -> list[Cell]:
     """Return all cells, by seed and world, so that first results can be compared early."""
     cells = []
-    for seed, world, (name, about) in product(plan.trainings, plan.worlds, plan.models.items()):
-        if about.worlds is None or world in about.worlds:
-            has_weights = "init" in find(about.model).options.model_fields
-            inits = [init for init in about.init if plan.owner(name, init) == name]
+    for seed, world, (name, model) in product(plan.trainings, plan.worlds, plan.models.items()):
+        if model.worlds is None or world in model.worlds:
+            has_weights = "init" in find(model.model).options.model_fields
+            inits = [init for init in model.init if plan.owner(name, init) == name]
             cells += [Cell(name, init, world, seed) for init in (inits if has_weights else ("",))]
     return cells

@@ -299,13 +299,12 @@ class _Grid:
         return [effect for effect in effects if effect.value is not None]
 
 
-def _adjusted(lines: list[Effect]) -> list[Effect]:
+def _adjusted(effects: list[Effect]) -> list[Effect]:
     """Adjust p values by Holm and make intervals simultaneous, for all effects as one family."""
-    claims = [Claim("", (Needed("", line.value, missing="no cell"),)) for line in lines]
-    decided = zip(lines, decide(claims), strict=True)
+    claims = [Claim("", (Needed("", effect.value, missing="no cell"),)) for effect in effects]
     return [
-        line._replace(adjusted=own.p_value, value=line.value and _simultaneous(line.value, own))
-        for line, own in decided
+        effect._replace(adjusted=decision.p_value, value=effect.value and _simultaneous(effect.value, decision))
+        for effect, decision in zip(effects, decide(claims), strict=True)
     ]
 
 
@@ -358,9 +357,9 @@ def _curve(cell: Cell, out: Path) -> Curve | None:
     lines = [line for line in read_curve(cell.model_folder(out)) if "hits@10" in line]
     if not lines:
         return None
-    about = read_begun(cell.model_folder(out))["identity"]
-    data = f"data:{about['data']['name']}@{about['data']['content_hash']}"
-    made = f"hits@10|{data}|split:validation|cell:{cell}|fathom:{about['version']}"
+    identity = read_begun(cell.model_folder(out))["identity"]
+    data = f"data:{identity['data']['name']}@{identity['data']['content_hash']}"
+    made = f"hits@10|{data}|split:validation|cell:{cell}|fathom:{identity['version']}"
     return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line["hits@10"] for line in lines]), made)
 
 

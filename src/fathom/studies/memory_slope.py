@@ -94,59 +94,61 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
             f"another language model; found {len(runs)}"
         )
     names, scorings = short_names(runs), (scoring, (), (), scoring)
-    asked = [outcome_of(run, own, name, cluster) for run, own, name in zip(runs, scorings, names, strict=False)]
-    refuse(_faults(asked))
-    common_facts(asked[1:3])
-    facts = common_facts(asked, same_candidates=False)
-    values = [one.per_fact(one.rows.reciprocal())[one.at(facts)] for one in asked]
+    outcomes = [
+        outcome_of(run, chosen, name, cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
+    ]
+    refuse(_faults(outcomes))
+    common_facts(outcomes[1:3])
+    facts = common_facts(outcomes, same_candidates=False)
+    values = [run.per_fact(run.rows.reciprocal())[run.at(facts)] for run in outcomes]
     refuse(
-        f"{one.path}: some ranks are only known to lie beyond a bound, where its search stopped: expected all"
-        for one, own in zip(asked, values, strict=True)
-        if np.isnan(own).any()
+        f"{run.path}: some ranks are only known to lie beyond a bound, where its search stopped: expected all"
+        for run, reciprocals in zip(outcomes, values, strict=True)
+        if np.isnan(reciprocals).any()
     )
-    every = {fact for one in asked for fact in one.facts}
-    return _slopes(asked, facts, values, len(every) - len(facts))
+    all_facts = {fact for run in outcomes for fact in run.facts}
+    return _slopes(outcomes, facts, values, len(all_facts) - len(facts))
 
 
-def _faults(asked: Sequence[RunFacts]) -> list[str]:
+def _faults(outcomes: Sequence[RunFacts]) -> list[str]:
     """Return what is wrong with the runs."""
-    first, *others = asked
+    first, *others = outcomes
     graph = first.rows.identity["data"]["content_hash"]
-    faults = [f"{one.path}: expected a run of fathom kgc evaluate" for one in others[:2] if not _by_predictor(one)]
+    faults = [f"{run.path}: expected a run of fathom kgc evaluate" for run in others[:2] if not _by_predictor(run)]
     faults += [
-        f"{one.path}: expected a probe of a language model" for one in (first, *others[2:]) if _by_predictor(one)
+        f"{run.path}: expected a probe of a language model" for run in (first, *others[2:]) if _by_predictor(run)
     ]
     faults += [
-        f"{one.path}: the control is the same model as that of {first.path}: expected another"
-        for one in others[2:]
-        if one.content_hash == first.content_hash
+        f"{run.path}: the control is the same model as that of {first.path}: expected another"
+        for run in others[2:]
+        if run.content_hash == first.content_hash
     ]
     return faults or [
-        f"{one.path} asked other data than {first.path}"
-        for one in others
-        if one.rows.identity["data"]["content_hash"] != graph
+        f"{run.path} asked other data than {first.path}"
+        for run in others
+        if run.rows.identity["data"]["content_hash"] != graph
     ]
 
 
-def _by_predictor(one: RunFacts) -> bool:
+def _by_predictor(run: RunFacts) -> bool:
     """Return whether the run is of a link predictor."""
-    return "asking" in one.rows.identity.get("resolved", {})
+    return "asking" in run.rows.identity.get("resolved", {})
 
 
-def _slopes(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
+def _slopes(outcomes: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Floats], left_out: int) -> MemorySlope:
     known, pretrained, random = values[:3]
-    gain, sample = pretrained - random, asked[0].sample(facts)
+    gain, sample = pretrained - random, outcomes[0].sample(facts)
 
-    def recipe(name: str, runs: Sequence[RunFacts] = asked) -> str:
+    def recipe(name: str, runs: Sequence[RunFacts] = outcomes) -> str:
         return combined(name, [run.recipe("") for run in runs])
 
-    known_within, gain_within = less_their_means(asked[0].relations_of(facts), (known, gain))
+    known_within, gain_within = less_their_means(outcomes[0].relations_of(facts), (known, gain))
     effects = {
         PER_FACT: slope(known, gain, sample, recipe("slope of gain")),
         WITHIN: slope(known_within, gain_within, sample, recipe("slope of gain within relations")),
-        EASE: slope(known, random, sample, recipe("slope of 1 / rank", (asked[0], asked[2]))),
+        EASE: slope(known, random, sample, recipe("slope of 1 / rank", (outcomes[0], outcomes[2]))),
         UNKNOWN: intercept(known, gain, sample, recipe("gain at no knowledge")),
-        ALL: difference(pretrained, random, sample, recipe("gain", asked[1:3]), form="+.3f"),
+        ALL: difference(pretrained, random, sample, recipe("gain", outcomes[1:3]), form="+.3f"),
     }
     contrasts = [Contrast(PER_FACT, effects[PER_FACT], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
     if len(values) > len(FEWEST_RUNS):
@@ -154,7 +156,9 @@ def _slopes(asked: Sequence[RunFacts], facts: Sequence[str], values: Sequence[Fl
         contrasts[1] = Contrast(BEYOND, effects[BEYOND], 1)
     [decision] = decide([Claim("the predictor remembers", tuple(contrasts))])
     classes = zip(CLASSES, (known == 1, (known < 1) & (known >= 0.1), known < 0.1), strict=True)
-    parts = [_part(name, asked[1:3], pretrained[those], random[those], sample.only(those)) for name, those in classes]
+    parts = [
+        _part(name, outcomes[1:3], pretrained[those], random[those], sample.only(those)) for name, those in classes
+    ]
     return MemorySlope(effects, parts, list(zip(facts, known.tolist(), gain.tolist(), strict=True)), left_out, decision)
 
 

@@ -42,7 +42,7 @@ def tables(findings: Memory) -> list[Table]:
         _table_of_cells(findings),
         _table_of_effects(
             ("model", "term", "value"),
-            [(one, (one.formula,)) for one in findings.terms],
+            [(effect, (effect.formula,)) for effect in findings.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
             "the terms of all models",
             (FORMULA,),
@@ -50,7 +50,7 @@ def tables(findings: Memory) -> list[Table]:
         _table_of_gaps(findings.gaps),
         _table_of_effects(
             ("models", "world", "difference"),
-            [(one, ()) for one in findings.contrasts],
+            [(effect, ()) for effect in findings.contrasts],
             "Two models with their pre-trained weights, world by world (Hits@10)",
             "all contrasts",
         ),
@@ -66,9 +66,11 @@ def _table_of_cells(findings: Memory) -> Table:
     rows = [
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
-            *(*line.noise, max(one.unscored for one in line.trainings)),
-            *(_shared([one.epochs for one in line.trainings]), _shared([one.best_epoch for one in line.trainings])),
-            *(sum(one.seconds for one in line.trainings), line.why),
+            *(*line.noise, max(training.unscored for training in line.trainings)),
+            _shared([training.epochs for training in line.trainings]),
+            _shared([training.best_epoch for training in line.trainings]),
+            sum(training.seconds for training in line.trainings),
+            line.why,
         )
         for line in findings.cells
     ]
@@ -91,7 +93,7 @@ def _shared(values: Sequence[int | None]) -> int | None:
 def _notes_of_noise(noises: Sequence[Noise], tested: Iterable[Estimate | None], what: str = "effects") -> list[str]:
     """Describe the smallest detectable effect. :param tested: numbers compared to zero."""
     notes = [] if _without_noise(noises) else [BY_SEED]
-    smallest = sorted(one.smallest for one in tested if one is not None and one.smallest is not None)
+    smallest = sorted(number.smallest for number in tested if number is not None and number.smallest is not None)
     if smallest:
         seeds = sorted({noise.seeds for noise in noises if noise.seeds})
         words = " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
@@ -119,13 +121,14 @@ def _table_of_effects(
 ) -> Table:
     """:param columns: model, name and value. :param lines: each effect with the cells of the last columns.
     :param family: among which Holm's p values are adjusted. :param more: the last columns."""
-    noises, values = [one.noise for one, _ in lines], [one.value for one, _ in lines]
+    effects = [effect for effect, _ in lines]
+    missing = (f"{effect.name}: {effect.formula.partition(' (')[2][:-1]}" for effect in effects if effect.value is None)
     rows = [
         (
-            *(one.model, one.name, one.value, one.adjusted, one.value and one.value.smallest),
-            *(one.value.n if one.value else 0, *one.noise, *last),
+            *(effect.model, effect.name, effect.value, effect.adjusted, effect.value and effect.value.smallest),
+            *(effect.value.n if effect.value else 0, *effect.noise, *last),
         )
-        for one, last in lines
+        for effect, last in lines
     ]
     return Table.of(
         rows,
@@ -134,10 +137,8 @@ def _table_of_effects(
             *notes,
             f"{P_HOLM} and simultaneous intervals: for {family}; CSV and JSON have facts, seeds, standard errors and "
             "formulas",
-            *dict.fromkeys(
-                f"{one.name}: {one.formula.partition(' (')[2][:-1]}" for one, _ in lines if one.value is None
-            ),
-            *_notes_of_noise(noises, values),
+            *dict.fromkeys(missing),
+            *_notes_of_noise([effect.noise for effect in effects], [effect.value for effect in effects]),
         ),
         columns=(*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
         main=columns[2],
@@ -162,9 +163,9 @@ def _table_of_secondary(findings: Memory) -> Table:
     others = {head: findings.effects[name] for name, head in HEADS.items() if name != HITS}
     kinds = {"term": "terms", "p − r": "gaps", "difference": "contrasts"}
     rows: list[tuple[Cell | Estimate, ...]] = [
-        (kind, one[0].model, one[0].name, *(effect.value for effect in one))
+        (kind, row[0].model, row[0].name, *(effect.value for effect in row))
         for kind, field in kinds.items()
-        for one in zip(*(getattr(own, field) for own in others.values()), strict=True)
+        for row in zip(*(getattr(effects, field) for effects in others.values()), strict=True)
     ]
     return Table.of(
         rows,
@@ -178,7 +179,7 @@ def _table_of_metrics(cells: Sequence[CellResult]) -> Table:
     rows: list[tuple[Cell | Estimate, ...]] = [
         (
             *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
-            *(line.numbers[one.name] for one in METRICS),
+            *(line.numbers[metric.name] for metric in METRICS),
         )
         for line in cells
         if line.numbers
@@ -192,11 +193,11 @@ def _table_of_trainings(findings: Memory) -> Table:
         [
             (
                 *(line.cell.model, line.cell.init or "–", line.cell.world),
-                *(findings.plan.seed if one.cell.seed is None else one.cell.seed, one.hits),
-                *(one.epochs, one.best_epoch, one.seconds, one.why),
+                *(findings.plan.seed if training.cell.seed is None else training.cell.seed, training.hits),
+                *(training.epochs, training.best_epoch, training.seconds, training.why),
             )
             for line in findings.cells
-            for one in line.trainings
+            for training in line.trainings
         ],
         "Hits@10 of every training",
         columns=("model", "weights", "world", "seed", "Hits@10", "epochs", "best", "seconds", "ended by"),
