@@ -434,7 +434,7 @@ def test_a_manifest_with_values_of_wrong_kinds(run):
         ("{}", "manifest.json: identity is missing"),
         ('{"format": 99}', "was written by a newer version"),
         ('{"identity": {"probe": 5}, "plan": [1]}', "manifest.json: identity.probe must be a string, found 5"),
-        (DEEP, "manifest.json: lists or objects more than 100 deep"),
+        (DEEP, "manifest.json: lists or objects nested more than 100 deep"),
         (HUGE, "manifest.json:1: a number of thousands of digits"),
         ('{"identity": {"probe": "\\ud800"}}', "manifest.json:1: a single surrogate"),
         ("{\n", "manifest.json:2: not JSON"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -107,17 +107,11 @@ def _idle(probe: Probe, options: EvaluationOptions) -> Collection[str]:
 def _identity(
     probe: str, model: Model, data: QuerySet, selected: QuerySet, options: EvaluationOptions, resolved: dict[str, Any]
 ) -> dict[str, Any]:
-    identity = model.identity
     return {
         "probe": probe,
         "options": options.identity(),
         "resolved": resolved,
-        "model": {
-            "name": identity.name,
-            "revision": identity.revision,
-            "dtype": identity.dtype,
-            "content_hash": identity.content_hash,
-        },
+        "model": asdict(model.identity),
         "data": {
             "name": data.name,
             "version": data.version,
@@ -141,7 +135,9 @@ def _pool_digest(data: QuerySet) -> str:
 
 def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
     """Return what the probe declares of its numbers (:mod:`fathom.results.declarations`)."""
-    recipe = {**probe.recipe(), **_weights(probe.model)}
+    recipe, components = dict(probe.recipe()), probe.model.made_of
+    if components and components[0] != probe.model.identity.name:  # an adapter's base model
+        recipe["weights"] = components[0]
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in probe.scorings},
         "headline": entry.headline,
@@ -153,27 +149,15 @@ def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
     }
 
 
-def _weights(model: AnyModel) -> dict[str, str]:
-    """Return the base model of an adapter, for the recipe."""
-    components = model.made_of
-    return {"weights": components[0]} if components and components[0] != model.identity.name else {}
-
-
-def _known(data: QuerySet) -> list[list[str] | None]:
-    """Return each query's other known answers; None where the scores of all candidates are not kept."""
-    kept = {name: len(space) <= KEEP_SCORES_UP_TO for name, space in data.candidates.items()}
-    return [
-        [id_ for id_ in query.known if id_ in data.candidates[query.candidates].position]
-        if kept[query.candidates]
-        else None
-        for query in data.queries
-    ]
-
-
 def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     """Return queries.parquet and candidates.parquet."""
     frequency = frequency_ranks(data)
-    filtered = [len(data.candidates[query.candidates].places(query.known)) for query in data.queries]
+    pairs = [(query, data.candidates[query.candidates]) for query in data.queries]
+    filtered = [len(space.places(query.known)) for query, space in pairs]
+    known = [
+        [id_ for id_ in query.known if id_ in space.position] if len(space) <= KEEP_SCORES_UP_TO else None
+        for query, space in pairs
+    ]
     queries = pa.table(
         {
             "query_id": [query.id for query in data.queries],
@@ -188,7 +172,7 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             ),
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
             "filtered": pa.array(filtered, pa.int64()),
-            "known": pa.array(_known(data), pa.list_(pa.string())),
+            "known": pa.array(known, pa.list_(pa.string())),
             "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
             "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
         }
