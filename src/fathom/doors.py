@@ -1,4 +1,4 @@
-"""Registries of probes, formats, metrics, studies, link predictors and builders, to which other packages can add.
+"""Registries that other packages can extend: probes, formats, metrics, studies, link predictors and builders.
 
 A package adds an entry through an entry point of the registry's group, such as ``fathom.probes``; a script or test
 calls :meth:`Door.add`. See docs/howto/extend.md.
