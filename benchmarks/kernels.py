@@ -231,7 +231,7 @@ def head() -> None:
 def states(queries: int = 4, rounds: int = 3) -> None:
     """Compare a shared prefix run once with plain batches, for recurrent and hybrid models."""
     from fathom.scoring import causal as engine
-    from fathom.scoring.levels import by_states
+    from fathom.scoring.levels import by_levels
     from fathom.scoring.tokens import encode_causal
     from fathom.scoring.trie import build_trie
 
@@ -253,7 +253,7 @@ def states(queries: int = 4, rounds: int = 3) -> None:
         assert model.refuses_states() is None, model.refuses_states()
         budget = Budget(None, model.device)
         ways = {"plain": partial(engine._by_plain_batches, model, trie, budget, None)}
-        ways["states"] = partial(by_states, model, trie, budget, None)
+        ways["states"] = partial(by_levels, model, trie, budget, None)
         with torch.inference_mode():
             seconds, scores = in_turns(ways, rounds)
         plain, shared = medians(seconds).values()

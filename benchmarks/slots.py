@@ -18,8 +18,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.scoring import slots
-from fathom.scoring.names import tokens_in_place, what_counts
-from fathom.scoring.tokens import Role, encode_masked
+from fathom.scoring.tokens import Role, context_of, encode_masked, tokens_in_place
 
 SIX_WAYS = {"masks": ("several", "one"), "reduction": ("mean", "max", "first")}
 
@@ -38,7 +37,7 @@ def by_loop(model: Any, data: QuerySet, queries: int) -> dict[str, list[float]]:
         [at] = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == mask)).tolist()
         names = data.candidates[query.candidates].names
         scores[query.id] = []
-        for ids in tokens_in_place(model.tokenizer, names, what_counts(prompt.text[: prompt.answer[0].start])):
+        for ids in tokens_in_place(model.tokenizer, names, context_of(prompt.text[: prompt.answer[0].start])):
             sequence = [*tokens.ids[:at].tolist(), *[mask] * len(ids), *tokens.ids[at + 1 :].tolist()]
             with torch.inference_mode():
                 logits = model.network(input_ids=torch.tensor([sequence])).logits[0, at : at + len(ids)]

@@ -13,7 +13,7 @@ import fathom as package
 from fathom.errors import RunFailed
 from fathom.probes.statement import StatementProbe
 from fathom.run.shards import Background
-from fathom.scoring.ahead import Ahead
+from fathom.scoring.statements import Prefetcher
 from tests.test_screening import folder_of
 
 
@@ -24,7 +24,7 @@ def test_what_was_begun_is_taken_and_anything_else_made_now():
         made.append((step[0], threading.current_thread() is threading.main_thread()))
         return step[0].upper()
 
-    ahead, steps = Ahead(), [["a"], ["b"], ["c"]]
+    ahead, steps = Prefetcher(), [["a"], ["b"], ["c"]]
     assert ahead.take(make, steps[0]) == "A"
     ahead.begin(make, steps[1])
     assert ahead.take(make, steps[1]) == "B"
@@ -38,7 +38,7 @@ def test_what_making_raises_is_raised_where_it_is_taken():
     def make(step: int) -> int:
         raise ValueError(f"no {step}")
 
-    ahead, step = Ahead(), 1000
+    ahead, step = Prefetcher(), 1000
     ahead.begin(make, step)
     with pytest.raises(ValueError, match="no 1000"):
         ahead.take(make, step)
@@ -63,7 +63,7 @@ def test_a_run_is_the_same_with_and_without(kind: str, tmp_path: Path, monkeypat
     ahead = asked("ahead")
     assert len(by) > 2
     assert by[0] == "MainThread"
-    assert all(name.startswith("ahead") for name in by[1:])
+    assert all(name.startswith("prefetcher") for name in by[1:])
     monkeypatch.setattr("fathom.probes.base.ShardedProbe.expect", lambda self, shards: None)
     assert asked("alone") == ahead
     assert set(by) == {"MainThread"}

@@ -9,8 +9,7 @@ import torch
 import fathom.scoring.causal
 from fathom.models.cache import Cache
 from fathom.models.local import LocalModel
-from fathom.scoring.beginnings import by_beginnings
-from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.causal import by_cache, causal_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.trie import build_trie
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
@@ -32,7 +31,7 @@ def behind_a_beginning(length: int = 40) -> list[list[int]]:
 def kept(model: LocalModel, ids: list[list[int]], budget: Budget) -> list[np.ndarray]:
     trie = build_trie(ids)
     with torch.inference_mode():
-        found = by_beginnings(model, trie, budget, None)
+        found = by_cache(model, trie, budget, None)
     return [found[trie.path(number)] for number in range(len(ids))]
 
 

@@ -25,7 +25,7 @@ from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
-from fathom.scoring.vectors import Encoded
+from fathom.scoring.vectors import TextVectors
 from fathom.store.folder import RunFolder
 from fathom.studies import ablation, compute_time, prompts, sizes
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
@@ -125,15 +125,15 @@ def lands() -> QuerySet:
     return QuerySet("lands", queries, {"towns": space}, {"has": Relation("has", "has", (), "1:1")}, graph=graph)
 
 
-def encoding(heeds: Callable[[str], bool]) -> Callable[..., Encoded]:
+def encoding(heeds: Callable[[str], bool]) -> Callable[..., TextVectors]:
     """Vectors of texts by the number of the last land or town in them, which is all that is needed to answer.
 
     :param heeds: whether a text is misunderstood: its town is taken for the next.
     """
 
-    def encode(model: object, texts: Sequence[str], *_: object) -> Encoded:
+    def encode(model: object, texts: Sequence[str], *_: object) -> TextVectors:
         found = [int(re.findall(r"(?:land|town)(\d+)", text)[-1]) + heeds(text) for text in texts]
-        return Encoded(torch.eye(12)[torch.tensor(found) % 12], [None] * len(texts))
+        return TextVectors(torch.eye(12)[torch.tensor(found) % 12], [None] * len(texts))
 
     return encode
 

@@ -29,7 +29,7 @@ from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import rank_best, top, unfiltered_ranks
 from fathom.scoring.similarity import Space, rank_by_cosine
-from fathom.scoring.vectors import Pooling, families, vectors
+from fathom.scoring.vectors import Pooling, prefix_groups, vectors
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.test_causal import LLAMA, TREES
@@ -240,7 +240,7 @@ def test_sharing_runs_common_tokens_once():
 def test_families():
     """Joining costs (shared − common) · members, staying apart costs the common tokens again."""
     asked = [(1, 2, 3, 4, 5), (1, 2, 3, 4, 6), (1, 2, 3, 7, 8), (9, 9), (9, 8)]
-    found = [(family.shared, set(family.members)) for family in families(asked)]
+    found = [(family.shared, set(family.members)) for family in prefix_groups(asked)]
     # 4 → 3 for two members costs 2, less than 3 tokens anew; (9, …) shares nothing with the first family.
     assert found == [(3, set(asked[:3])), (1, set(asked[3:]))]
 

@@ -20,9 +20,8 @@ from fathom.probes.statement import StatementProbe
 from fathom.prompts.entailment import GIVEN
 from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
-from fathom.scoring import marked
-from fathom.scoring.marked import MarkedTexts
-from fathom.scoring.pseudowords import pseudowords
+from fathom.scoring import pseudowords as pseudoword_module
+from fathom.scoring.pseudowords import PseudowordEncoder, pseudowords
 from fathom.scoring.rows import of_scores
 from fathom.studies import entailment
 from fathom.studies.entailment_controls import MEMORY, SAID
@@ -170,7 +169,7 @@ def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
     of_memory = lambda probe, wording, queries, space: {query.id: [answer(probe, query)] for query in queries}  # noqa: E731
     monkeypatch.setattr(StatementProbe, "_scored", of_memory)
     monkeypatch.setattr(
-        entailment_causal, "marked_scores", lambda model, texts, *more: [np.zeros(len(text.behind)) for text in texts]
+        entailment_causal, "pseudoword_scores", lambda model, texts, *more: [np.zeros(len(text.rest)) for text in texts]
     )
     model = causal("GPT2LMHeadModel", byte_level([f"thing{number} is a kind ." for number in range(120)]))
     for name in ("remembers", "reasons"):
@@ -209,15 +208,15 @@ def test_words_that_a_tokenizer_joins(monkeypatch):
     core.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=70, special_tokens=["<s>"], initial_alphabet=["Q"]))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>")
     size, names = len(tokenizer), ("cat", "dog")
-    found = MarkedTexts(tokenizer, 0, size).of("<s1> is a particular [Y] .", names)
+    found = PseudowordEncoder(tokenizer, 0, size).encode("<s1> is a particular [Y] .", names)
     assert found.before[:2] == (0, size)
     for behind, name in zip(found.behind, names, strict=True):
         ids = [*found.before[2:], *behind]
         assert ids == tokenizer(f"Q is a particular {name} .", add_special_tokens=False)["input_ids"][-len(ids) :]
     assert tokenizer.convert_ids_to_tokens(found.behind[0][0]) == "▁particular▁cat"
-    monkeypatch.setattr(marked, "STAND_INS", ("X",))
+    monkeypatch.setattr(pseudoword_module, "PLACEHOLDERS", ("X",))
     with pytest.raises(BadInput, match="pseudowords cannot be put in their place"):
-        MarkedTexts(tokenizer, 0, size).of("<s1> is a particular [Y] .", names)
+        PseudowordEncoder(tokenizer, 0, size).encode("<s1> is a particular [Y] .", names)
 
 
 def test_what_cannot_be_asked_is_refused_in_one_line(fathom, folder, tmp_path):

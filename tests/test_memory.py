@@ -34,7 +34,7 @@ def test_tokens_fit_into_half_of_what_is_free(free: int | None, tokens: int) -> 
 
 def test_free_memory_is_asked_only_where_it_is_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fathom.scoring.memory, "free_bytes", lambda device: 2 * 24 * STATE * 100)
-    auto, given, usual = (Budget.told(tokens, MODEL) for tokens in ("auto", 7, None))
+    auto, given, usual = (Budget.from_option(tokens, MODEL) for tokens in ("auto", 7, None))
     assert (auto.tokens, given.tokens, usual.tokens) == (64, 7, 2048)
     assert auto.circumstances() == {"halvings": 0, "fitted_tokens": 64}
     assert given.circumstances() == usual.circumstances() == {"halvings": 0}

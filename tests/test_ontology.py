@@ -27,7 +27,7 @@ from fathom.results.summary import summarise
 from fathom.results.tasks import RECALLS
 from fathom.run import run
 from fathom.scoring.memory import Budget
-from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.slots import Masks, Names, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import conclude, tables
@@ -99,7 +99,7 @@ def digest(model) -> str:
     return hashlib.sha256(every).hexdigest()
 
 
-def naive(model, before: str, learnt: torch.Tensor, after: str, name: str, way: Way) -> float:
+def naive(model, before: str, learnt: torch.Tensor, after: str, name: str, way: SlotScoring) -> float:
     """One candidate, one pass: text, learnt vectors, masks, text, as vectors put together by hand."""
     tokenizer, table = model.tokenizer, model.network.get_input_embeddings().weight
 
@@ -132,7 +132,7 @@ def test_learnt_templates_equal_a_loop_over_candidates(model, tmp_path):
     assert len(rows) == 8 * 6
     for row in rows:
         one, _, pooling = row["scoring"].rpartition("mask-")
-        way = Way(Masks.ONE if one else Masks.SEVERAL, Pooling(pooling))
+        way = SlotScoring(Masks.ONE if one else Masks.SEVERAL, SlotPooling(pooling))
         task = row["query_id"].split("/")[0]
         learnt = load_file(tmp_path / "r" / "artifacts" / "soft" / f"{task}-{way.name}.safetensors")["vectors"]
         subject = row["subject"][:1].upper() + row["subject"][1:]
@@ -179,7 +179,7 @@ def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, lo
 def test_one_step_by_hand(model, loss):
     """AdamW's first step moves each number by lr · sign of its gradient, after a decay of lr · 0.01 of its value; the
     gradient is that of torch's own loss on the naive scores."""
-    way = Way(Masks.SEVERAL, Pooling.MEAN)
+    way = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
     names = Names(model.tokenizer([f" {name}" for name in CLASSES], add_special_tokens=False)["input_ids"])
     size = model.vocabulary_size
     slots = [Slot((7, size, size + 1, 8), (9,)), Slot((8, 9, size), (size + 1, 7, 8))]
@@ -208,7 +208,7 @@ def _scores(model, slot: Slot, vectors: torch.Tensor, names: Names) -> list[torc
     """With gradients: the mean over tokens at several masks, one pass for each candidate."""
     table, size = model.network.get_input_embeddings().weight, model.vocabulary_size
     tokens_of = {}
-    for group in names.alike.values():
+    for group in names.by_length.values():
         tokens_of |= dict(zip(group.places.tolist(), group.tokens.tolist(), strict=True))
     found = []
     for place in range(len(names)):
@@ -232,7 +232,7 @@ def test_the_best_epoch_is_kept(model, monkeypatch):
     monkeypatch.setattr(soft, "_validate", validate)
     names = Names([[7], [8, 9]])
     slot = Slot((7, model.vocabulary_size), (8,))
-    way = Way(Masks.SEVERAL, Pooling.MEAN)
+    way = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
     start = random_start(model, 1, 0)
     found = learn(model, names, way, [GoldSlot(slot, (1,))], [], start, SoftPlan(epochs=4), Budget(None, model.device))
     assert found.epoch == 2
@@ -246,7 +246,7 @@ def test_memory_that_ends_changes_no_loss(model, monkeypatch):
     names = Names([[7], [8, 9], [9, 7, 8]])
     slots = [Slot((7, model.vocabulary_size), (8,)), Slot((8, model.vocabulary_size), (9,))]
     items = [GoldSlot(slot, (1,)) for slot in slots]
-    start, way, plan = random_start(model, 1, 0), Way(Masks.SEVERAL, Pooling.MEAN), SoftPlan(epochs=2)
+    start, way, plan = random_start(model, 1, 0), SlotScoring(Masks.SEVERAL, SlotPooling.MEAN), SoftPlan(epochs=2)
     plain = learn(model, names, way, items, items, start, plan, Budget(256, model.device))
     hidden, calls = model.hidden_at, []
 
@@ -319,7 +319,7 @@ def test_learnt_tokens_anywhere_in_a_text(model):
 
 def test_learnt_vectors_stand_beside_the_vocabulary(model):
     """A learnt token with a word's own vector scores as the word does."""
-    names, way = Names([[7], [8, 9]]), Way(Masks.SEVERAL, Pooling.MEAN)
+    names, way = Names([[7], [8, 9]]), SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
     word = model.network.get_input_embeddings().weight[[8]]
     budget = Budget(None, model.device)
     plain = slot_scores(model, [Slot((7, 8), (9,))], names, [way], budget)
@@ -363,7 +363,7 @@ class TestInput:
 
     def test_soft_templates_need_vectors(self, model, tmp_path, monkeypatch):
         monkeypatch.setattr(model, "takes_vectors", False)
-        with pytest.raises(BadInput, match="takes the numbers of its tokens and no vectors"):
+        with pytest.raises(BadInput, match=mentions(model.identity.name, "vectors")):
             run("ontology", model, town(), OntologyOptions(soft=True), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 

@@ -8,17 +8,25 @@ import numpy as np
 import pytest
 
 from fathom.models.base import Attention
-from fathom.scoring.statements import Reduction, Score, Scored, Way, counted_tokens, reduce_all, reduce_scores
+from fathom.scoring.statements import (
+    Reduction,
+    Score,
+    ScoredStatement,
+    StatementScoring,
+    counted_tokens,
+    reduce_all,
+    reduce_scores,
+)
 from fathom.scoring.tokens import Role, Tokens
 
 SPECIAL, TEMPLATE, SUBJECT, ANSWER = map(int, Role)
-WAYS = [Way(reduction, score) for reduction, score in product(Reduction, Score)]
+WAYS = [StatementScoring(reduction, score) for reduction, score in product(Reduction, Score)]
 
 
-def scored(roles: list[int], log_probs: list[float] | None) -> Scored:
+def scored(roles: list[int], log_probs: list[float] | None) -> ScoredStatement:
     own = np.array(roles, dtype=np.int64)
     tokens = Tokens(np.zeros_like(own), own, np.zeros_like(own), 0)
-    return Scored(tokens, None if log_probs is None else np.array(log_probs, dtype=np.float32))
+    return ScoredStatement(tokens, None if log_probs is None else np.array(log_probs, dtype=np.float32))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_what_counts_by_hand(attention, score, expected):
         scored([SPECIAL, SUBJECT, TEMPLATE, ANSWER, TEMPLATE], [-1, -2, -4, -8, -16]),
         scored([ANSWER, SPECIAL, ANSWER], [-32, -64, -128]),
     ]
-    assert reduce_all(statements, Way(Reduction.SUM, score), attention).scores.tolist() == expected
+    assert reduce_all(statements, StatementScoring(Reduction.SUM, score), attention).scores.tolist() == expected
 
 
 @pytest.mark.parametrize("attention", list(Attention))

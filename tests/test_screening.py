@@ -13,8 +13,7 @@ import fathom as package
 from fathom.errors import BadInput
 from fathom.models.local import LocalModel
 from fathom.scoring.memory import Budget
-from fathom.scoring.screened_search import screened_search
-from fathom.scoring.screening import SAFETY, settle, undecided
+from fathom.scoring.screening import SAFETY, screened_search, settle, undecided
 from fathom.scoring.search import Plan, search
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import Answers
@@ -86,7 +85,7 @@ def test_margins_by_hand():
     full = rough + np.array([0.1, -0.5, 0.2, 0, 0, 0])
     settled = settle(rough, [[1, 2]], 1, lambda chosen: np.where(chosen, full, np.nan), sample=0)
     np.testing.assert_allclose(settled.margin[0, 0], [0.3, 1.5, 1.5, 0.3, 1.5, 1.5])
-    assert settled.again[0].tolist() == [True, True, True, False, False, False]
+    assert settled.rescored[0].tolist() == [True, True, True, False, False, False]
 
 
 def test_margins_are_of_each_way_of_scoring():
@@ -112,8 +111,8 @@ def test_it_goes_on_until_nothing_could_change():
     settled = settle(rough, [[0]], 1, in_full, sample=1)
     assert asked[0][:2] == [0, 1]  # right, and first by the rough copy
     assert settled.margin == pytest.approx(SAFETY * 0.9)
-    assert settled.again[0, :4].tolist() == [True, True, True, False]
-    assert settled.again.sum() == 4  # and one drawn
+    assert settled.rescored[0, :4].tolist() == [True, True, True, False]
+    assert settled.rescored.sum() == 4  # and one drawn
     assert settled.scores[0, 0, :3].tolist() == full[0, 0, :3].tolist()
     assert settled.scores[0, 0, 3] == rough[0, 0, 3]
 
@@ -122,8 +121,8 @@ def test_what_the_rough_copy_cannot_say_is_scored_in_full():
     rough = np.array([[[-1.0, np.nan, -np.inf, -50.0, -60.0]], [[-1.0, -2.0, -3.0, -50.0, np.nan]]])
     full = np.array([[[-1.0, -0.5, -3.0, -50.0, -60.0]]] * 2)
     settled = settle(rough, [[0]], 1, lambda chosen: np.where(chosen, full, np.nan), sample=1)
-    assert settled.again[0, [0, 1, 2, 4]].all()
-    np.testing.assert_array_equal(settled.scores[:, settled.again], full[:, settled.again])
+    assert settled.rescored[0, [0, 1, 2, 4]].all()
+    np.testing.assert_array_equal(settled.scores[:, settled.rescored], full[:, settled.rescored])
 
 
 @pytest.mark.slow
@@ -145,7 +144,7 @@ def test_the_search_finds_what_it_finds_without(plan, seed, dtype):
         assert [place for place, _ in one.found.top] == [place for place, _ in other.found.top]
         np.testing.assert_allclose(one.found.gold_scores, other.found.gold_scores, atol=2e-4)
         np.testing.assert_allclose([score for _, score in one.found.top], [s for _, s in other.found.top], atol=2e-4)
-    assert found.again > 0
+    assert found.rescored > 0
 
 
 @pytest.mark.parametrize("spread", [1.0, 0.03], ids=["apart", "close together"])

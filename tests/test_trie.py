@@ -121,7 +121,7 @@ def test_blocks_own_every_inner_node_once(seed: int, size: int) -> None:
 
 
 def test_a_look_up_finds_every_place_of_a_value() -> None:
-    index, places = Lookup(np.array([5, 2, 5, 7])).of(np.array([7, 3, 5]))
+    index, places = Lookup(np.array([5, 2, 5, 7])).find(np.array([7, 3, 5]))
     assert list(zip(index.tolist(), places.tolist(), strict=True)) == [(0, 3), (2, 0), (2, 2)]
 
 
@@ -133,6 +133,6 @@ def test_answers_by_hand() -> None:
     assert answers.tokens == 2 + 4 + 2 + 2 + 2 + 3
     assert answers.longest.tolist() == [4, 4, 3, 4, 4, 2, 2, 2]
     assert answers.is_inner.tolist() == [True, True, False, True, False, False, True, False]
-    index, places = answers.ending.of(np.array([0, 1, 7]))  # no answer ends at the first
+    index, places = answers.ending.find(np.array([0, 1, 7]))  # no answer ends at the first
     assert list(zip(index.tolist(), places.tolist(), strict=True)) == [(1, 3), (2, 0), (2, 4)]
     assert answers.trie.path(1).tolist() == [0, 1, 3, 4]

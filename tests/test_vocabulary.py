@@ -19,8 +19,8 @@ from fathom.models.local import LocalModel
 from fathom.probes.base import few_shot_lines
 from fathom.probes.options import StatementOptions, VocabularyOptions
 from fathom.run import run
-from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import rank_best, unfiltered_ranks
+from fathom.scoring.tokens import name_tokens, single_tokens
 from tests.conftest import build, make_local
 from tests.test_masked import BERT
 
@@ -208,7 +208,7 @@ def test_every_name_is_tokenised_once_in_each_way_that_counts(after_space, times
         return name_tokens(tokenizer, names, **way)
 
     monkeypatch.setattr("fathom.probes.vocabulary.name_tokens", counting)
-    monkeypatch.setattr("fathom.scoring.names.name_tokens", counting)
+    monkeypatch.setattr("fathom.scoring.tokens.name_tokens", counting)
     options = VocabularyOptions(shots=2, tokens_after_space=after_space)
     run("vocabulary", causal, data(), options, tmp_path / "r")
     assert sorted(read_names) == sorted(NAMES * times)

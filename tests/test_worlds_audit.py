@@ -552,13 +552,13 @@ def test_wordnet_is_told_by_as_many_as_the_plain_way_finds(shared_data):
 def test_what_a_model_reads(name, tmp_path):
     """Equal texts have equal vectors, long ones are cut before their end, and no text has none."""
     from fathom.models.loading import load
-    from fathom.scoring.descriptions import reader_of
     from fathom.scoring.memory import Budget
+    from fathom.scoring.vectors import description_encoder
     from tests.golden.desk import make_model
 
     make_model(name, tmp_path / name)
     model = load(str(tmp_path / name), device="cpu")
-    read_texts = reader_of(model, Budget(None, model.device))
+    read_texts = description_encoder(model, Budget(None, model.device))
     long = "a land of gold " * 500
     vectors = read_texts(["a land of gold", "a land of fjords", "", long, long + long, "a land of gold"])
     assert vectors.shape == (6, vectors.shape[1])

@@ -234,9 +234,9 @@ def _readers(chosen: options.AuditOptions) -> list[Reader]:
         return []
     from fathom.building.worlds import Reader
     from fathom.models.loading import load
-    from fathom.scoring.descriptions import reader_of
     from fathom.scoring.memory import Budget
+    from fathom.scoring.vectors import description_encoder
 
     model = load(chosen.audit_model, device=chosen.device)
     name = f"{Path(chosen.audit_model).name}@{model.identity.content_hash}"
-    return [Reader(name, reader_of(model, Budget(None, model.device)))]
+    return [Reader(name, description_encoder(model, Budget(None, model.device)))]

@@ -38,10 +38,9 @@ from fathom.progress import Progress
 from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.names import name_tokens
 from fathom.scoring.rows import Found, rank_best, top, unfiltered_ranks
 from fathom.scoring.search import Plan, Question, search
-from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.scoring.tokens import Bos, name_tokens, resolve_bos
 from fathom.scoring.trie import Answers
 from fathom.store.predictions import Scoring
 

@@ -85,7 +85,7 @@ class Grouped:
 
     def of(self, keys: NDArray[np.int64]) -> tuple[Places, Places]:
         """Return the place of the key of each value among *keys*, and the values."""
-        owner, place = self._places.of(keys)
+        owner, place = self._places.find(keys)
         return owner, self.values[place]
 
 
@@ -114,7 +114,7 @@ class TrainingTriples:
     def known(self, head: Places, relation: Places, answers: Places) -> NDArray[np.bool_]:
         """Return which of m entities answer which of n queries (head, relation, ?); shape (n, m)."""
         owner, right = self._answers.of(self._key(head, relation))
-        index, column = Lookup(answers).of(right)
+        index, column = Lookup(answers).find(right)
         known = np.zeros((len(head), len(answers)), dtype=bool)
         known[owner[index], column] = True
         return known

@@ -58,14 +58,12 @@ class KeyValues:
         return self.positions.shape[1]
 
     def keep(self, rows: Tensor) -> KeyValues:
-        """See :meth:`Cache.keep`."""
         return KeyValues(
             [(keys[:, :, rows.to(keys.device)], values[:, :, rows.to(values.device)]) for keys, values in self.layers],
             self.positions[:, rows],
         )
 
     def repeat(self, times: int) -> KeyValues:
-        """See :meth:`Cache.repeat`."""
         layers = [(k.expand(times, -1, -1, -1), v.expand(times, -1, -1, -1)) for k, v in self.layers]
         return KeyValues(layers, self.positions.expand(times, -1))
 

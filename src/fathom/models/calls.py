@@ -119,7 +119,6 @@ class Server(AnyModel):
         return {field: models[self.model].get(field) for field in STEADY}
 
     def keep_answers(self, folder: Path) -> None:
-        """See :meth:`fathom.models.base.AnyModel.keep_answers`."""
         self.journal = Journal(folder / "answers.jsonl")
 
     def circumstances(self) -> Mapping[str, Any]:
@@ -338,6 +337,9 @@ def _refused(error: openai.APIStatusError) -> Failure:
     return Failure(message, may_pass=True, wait_s=wait_s)
 
 
-def count_of(tokens: Any) -> int:
-    """Return *tokens*, or 0 if it is no number of tokens."""
-    return tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
+def usage_of(body: Any) -> dict[str, int]:
+    """Return the server's token counts of a call, 0 if it does not count."""
+    usage = body.get("usage") if isinstance(body, dict) else None
+    counts = usage if isinstance(usage, dict) else {}
+    names = ("prompt_tokens", "completion_tokens")
+    return {name: n if type(n := counts.get(name)) is int and 0 <= n < 1 << 40 else 0 for name in names}

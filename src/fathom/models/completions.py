@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from fathom.models.calls import Call, Failure, count_of
+from fathom.models.calls import Call, Failure, usage_of
 from fathom.reading.replies import words_of
 
 TOGETHER = 16
@@ -146,13 +146,6 @@ def read_scores(dialect: Dialect, texts: Sequence[Text], body: Any) -> list[Serv
         choices = sorted(body["choices"], key=lambda choice: choice.get("index") or 0)
         generated = usage_of(body)["completion_tokens"] if isinstance(body.get("usage"), dict) else len(choices)
         return [dialect.read(choice, text, generated) for choice, text in zip(choices, texts, strict=True)]
-
-
-def usage_of(body: Any) -> dict[str, int]:
-    """Return the server's token counts of a call, 0 if it does not count."""
-    usage = body.get("usage") if isinstance(body, dict) else None
-    usage = usage if isinstance(usage, dict) else {}
-    return {name: count_of(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
 
 
 def _nats(value: Any) -> float:

@@ -106,7 +106,6 @@ class FastLinear(nn.Linear):
         return layer
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """See :func:`linear`."""
         return linear(inputs, self.weight, self.bias, self.gelu)
 
 

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.models.calls import Call, Failure, Server
+from fathom.models.calls import Call, Failure, Server, usage_of
 from fathom.models.completions import (
     DIALECTS,
     Dialect,
@@ -30,7 +30,6 @@ from fathom.models.completions import (
     read_echo_of_text,
     read_generated,
     read_scores,
-    usage_of,
 )
 from fathom.reading.replies import words_of
 from fathom.store.journal import Answer, request_key

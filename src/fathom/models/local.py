@@ -78,7 +78,6 @@ class LocalModel(NetworkModel):
 
     @property
     def attention_kernel(self) -> str | None:
-        """See :attr:`fathom.models.base.AnyModel.attention_kernel`."""
         return getattr(self.network.config, "_attn_implementation", None)
 
     def __repr__(self) -> str:
@@ -86,13 +85,11 @@ class LocalModel(NetworkModel):
         return f"<LocalModel {self.identity.name!r}: {about}, {self.parameters:,} parameters, {self.device}>"
 
     def embed(self, ids: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.embed`."""
         if not self.takes_vectors:
             return ids[..., None].float()
         return self.network.get_input_embeddings()(ids).to(self.device)  # type: ignore[no-any-return]
 
     def hidden(self, vectors: Tensor, positions: Tensor | None = None, visible: Tensor | None = None) -> Tensor:
-        """See :meth:`fathom.models.base.Model.hidden`."""
         inputs = self._inputs(vectors)
         if "use_cache" in self._accepts:
             inputs["use_cache"] = False
@@ -110,7 +107,6 @@ class LocalModel(NetworkModel):
     def grow(
         self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
     ) -> tuple[Tensor, Cache]:
-        """See :meth:`fathom.models.base.Model.grow`."""
         before = past if isinstance(past, KeyValues) else KeyValues([], positions[:, :0])
         known = torch.cat([before.positions, positions], dim=1)
         if visible is None:
@@ -131,7 +127,6 @@ class LocalModel(NetworkModel):
         return next(name for name in NAMES if name in self._accepts)
 
     def advance(self, past: States | None, vectors: Tensor) -> tuple[Tensor, States]:
-        """See :meth:`fathom.models.base.Model.advance`."""
         before = 0 if past is None else past.length
         rows, length = vectors.shape[0], before + vectors.shape[1]
         place = torch.arange(before, length, device=vectors.device)
@@ -147,7 +142,6 @@ class LocalModel(NetworkModel):
         return output[0].to(self.device), States(getattr(output, name), rows, length)
 
     def hidden_at(self, vectors: Tensor, at: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.hidden_at`."""
         rows = torch.arange(len(at), device=vectors.device)[:, None]
         if not self._partial_passes:
             return self.hidden(vectors)[rows, at]
@@ -161,7 +155,6 @@ class LocalModel(NetworkModel):
         return find_partial_passes(self._body, self.hidden, self.embed(torch.arange(6, device=self.device).view(2, 3)))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See :meth:`fathom.models.base.Model.logits`."""
         return self._logits(hidden).float()
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -173,7 +166,6 @@ class LocalModel(NetworkModel):
     def generate(
         self, prompts: Sequence[str], max_new_tokens: int, stop: Sequence[str] = (), bos: int | None = None
     ) -> list[Reply]:
-        """See :meth:`fathom.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos, self._end_tokens)
 
     @cached_property
@@ -184,7 +176,6 @@ class LocalModel(NetworkModel):
         return frozenset(token for token in tokens if token is not None)
 
     def linear_head(self) -> LinearHead | None:
-        """See :meth:`fathom.models.base.Model.linear_head`."""
         return self._linear_head
 
     @cached_property
@@ -209,7 +200,6 @@ class LocalModel(NetworkModel):
         return LinearHead(transform, layer.weight, layer.bias) if same else None
 
     def refuses_tree(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_tree`."""
         return self._tree_refusal
 
     @cached_property
@@ -228,7 +218,6 @@ class LocalModel(NetworkModel):
         return refusal
 
     def refuses_cache(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_cache`."""
         return self._cache_refusal
 
     @cached_property
@@ -236,7 +225,6 @@ class LocalModel(NetworkModel):
         return self.refuses_tree() or check_cache(self)
 
     def refuses_states(self) -> str | None:
-        """See :meth:`fathom.models.base.Model.refuses_states`."""
         return self._states_refusal
 
     @cached_property

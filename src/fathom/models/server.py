@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fathom.models.calls import Call, Failure, Server, count_of
+from fathom.models.calls import Call, Failure, Server, usage_of
 from fathom.progress import Progress
 from fathom.reading.replies import words_of
 from fathom.store.journal import Answer, request_key
@@ -106,13 +106,12 @@ class ChatServer(Server):
 
     def _read(self, calls: Sequence[Call], body: Any) -> list[Answer]:
         try:
-            choice, usage = body["choices"][0], body.get("usage") or {}
+            choice = body["choices"][0]
             answer: Answer = {
                 "text": _text(choice["message"].get("content")),
                 "finish_reason": str(choice.get("finish_reason") or ""),
                 "logprobs": _log_probs((choice.get("logprobs") or {}).get("content")),
-                "prompt_tokens": count_of(usage.get("prompt_tokens")),
-                "completion_tokens": count_of(usage.get("completion_tokens")),
+                **usage_of(body),
             }
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise Failure(f"expected a chat completion, found {words_of(json.dumps(body))}", may_pass=True) from error

@@ -163,7 +163,7 @@ class ShardedProbe(Probe):
     def __init__(self, options: ProbeOptions, model: Model, queryset: QuerySet) -> None:
         self.model, self.queryset = model, queryset
         self.rough = model.rough
-        self.budget = Budget.told(options.batch_tokens, model)
+        self.budget = Budget.from_option(options.batch_tokens, model)
         self.screened: Counter[str] = Counter()
         self._following: dict[int, Shard] = {}
         """By ``id`` of a shard, which the probe keeps: the shard after it."""

@@ -31,24 +31,25 @@ from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, of_scores, unscored
-from fathom.scoring.slots import Masks, Names, Pooling, Slot, Way, encode_slots, slot_scores, subjects_unknown
-from fathom.scoring.statements import (
-    Reduction,
-    Score,
-    Scored,
-    reduce_all,
-    score_statements,
+from fathom.scoring.slots import (
+    Masks,
+    Names,
+    Slot,
+    SlotPooling,
+    SlotScoring,
+    encode_slots,
+    slot_scores,
+    subjects_unknown,
 )
-from fathom.scoring.statements import Way as StatementWay
-from fathom.scoring.tokens import Bos, resolve_bos
+from fathom.scoring.statements import Reduction, Score, ScoredStatement, StatementScoring, reduce_all, score_statements
+from fathom.scoring.tokens import Bos, context_of, only_unknown, resolve_bos, tokens_in_place, unknown_reason
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
 SHARD_QUERIES = 256
 CUE = "Answer:"
 """Text before a causal model's answer."""
-SEVERAL = Way(Masks.SEVERAL, Pooling.MEAN)
+SEVERAL = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
 """As many masks as the option has tokens, mean of their log-probabilities (section 4.2 of the paper)."""
 WAYS = {
     "letter": ("letter", Reduction.SUM),
@@ -228,7 +229,7 @@ class _LikelihoodChooser(Chooser):
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
         self.template = chat_template(model, options)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
-        self.budget = Budget.told(options.batch_tokens, model)
+        self.budget = Budget.from_option(options.batch_tokens, model)
         self.statements = 0
 
     def prompt(self, query: Query, number: int) -> str:
@@ -268,7 +269,7 @@ class _LikelihoodChooser(Chooser):
             self._reduced(query, [[next(items) for _ in order] for order in self.orders.of(query)]) for query in queries
         ]
 
-    def _reduced(self, query: Query, scored: Sequence[Sequence[Scored]]) -> dict[Reduction, Columns]:
+    def _reduced(self, query: Query, scored: Sequence[Sequence[ScoredStatement]]) -> dict[Reduction, Columns]:
         """:param scored: for each order, the options as shown."""
         items = [item for row in scored for item in row]
         if any(item.log_probs is None for item in items):
@@ -278,12 +279,12 @@ class _LikelihoodChooser(Chooser):
             return {reduction: unscored(reason) for reduction in Reduction}
         return {reduction: self._ranked(query, scored, reduction) for reduction in Reduction}
 
-    def _ranked(self, query: Query, scored: Sequence[Sequence[Scored]], reduction: Reduction) -> Columns:
+    def _ranked(self, query: Query, scored: Sequence[Sequence[ScoredStatement]], reduction: Reduction) -> Columns:
         space, orders = self.data.candidates[query.candidates], self.orders.of(query)
         values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
         letters: list[str | None] = []
         for row, order, items in zip(values, orders, scored, strict=True):
-            row[list(order)] = reduce_all(items, StatementWay(reduction, Score.ANSWER), Attention.CAUSAL).scores
+            row[list(order)] = reduce_all(items, StatementScoring(reduction, Score.ANSWER), Attention.CAUSAL).scores
             for place, item in zip(order, items, strict=True):
                 lengths[place] = item.tokens.answer_tokens
             best = np.flatnonzero(row == row.max())
@@ -302,7 +303,7 @@ class _MaskChooser(Chooser):
         self.template = chat_template(model, options)
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model reads no options; remove --orders")
-        self.budget = Budget.told(options.batch_tokens, model)
+        self.budget = Budget.from_option(options.batch_tokens, model)
         faults = data.lacking_templates(options.templates)
         bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}
         faults += [f"relation {name} has no statement to put a mask in: use a causal or a chat model" for name in bare]
@@ -328,9 +329,9 @@ class _MaskChooser(Chooser):
             if slot is None:
                 columns[query.id] = unscored(f"the statement has {len(prompt.answer)} places for the answer, not one")
             elif strange:
-                columns[query.id] = unscored(f"the subject {said_unknown(self.model.tokenizer)}")
+                columns[query.id] = unscored(f"the subject {unknown_reason(self.model.tokenizer)}")
             else:
-                alike.setdefault(what_counts(prompt.text[: prompt.answer[0].start]), []).append((query, slot))
+                alike.setdefault(context_of(prompt.text[: prompt.answer[0].start]), []).append((query, slot))
         for before, together in alike.items():
             columns |= self._together(together, before)
         return [[columns[query.id]] for query in queries]
@@ -379,7 +380,7 @@ class _MaskChooser(Chooser):
         if not all(options):
             return "an option has no tokens"
         if only_unknown(self.model.tokenizer, options).any():
-            return f"an option {said_unknown(self.model.tokenizer)}"
+            return f"an option {unknown_reason(self.model.tokenizer)}"
         if any(options.count(options[place]) > 1 for place in gold):
             return "another option has the same tokens as the gold answer"
         return too_long("a statement", slot.tokens(max(map(len, options))), self.model)

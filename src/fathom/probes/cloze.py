@@ -83,6 +83,6 @@ class ClozeProbe(SlotProbe):
         settled = settle(scores(rough), ranked, TOP, lambda chosen: scores(self.model, chosen), sample=0)
         self.screened.update(
             screened=len(items) * int((names.lengths > 0).sum()),
-            scored_again=int(settled.again[:, names.lengths > 0].sum()),
+            scored_again=int(settled.rescored[:, names.lengths > 0].sum()),
         )
         return settled.scores

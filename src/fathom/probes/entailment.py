@@ -35,7 +35,6 @@ from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
 from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands
-from fathom.scoring.pseudowords import refuse_ids_alone
 from fathom.scoring.rows import Columns
 from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
 from fathom.training.soft import GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
@@ -73,7 +72,7 @@ class EntailmentProbe(SlotProbe):
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         super().__init__(options, model, queryset)
-        refuse_ids_alone(model)
+        model.require_vectors()
         self.wording = RuleWording(options.soft, options.soft_conjunction)
         self.blocks = list(dict.fromkeys(self._block(query) for query in queryset.queries))
         self._vectors: Tensor | None = None

@@ -1,8 +1,8 @@
 """The entailment probe for causal models, and the pseudowords that both entailment probes share.
 
 A candidate's score is the log-likelihood of the hypothesis from the answer on, given the text before it
-(:mod:`fathom.scoring.marked`). It ranks candidates like the likelihood of the whole text. Texts with a shared prefix
-share their passes.
+(:mod:`fathom.scoring.pseudowords`). It ranks candidates like the likelihood of the whole text. Texts with a shared
+prefix share their passes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from fathom.probes.ontology_options import EntailmentOptions
 from fathom.progress import Progress
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.reading import stands, tensors_file
-from fathom.scoring.marked import Marked, MarkedTexts, counted_tokens_of, marked_scores
-from fathom.scoring.pseudowords import pseudowords, refuse_ids_alone
+from fathom.scoring.pseudowords import PseudowordEncoder, PseudowordText, count_scored, pseudoword_scores, pseudowords
 from fathom.scoring.rows import Asked, Columns, of_scores
-from fathom.scoring.statements import Reduction, Score, Way
+from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.files import whole_file
 from fathom.store.predictions import Scoring
@@ -48,18 +47,18 @@ class CausalEntailmentProbe(ShardedProbe):
     :raises BadInput: an encoder-decoder, a model that takes no vectors, or learnt tokens.
     """
 
-    scorings = (Scoring(Way(Reduction.SUM, Score.CONDITIONAL).name, "nats"),)
+    scorings = (Scoring(StatementScoring(Reduction.SUM, Score.CONDITIONAL).name, "nats"),)
 
     def __init__(self, options: EntailmentOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is not Attention.CAUSAL:
             raise BadInput(f"the entailment probe needs a masked or a causal model, this one is {model.attention}")
         if options.soft or options.soft_conjunction:
             raise BadInput(f"learnt tokens need a masked model; '{model.identity.name}' is causal: use words")
-        refuse_ids_alone(model)
+        model.require_vectors()
         super().__init__(options, model, queryset)
         self.options = options
         self.bos = resolve_bos(model.tokenizer, Bos.AUTO)
-        self._texts = MarkedTexts(model.tokenizer, self.bos, model.vocabulary_size)
+        self._texts = PseudowordEncoder(model.tokenizer, self.bos, model.vocabulary_size)
         self._rules = list(queryset.by_relation())
         self._statements = 0
 
@@ -98,10 +97,10 @@ class CausalEntailmentProbe(ShardedProbe):
         space = self.queryset.candidates[shard.space]
         reasons = {query.id: unrankable(query, space) for query in shard.queries}
         askable = dict.fromkeys(self._text(query) for query in shard.queries if reasons[query.id] is None)
-        texts = {text: self._texts.of(text, space.names) for text in askable}
+        texts = {text: self._texts.encode(text, space.names) for text in askable}
         fitting = {text: one for text, one in texts.items() if too_long("", one.longest, self.model) is None}
         self._statements += len(fitting) * len(space)
-        rows = marked_scores(self.model, list(fitting.values()), self.budget, self._vectors)
+        rows = pseudoword_scores(self.model, list(fitting.values()), self.budget, self._vectors)
         scores = dict(zip(fitting, rows, strict=True))
         for query in shard.queries:
             text = self._text(query)
@@ -109,11 +108,11 @@ class CausalEntailmentProbe(ShardedProbe):
             reason = reasons[query.id] or too_long("a statement", texts[text].longest, self.model)
             yield asked, reason or [self._answer(query, texts[text], scores[text])]
 
-    def _answer(self, query: Query, text: Marked, scores: NDArray[np.float64]) -> Columns:
+    def _answer(self, query: Query, text: PseudowordText, scores: NDArray[np.float64]) -> Columns:
         """Drop the scores of all candidates, as for masked models."""
         space = self.queryset.candidates[query.candidates]
         gold_tokens = [text.answers[place] for place in space.places(query.gold)]
-        counted = counted_tokens_of(self.model, text)
+        counted = count_scored(self.model, text)
         row = of_scores(query, space, scores, gold_tokens, counted, top_k=TOP, what="statements")
         return {name: value for name, value in row.items() if name != "scores"}
 

@@ -35,8 +35,7 @@ from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, read_json_lines, stands
-from fathom.scoring.pseudowords import refuse_ids_alone
-from fathom.scoring.slots import Names, Slot, Way, encode_slots, slot_scores
+from fathom.scoring.slots import Names, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
     GoldSlot,
@@ -78,7 +77,7 @@ class _Lesson(NamedTuple):
     train: list[Query]
     dev: list[Query]
 
-    def file(self, way: Way) -> str:
+    def file(self, way: SlotScoring) -> str:
         """Return the file name for the vectors of one way."""
         return learnt_file(self.task, self.fold, way.name)
 
@@ -99,8 +98,8 @@ class OntologyProbe(SlotProbe):
         new: Wordings = dict.fromkeys(self.tasks, (SOFT,)) if options.soft else self.user_templates
         super().__init__(options, model, _reworded(queryset, new))
         if options.soft:
-            refuse_ids_alone(model)
-        self._learnt: dict[Way, Tensor] = {}
+            model.require_vectors()
+        self._learnt: dict[SlotScoring, Tensor] = {}
         self._trained = 0
         self._able: dict[str, frozenset[str]] = {}
         keys = dict.fromkeys((query.relation, _fold(query)) for query in self.queryset.queries)
@@ -182,7 +181,7 @@ class OntologyProbe(SlotProbe):
             if noted:
                 write_json(artifacts / name, noted)
 
-    def _train(self, lesson: _Lesson, way: Way, file: Path) -> None:
+    def _train(self, lesson: _Lesson, way: SlotScoring, file: Path) -> None:
         options, task = self.options, lesson.task
         start = (
             random_start(self.model, SOFT_TOKENS, options.seed, task)

@@ -21,15 +21,14 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
 from fathom.probes.options import SlotOptions
 from fathom.progress import Progress
-from fathom.scoring.names import only_unknown, said_unknown, tokens_in_place, what_counts
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.seq2seq import Form, form_for, stand_in
 from fathom.scoring.slots import (
     Masks,
     Names,
-    Pooling,
     Slot,
-    Way,
+    SlotPooling,
+    SlotScoring,
     encode_slots,
     pair_scores,
     slot_scores,
@@ -37,6 +36,7 @@ from fathom.scoring.slots import (
     subjects_unknown,
 )
 from fathom.scoring.statements import Likelihood, text_likelihoods
+from fathom.scoring.tokens import context_of, only_unknown, tokens_in_place, unknown_reason
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
@@ -78,7 +78,9 @@ class SlotProbe(ShardedProbe):
             raise BadInput("the cloze probe needs a mask token or <extra_id_0>: use the statement probe")
         if self._is_seq2seq and "one" in options.masks:
             raise BadInput("--masks one: an encoder-decoder writes candidates of any length; use --masks several")
-        self.ways = [Way(Masks(masks), Pooling(pooling)) for masks in options.masks for pooling in options.reduction]
+        self.ways = [
+            SlotScoring(Masks(masks), SlotPooling(pooling)) for masks in options.masks for pooling in options.reduction
+        ]
         self.scorings = tuple(
             Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
         )
@@ -177,7 +179,7 @@ class SlotProbe(ShardedProbe):
         names = self._names(space, " ")
         excluded = {
             "no tokens": np.flatnonzero((names.lengths == 0) & ~names.unknown).tolist(),
-            said_unknown(self.model.tokenizer): np.flatnonzero(names.unknown).tolist(),
+            unknown_reason(self.model.tokenizer): np.flatnonzero(names.unknown).tolist(),
         }
         return {reason: places for reason, places in excluded.items() if places}
 
@@ -203,12 +205,12 @@ class SlotProbe(ShardedProbe):
             if slot is None:
                 reasons[query.id] = f"the sentence has {len(prompt.answer)} slots for the answer, a cloze has one"
                 continue
-            before = what_counts(prompt.text[: prompt.answer[0].start])
+            before = context_of(prompt.text[: prompt.answer[0].start])
             names = self._names(space.name, before)
             if fault := spelled_mask(prompt, mask) or self._fault(query, slot, names, space):
                 reasons[query.id] = fault
             elif strange:
-                reasons[query.id] = f"the subject {said_unknown(self.model.tokenizer)}"
+                reasons[query.id] = f"the subject {unknown_reason(self.model.tokenizer)}"
             else:
                 encoded.append(SlotQuery(query, slot, before, number))
         return encoded, reasons
@@ -219,7 +221,7 @@ class SlotProbe(ShardedProbe):
     def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
         gold = space.places(query.gold)
         if not names.lengths[gold].any():
-            why = said_unknown(self.model.tokenizer) if names.unknown[gold].any() else "has no tokens"
+            why = unknown_reason(self.model.tokenizer) if names.unknown[gold].any() else "has no tokens"
             return f"the gold answer {why}"
         return too_long("a prompt", slot.tokens(max(names.masks(self.ways))), self.model)
 

@@ -36,18 +36,18 @@ from fathom.probes.models import chat_template
 from fathom.probes.options import StatementOptions
 from fathom.probes.statement_search import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
-from fathom.scoring.ahead import Ahead
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Asked, Columns, of_scores
 from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
     Likelihood,
-    Reduced,
+    Prefetcher,
     Reduction,
     Score,
-    Scored,
-    Way,
+    ScoredStatement,
+    StatementScores,
+    StatementScoring,
     encode_statements,
     reduce_all,
     score_encoded,
@@ -106,12 +106,12 @@ class StatementProbe(ShardedProbe):
         self.form = form_for(model, options.form)
         if model.attention is Attention.SEQ2SEQ and options.perplexity:
             raise BadInput("--perplexity: an encoder-decoder scores answers, not whole texts")
-        self.ways = [Way(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
+        self.ways = [StatementScoring(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         refuse(queryset.lacking_templates(options.templates) + queryset.heads_in_templates())
         self._lines = self._few_shot_lines()
         self._counts: Counter[str] = Counter(statements=0)
-        self._ahead: Ahead[Shard, _EncodedShard] = Ahead()
+        self._ahead: Prefetcher[Shard, _EncodedShard] = Prefetcher()
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -224,18 +224,18 @@ class StatementProbe(ShardedProbe):
         for number, query in enumerate(queries):
             own = slice(number * len(space), (number + 1) * len(space))
             answers[query.id] = [
-                self._answer(query, space, statements[own], Reduced(scores[own], counts[own]))
+                self._answer(query, space, statements[own], StatementScores(scores[own], counts[own]))
                 for scores, counts in reduced
             ]
         return answers
 
-    def _run(self, model: Model, encoded: _Statements) -> list[Scored]:
+    def _run(self, model: Model, encoded: _Statements) -> list[ScoredStatement]:
         pll = Pll(self.options.pll)
         if encoded.tokens is None:
             return score_statements(model, encoded.prompts, self.bos, pll, self.budget, self.form)
         return score_encoded(model, encoded.tokens, pll, self.budget)
 
-    def _screened(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> list[Scored]:
+    def _screened(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> list[ScoredStatement]:
         """Score with the rough copy, then rescore with the model what could affect a rank."""
         assert self.rough is not None
         statements, shape = self._run(self.rough, encoded), (len(self.ways), len(queries), len(space))
@@ -255,11 +255,13 @@ class StatementProbe(ShardedProbe):
             return values(places)
 
         gold = [space.places(query.gold) for query in queries]
-        again = settle(values(range(len(statements))), gold, self.options.top_k, in_full).again
+        again = settle(values(range(len(statements))), gold, self.options.top_k, in_full).rescored
         self.screened.update(screened=len(statements), scored_again=int(again.sum()))
         return statements
 
-    def _answer(self, query: Query, space: CandidateSet, statements: Sequence[Scored], reduced: Reduced) -> Columns:
+    def _answer(
+        self, query: Query, space: CandidateSet, statements: Sequence[ScoredStatement], reduced: StatementScores
+    ) -> Columns:
         return of_scores(
             query,
             space,
@@ -273,7 +275,7 @@ class StatementProbe(ShardedProbe):
             what="statements",
         )
 
-    def _fault(self, statements: Sequence[Scored], reduced: Reduced) -> str | None:
+    def _fault(self, statements: Sequence[ScoredStatement], reduced: StatementScores) -> str | None:
         """Return why a statement has no score, if that is known without the model."""
         for item, score, count in zip(statements, reduced.scores, reduced.counts, strict=True):
             if item.fault is not None:

@@ -16,9 +16,9 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, of_found, unscored
-from fathom.scoring.screened_search import screened_search
+from fathom.scoring.screening import screened_search
 from fathom.scoring.search import Plan, Question, search
-from fathom.scoring.statements import Score, Way
+from fathom.scoring.statements import Score, StatementScoring
 from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
 from fathom.scoring.trie import Answers
 from fathom.scoring.walk import Searched
@@ -69,7 +69,7 @@ class Searcher:
         model: Model,
         rough: Model | None,
         bos: int | None,
-        ways: Sequence[Way],
+        ways: Sequence[StatementScoring],
         budget: Budget,
         screened: Counter[str],
     ) -> None:
@@ -134,7 +134,7 @@ class Searcher:
             self.spaces[key] = None if ends is None else Space(candidates, ends)
         return self.spaces[key]
 
-    def _search(self, space: Space, asked: Sequence[_Prompted], way: Way) -> dict[str, Columns]:
+    def _search(self, space: Space, asked: Sequence[_Prompted], way: StatementScoring) -> dict[str, Columns]:
         tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options
@@ -162,7 +162,7 @@ class Searcher:
         if self.rough is None:
             return search(self.model, tree, questions, plan, self.budget)
         screened = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
-        self.screened.update(screened=screened.met, scored_again=screened.again)
+        self.screened.update(screened=screened.met, scored_again=screened.rescored)
         return screened.searched
 
 

@@ -38,11 +38,19 @@ from fathom.probes.options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
-from fathom.scoring.names import name_tokens, single_tokens
 from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
 from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
-from fathom.scoring.tokens import Bos, Role, Tokens, encode_causal, encode_masked, resolve_bos
+from fathom.scoring.tokens import (
+    Bos,
+    Role,
+    Tokens,
+    encode_causal,
+    encode_masked,
+    name_tokens,
+    resolve_bos,
+    single_tokens,
+)
 from fathom.scoring.vectors import Pooling, states_at, text_vectors
 from fathom.store.files import write_text
 from fathom.store.predictions import NO_TEMPLATE, Scoring

@@ -1,4 +1,4 @@
-"""When two answers are the same: spelling, numbers and dates evened out, aliases known."""
+"""Equality of answers: spelling, numbers and dates are normalised, aliases known."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _DATES = (
 
 
 def answer_key(text: str, normalise: bool = True) -> str:
-    """Two answers are the same if their keys are equal.
+    """Return a key that is equal for equal answers.
 
-    :param normalise: even out letter case, spaces, quotation marks around and punctuation behind, the spelling of
-        numbers ("1,234.0" is 1234) and of dates ("March 12th, 1990" is 12 March 1990); else letter case alone, as
+    :param normalise: ignore letter case, spaces, enclosing quotation marks, final punctuation, and the spelling of
+        numbers ("1,234.0" is 1234) and dates ("March 12th, 1990" is 12 March 1990). Else ignore only letter case, as
         KAMEL's own script does. Articles stay: "The Who" is not "who".
     """
     if not normalise:
@@ -42,41 +42,42 @@ def answer_key(text: str, normalise: bool = True) -> str:
 
 
 def _number(text: str) -> str | None:
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         return None
-    sign, whole, fraction = found.groups(default="")
+    sign, whole, fraction = match.groups(default="")
     digits = whole.replace(",", "").lstrip("0") or "0"
     digits += ("." + fraction.rstrip("0")).rstrip(".")
     return digits if sign in ("", "+") or digits == "0" else "-" + digits
 
 
 def _date(text: str) -> str | None:
-    """Year, month and day (0 where it is not said); None for what is no date."""
+    """Return year, month and day (0 if missing); None if *text* is no date."""
     for pattern in _DATES:
-        if found := pattern.fullmatch(text):
-            said = found.groupdict(default="0")
-            month = _MONTH.get(said["month"]) or (int(said["month"]) if said["month"].isdecimal() else 0)
-            day = int(said.get("day", "0"))
+        if match := pattern.fullmatch(text):
+            parts = match.groupdict(default="0")
+            month = _MONTH.get(parts["month"]) or (int(parts["month"]) if parts["month"].isdecimal() else 0)
+            day = int(parts.get("day", "0"))
             if 1 <= month <= 12 and day <= 31:
-                return f"{int(said['year']):04}-{month:02}-{day:02}"
+                return f"{int(parts['year']):04}-{month:02}-{day:02}"
     return None
 
 
 def split_answers(text: str, separator: str, normalise: bool = True) -> list[str]:
-    """The answers in what a model said, the same one once, in order; none where it said nothing."""
+    """Return the distinct answers in a reply, in order."""
     parts = [part.strip() for part in text.split(separator.strip())]
     first = {answer_key(part, normalise): part for part in reversed(parts) if part}
     return [part for part in dict.fromkeys(parts) if part in first.values()]
 
 
-class Matched(NamedTuple):
-    """How the answers said to a query meet its gold answers.
+class AnswerMatch(NamedTuple):
+    """The comparison of given answers with the gold answers of a query.
 
-    :param ids: whom each answer said names: a gold answer, another known one, a candidate by its label; else None.
-    :param right: how many right answers were named, at most as many as there are gold ones.
-    :param wrong: how many answers said name no right answer.
-    :param gold: how many gold answers there are.
+    :param ids: the entity that each answer names: a gold answer, another known one, a candidate by its label; else
+        None.
+    :param right: number of right answers named, at most the number of gold ones.
+    :param wrong: number of answers that name no right answer.
+    :param gold: number of gold answers.
     """
 
     ids: tuple[str | None, ...]
@@ -88,7 +89,7 @@ class Matched(NamedTuple):
 class Matcher:
     """Compares answers with the labels and aliases of a query set's entities.
 
-    :param graph: where aliases stand; None for labels alone.
+    :param graph: has the aliases; None for labels alone.
     """
 
     def __init__(
@@ -104,21 +105,24 @@ class Matcher:
         self.by_label: dict[str, dict[str, str]] = {}
 
     def nameless(self, query: Query) -> list[str]:
-        """Gold answers that nothing could be compared with."""
+        """Return gold answers without any name to compare with."""
         space = self.spaces[query.candidates]
         return [gold for gold in query.gold if not self._names_of(gold, space)]
 
-    def match(self, query: Query, said: Sequence[str]) -> Matched:
-        """Another true answer than those asked for (``query.known``) is right, too, up to as many as are asked for: a
-        graph asks of each of its triples by itself, and no question tells which of the true tails it wants."""
-        keys = [answer_key(answer, self.normalise) for answer in said]
+    def match(self, query: Query, replies: Sequence[str]) -> AnswerMatch:
+        """Compare answers with those of a query.
+
+        Other true answers (``query.known``) are right, too, up to the number of gold ones: a graph has a query for each
+        triple, and no question specifies which of the true tails it wants.
+        """
+        keys = [answer_key(answer, self.normalise) for answer in replies]
         space = self.spaces[query.candidates]
         names = {id_: self._names_of(id_, space) for id_ in (*query.gold, *query.known)}
         by_label = self._by_label(space)
         ids = [next((id_ for id_ in names if key in names[id_]), by_label.get(key)) for key in keys]
-        right = min(sum(not own.isdisjoint(keys) for own in names.values()), len(query.gold))
+        right = min(sum(not spellings.isdisjoint(keys) for spellings in names.values()), len(query.gold))
         wrong = sum(not any(key in names[id_] for id_ in names) for key in dict.fromkeys(keys))
-        return Matched(tuple(ids), right, wrong, len(query.gold))
+        return AnswerMatch(tuple(ids), right, wrong, len(query.gold))
 
     def _names_of(self, id_: str, space: CandidateSet) -> frozenset[str]:
         place = space.position.get(id_)
@@ -126,7 +130,7 @@ class Matcher:
         return self.keys.get(id_, frozenset()) | self._keys(label)
 
     def _by_label(self, space: CandidateSet) -> dict[str, str]:
-        """Ids by the key of their label; of several of one name the first."""
+        """Return ids by the key of their label; the first of several with one name."""
         if space.name not in self.by_label:
             pairs = zip(reversed(space.names), reversed(space.ids), strict=True)
             self.by_label[space.name] = {answer_key(name, self.normalise): id_ for name, id_ in pairs}
@@ -137,11 +141,11 @@ class Matcher:
 
 
 def _names(graph: KnowledgeGraph | None, ids: list[str]) -> dict[str, list[str]]:
-    """Label and aliases of those of *ids* that the graph has."""
+    """Return label and aliases of *ids* in the graph."""
     if graph is None:
         return {}
     places = pc.index_in(pa.array(ids, pa.string()), graph.entities.column("id").combine_chunks())
-    there = [id_ for id_, place in zip(ids, places.to_pylist(), strict=True) if place is not None]
+    present = [id_ for id_, place in zip(ids, places.to_pylist(), strict=True) if place is not None]
     rows = graph.entities.take(places.drop_null())
     columns = (rows.column("name").to_pylist(), rows.column("aliases").to_pylist())
-    return {id_: [name, *(aliases or ())] for id_, name, aliases in zip(there, *columns, strict=True)}
+    return {id_: [name, *(aliases or ())] for id_, name, aliases in zip(present, *columns, strict=True)}

@@ -1,12 +1,14 @@
-"""Log-likelihoods of causal models: every token of every statement, each shared beginning computed once.
+"""Log-likelihoods of causal models: all tokens of all statements, with each shared prefix computed once.
 
-The statements become a token trie (:mod:`fathom.scoring.trie`). Its inner nodes run in packed blocks under a mask that
-shows each node its ancestors alone; the head is applied to those nodes only, for the tokens of their children only.
-Behind long shared beginnings, which each block would run again, their keys and values are kept instead
-(:mod:`fathom.scoring.beginnings`).
-Where a model refuses such a mask, or takes it and returns other numbers (its self-check tells), but keeps states to go
-on from (Mamba, hybrids), the trie runs level by level (:mod:`fathom.scoring.levels`). Else distinct sequences run in
-plain batches under the model's own mask; heads and soft-maxes are still shared.
+The statements become a token trie (:mod:`fathom.scoring.trie`). There are four ways to run it:
+
+- Packed blocks of inner nodes, under a mask that shows each node its ancestors. The head is applied to these nodes
+  only, for the tokens of their children only.
+- With a cache, where blocks would run long shared prefixes again (few-shot lines, instructions): nodes run in preorder,
+  in short passes, and only the keys and values of the path to the next node are kept.
+- Level by level (:mod:`fathom.scoring.levels`) if a model fails the self-check of such masks but keeps states (Mamba,
+  hybrids).
+- Plain batches of distinct sequences otherwise; the head still runs once per node.
 """
 
 from __future__ import annotations
@@ -20,47 +22,45 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
-from fathom.scoring.beginnings import by_beginnings
+from fathom.models.cache import Cache
 from fathom.scoring.head import target_log_probs
-from fathom.scoring.levels import by_states
+from fathom.scoring.levels import by_levels
 from fathom.scoring.memory import Budget, on_device
-from fathom.scoring.pseudowords import embed_with
-from fathom.scoring.trie import Block, Lookup, Trie, blocks_from, build_trie
+from fathom.scoring.trie import Block, Ints, Lookup, Trie, blocks_from, build_trie
 
 BLOCK = 128
-"""Nodes per packed sequence: large enough to re-run few shared beginnings, small enough for the quadratic mask."""
+"""Nodes per packed sequence: large enough to run few shared prefixes again, small enough for the quadratic mask."""
 AGAIN = 1.25
-"""Keys and values of beginnings are kept where blocks would run so many nodes for each that has to be run."""
+"""Nodes that blocks would run per node of the trie from which on a cache is used instead."""
 
 
 def causal_log_probs(
     model: Model, sequences: Sequence[Sequence[int]], budget: Budget, vectors: Tensor | None = None
 ) -> list[NDArray[np.float32]]:
-    """log p(token | tokens before it), in nats, for every token of every sequence.
+    """Return log p(token | tokens before it), in nats, for each token of each sequence.
 
-    :param sequences: token ids, each starting with what the model is to see first (BOS, as a rule). Ids behind the
-        model's vocabulary are rows of *vectors*.
-    :param vectors: what no token has, such as pseudowords, shape (rows, d).
-    :returns: for each sequence float32 of its length; NaN at the first token, before which nothing stands, and at rows
-        of *vectors*, which the model can see but not say.
+    :param sequences: token ids, including BOS. Ids beyond the model's vocabulary are rows of *vectors*.
+    :param vectors: of inputs that are no tokens, such as pseudowords, shape (rows, d).
+    :returns: for each sequence float32 of its length; NaN at the first token, and at rows of *vectors*, which the model
+        can see but not predict.
     """
     if not sequences:
         return []
     trie = build_trie(sequences)
     with torch.inference_mode():
-        if model.refuses_tree() is None and _runs_again(trie, budget) > AGAIN and model.refuses_cache() is None:
-            scores = by_beginnings(model, trie, budget, vectors)
+        if model.refuses_tree() is None and _share_run_again(trie, budget) > AGAIN and model.refuses_cache() is None:
+            scores = by_cache(model, trie, budget, vectors)
         elif model.refuses_tree() is None:
             scores = _by_packed_blocks(model, trie, budget, vectors)
         elif model.refuses_states() is None:
-            scores = by_states(model, trie, budget, vectors)
+            scores = by_levels(model, trie, budget, vectors)
         else:
             scores = _by_plain_batches(model, trie, budget, vectors)
     return [scores[path[path >= 0]] for path in trie.paths]
 
 
-def _runs_again(trie: Trie, budget: Budget) -> float:
-    """How many nodes packed blocks would run for each that has to be run, padding included."""
+def _share_run_again(trie: Trie, budget: Budget) -> float:
+    """Return how many nodes packed blocks would run per inner node, padding included."""
     start = run = 0
     while start < len(trie.inner):
         blocks, start = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
@@ -71,12 +71,13 @@ def _runs_again(trie: Trie, budget: Budget) -> float:
 class _Packed(NamedTuple):
     """Blocks that run together.
 
-    :param parents: for each of *nodes*, which of the blocks' new nodes stands above it.
+    :param parents: the place among the blocks' new nodes of the parent of each of *nodes*.
+    :param nodes: the nodes that are scored.
     """
 
     blocks: list[Block]
-    parents: NDArray[np.int64]
-    nodes: NDArray[np.int64]
+    parents: Ints
+    nodes: Ints
 
 
 def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
@@ -85,28 +86,21 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
 
     def pack(start: int) -> tuple[_Packed, int]:
         blocks, after = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
-        return _Packed(blocks, *children.of(trie.inner[start:after])), after
+        return _Packed(blocks, *children.find(trie.inner[start:after])), after
 
     def run(batch: _Packed) -> NDArray[np.float32]:
-        return _run_blocks(model, trie, *batch, vectors)
+        return _run_blocks(model, trie, batch, vectors)
 
-    for batch, found in budget.batches(len(trie.inner), pack, run):
-        scores[batch.nodes] = found
+    for batch, log_probs in budget.batches(len(trie.inner), pack, run):
+        scores[batch.nodes] = log_probs
     return scores
 
 
-def _run_blocks(
-    model: Model,
-    trie: Trie,
-    blocks: list[Block],
-    parents: NDArray[np.int64],
-    nodes: NDArray[np.int64],
-    vectors: Tensor | None,
-) -> NDArray[np.float32]:
-    """:returns: the scores of *nodes*, see :class:`_Packed`."""
+def _run_blocks(model: Model, trie: Trie, batch: _Packed, vectors: Tensor | None) -> NDArray[np.float32]:
+    blocks, parents, nodes = batch
     width = max(len(block.nodes) for block in blocks)
     ids = np.zeros((len(blocks), width), dtype=np.int64)
-    # A padding node sees itself and is seen by no other: its number and its end are beyond every node.
+    # A padding node sees itself and is seen by no other: its number and its end are beyond all nodes.
     first, last = (np.full((len(blocks), width), len(trie.tokens) + np.arange(width)) for _ in range(2))
     last += 1
     positions = np.zeros((len(blocks), width), dtype=np.int64)
@@ -118,37 +112,89 @@ def _run_blocks(
         first[row, :count], last[row, :count] = block.nodes, trie.end[block.nodes]
         wanted[row, block.context : count] = True
 
-    tokens, place, node, end = (on_device(one, model.device) for one in (ids, positions, first, last))
+    tokens, place, node, end = (on_device(array, model.device) for array in (ids, positions, first, last))
     visible = (node[:, None, :] <= node[:, :, None]) & (node[:, :, None] < end[:, None, :])
-    hidden = model.hidden(embed_with(model, tokens, vectors), place, visible).flatten(0, 1)
-    # Places, not booleans: of these only the device would know how many are true.
+    hidden = model.hidden(model.embed_with(tokens, vectors), place, visible).flatten(0, 1)
+    # Indices instead of booleans, whose sum only the device would know.
     states = hidden[on_device(np.flatnonzero(wanted), model.device)]
     return target_log_probs(model, states, parents, trie.tokens[nodes]).cpu().numpy()
 
 
+class _Path(NamedTuple):
+    """Keys and values of *nodes*, ascending: all ancestors of the node that runs next."""
+
+    cache: Cache | None
+    nodes: Ints
+
+
+def by_cache(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
+    """Return log p of each node given its ancestors, in nats; NaN at first tokens, and at rows of *vectors*.
+
+    :param model: causal, with :meth:`~fathom.models.base.Model.refuses_cache` None.
+    :param vectors: see :func:`causal_log_probs`.
+    :raises RunFailed: out of memory with the smallest pass.
+    """
+    scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
+    children = Lookup(trie.parent)
+    path = _Path(None, trie.inner[:0])
+
+    def pack(start: int) -> tuple[slice, int]:
+        stop = min(start + budget.tokens_over_cache(), len(trie.inner))
+        return slice(start, stop), stop
+
+    def run(some: slice) -> tuple[Ints, NDArray[np.float32], _Path]:
+        nodes, after = trie.inner[some], trie.inner[some.stop :][:1]
+        hidden, grown = _grow(model, trie, path, nodes, vectors)
+        parent, child = children.find(nodes)
+        log_probs = target_log_probs(model, hidden, parent, trie.tokens[child]).cpu().numpy()
+        return child, log_probs, _narrow(model, grown, trie.above(after[0]) if len(after) else after)
+
+    for _, (child, log_probs, following) in budget.batches(len(trie.inner), pack, run):
+        scores[child] = log_probs
+        path = following
+    return scores
+
+
+def _grow(model: Model, trie: Trie, path: _Path, nodes: Ints, vectors: Tensor | None) -> tuple[Tensor, _Path]:
+    """:returns: the hidden state of each of *nodes*, shape (nodes, d), and the path extended by them."""
+
+    def row(array: Ints | NDArray[np.bool_]) -> Tensor:
+        return on_device(array, model.device)[None]
+
+    known = np.concatenate([path.nodes, nodes])
+    visible = (known <= nodes[:, None]) & (nodes[:, None] < trie.end[known])
+    inputs = model.embed_with(row(trie.tokens[nodes]), vectors)
+    hidden, cache = model.grow(path.cache, inputs, row(trie.depth[nodes]), row(visible))
+    return hidden[0], _Path(cache, known)
+
+
+def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
+    """Keep only *nodes*."""
+    if path.cache is None or not len(nodes):
+        return _Path(None, nodes)
+    columns = np.searchsorted(path.nodes, nodes)
+    return _Path(path.cache.keep(on_device(columns, model.device)), nodes)
+
+
 def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
-    """Distinct sequences, alike in length together, padded on the right, where a causal model does not look."""
+    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look."""
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     paths = np.unique(trie.paths, axis=0)
     lengths = (paths >= 0).sum(axis=1)
     paths = paths[np.argsort(lengths, kind="stable")]
     lengths.sort()
 
-    def pack(start: int) -> tuple[NDArray[np.int64], int]:
+    def pack(start: int) -> tuple[Ints, int]:
         stop = budget.fitting(lengths, start)
         return paths[start:stop, : lengths[stop - 1]], stop
 
-    def run(chunk: NDArray[np.int64]) -> NDArray[np.float32]:
-        return _run_batch(model, trie, chunk, vectors)
+    def run(chunk: Ints) -> NDArray[np.float32]:
+        ids = np.where(chunk >= 0, trie.tokens[chunk], 0)
+        row, place = np.nonzero(chunk[:, 1:] >= 0)
+        hidden = model.hidden(model.embed_with(on_device(ids, model.device), vectors))
+        states = hidden[on_device(row, model.device), on_device(place, model.device)]
+        return target_log_probs(model, states, np.arange(len(row)), ids[row, place + 1]).cpu().numpy()
 
-    for chunk, found in budget.batches(len(paths), pack, run):
-        scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = found
+    for chunk, log_probs in budget.batches(len(paths), pack, run):
+        scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = log_probs
     return scores
-
-
-def _run_batch(model: Model, trie: Trie, paths: NDArray[np.int64], vectors: Tensor | None) -> NDArray[np.float32]:
-    ids = np.where(paths >= 0, trie.tokens[paths], 0)
-    row, place = np.nonzero(paths[:, 1:] >= 0)
-    hidden = model.hidden(embed_with(model, on_device(ids, model.device), vectors))
-    states = hidden[on_device(row, model.device), on_device(place, model.device)]
-    return target_log_probs(model, states, np.arange(len(row)), ids[row, place + 1]).cpu().numpy()

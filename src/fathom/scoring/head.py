@@ -1,4 +1,4 @@
-"""Log-probabilities of a few tokens per hidden state, without ever holding all states × all of the vocabulary."""
+"""Log-probabilities of a few tokens per hidden state, without holding logits of all states × the vocabulary."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fathom.scoring.trie import Ints
 
 ROWS = 1024
 CPU_LOGITS = 4 * 1024 * 1024
-"""Logits held at a time on a CPU: 16 MiB of float32, so that they are read back from the cache, not from memory."""
+"""Logits held at a time on a CPU: 16 MiB of float32, which stay in the processor's cache."""
 DEVICE_LOGITS = 256 * 1024 * 1024
 
 
 def target_log_probs(model: Model, hidden: Tensor, rows: Ints, tokens: Ints) -> Tensor:
-    """log p(token | state) in nats; the soft-max is in float32 whatever the model's precision.
+    """Return log p(token | state) in nats; the softmax is in float32 in any precision of the model.
 
-    What is wanted is known here, not on the device, so that nothing waits for the device before the scores are read.
+    Rows and tokens are on the host, so that nothing waits for the device before the scores are read.
 
     :param hidden: shape (m, d).
     :param rows: the state that each wanted token follows, ascending, shape (wanted,).
     :param tokens: the wanted tokens, shape (wanted,).
-    :returns: float32, shape (wanted,); NaN of ids behind the vocabulary: these are rows of vectors, which a model sees
-        (:func:`fathom.scoring.pseudowords.embed_with`) but cannot say.
+    :returns: float32, shape (wanted,); NaN for ids beyond the vocabulary, which are rows of vectors: a model sees them
+        (:meth:`fathom.models.base.Model.embed_with`) but cannot predict them.
     """
-    sayable = tokens < model.vocabulary_size
+    predictable = tokens < model.vocabulary_size
     tokens = np.minimum(tokens, model.vocabulary_size - 1)
     room = CPU_LOGITS if hidden.device.type == "cpu" else DEVICE_LOGITS
     head = model.linear_head()
@@ -38,17 +38,17 @@ def target_log_probs(model: Model, hidden: Tensor, rows: Ints, tokens: Ints) -> 
     local, wanted = on_device(rows % step, hidden.device), on_device(tokens, hidden.device)
     out = torch.empty(len(rows), dtype=torch.float32, device=hidden.device)
     for first, low, high in zip(starts, bounds, bounds[1:], strict=False):
-        states, here = hidden[first : first + step], slice(low, high)
+        states, part = hidden[first : first + step], slice(low, high)
         if head is None:
             logits = model.logits(states)
-            out[here] = logits[local[here], wanted[here]] - torch.logsumexp(logits, dim=-1)[local[here]]
+            out[part] = logits[local[part], wanted[part]] - torch.logsumexp(logits, dim=-1)[local[part]]
         else:
-            out[here] = _by_vocabulary_slices(head, states, local[here], wanted[here], room)
-    return out.masked_fill_(on_device(~sayable, hidden.device), torch.nan)
+            out[part] = _by_vocabulary_slices(head, states, local[part], wanted[part], room)
+    return out.masked_fill_(on_device(~predictable, hidden.device), torch.nan)
 
 
 def same_token_log_probs(model: Model, hidden: Tensor, tokens: Tensor) -> Tensor:
-    """log p(token | state) in nats, of the same tokens after every state; the soft-max is in float32.
+    """Return log p(token | state) in nats, of the same tokens after each state; the softmax is in float32.
 
     :param hidden: shape (m, d).
     :param tokens: shape (t,).
@@ -64,15 +64,15 @@ def same_token_log_probs(model: Model, hidden: Tensor, tokens: Tensor) -> Tensor
 
 
 def _by_vocabulary_slices(head: LinearHead, states: Tensor, rows: Tensor, tokens: Tensor, room: int) -> Tensor:
-    """The normaliser summed over slices of the vocabulary: each slice of logits is gone before the next is made."""
+    """Sum the normaliser over slices of the vocabulary, holding the logits of one slice at a time."""
     states = head.transform(states)
     width = max(256, room // len(states))
     scores = torch.empty(len(rows), dtype=torch.float32, device=states.device)
     normaliser = torch.full((len(states),), -torch.inf, device=states.device)
     for low in range(0, len(head.weight), width):
-        part = None if head.bias is None else head.bias[low : low + width]
-        logits = linear(states, head.weight[low : low + width], part).float()
-        # Every token is looked up in every slice: cheaper than to ask the device which of them lie in it.
+        bias = None if head.bias is None else head.bias[low : low + width]
+        logits = linear(states, head.weight[low : low + width], bias).float()
+        # Each token is looked up in each slice: cheaper than a synchronisation to find those in it.
         inside = (tokens >= low) & (tokens < low + width)
         scores = torch.where(inside, logits[rows, (tokens - low).clamp(0, logits.shape[1] - 1)], scores)
         normaliser = torch.logaddexp(normaliser, _logsumexp_in_place(logits))

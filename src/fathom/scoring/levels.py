@@ -1,8 +1,8 @@
-"""A token trie run level by level, each branch from a copy of the state that its beginning left.
+"""A token trie run level by level, each branch from a copy of the state after its prefix.
 
-For models that take no tree mask but keep states (:mod:`fathom.models.states`): recurrent ones, and hybrids of
-recurrent layers and attention. All nodes of a pass are equally deep, so their states are of one size; what all
-sequences begin with runs as one sequence. The deepest nodes run first: only one path of passes is remembered.
+For models that keep states instead of taking a tree mask (:class:`fathom.models.cache.States`): recurrent ones, and
+hybrids with attention. All nodes of a pass have the same depth, so their states have the same size; the prefix that all
+sequences share runs as one sequence. The deepest nodes run first, so that only one path of passes is in memory.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from fathom.models.base import Model
 from fathom.models.cache import States
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
-from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.trie import Ints, Lookup, Trie
 
 ROWS_SHARE = 16
-"""A pass runs one row in so many tokens of the budget: each carries a state along."""
+"""Tokens of the budget per row of a pass: each row has a state."""
 STATE_BYTES = 256 * 2**20
 """Memory for the states of one pass."""
 
 
-def by_states(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
-    """log p of every node given those above it, in nats; NaN at first tokens, and at rows of *vectors*.
+def by_levels(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
+    """Return log p of each node given its ancestors, in nats; NaN at first tokens, and at rows of *vectors*.
 
     :param vectors: see :func:`fathom.scoring.causal.causal_log_probs`.
     """
@@ -33,77 +32,73 @@ def by_states(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) 
 
 
 class _Levels:
+    """One run over a trie; the stack holds states, nodes to run, and the row of the states that each starts from."""
+
     def __init__(self, model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> None:
         self.model, self.trie, self.budget, self.vectors = model, trie, budget, vectors
         self.children = Lookup(trie.parent)
-        self.is_inner = np.zeros(len(trie.tokens), dtype=bool)
-        self.is_inner[trie.inner] = True
         self.scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
         self.stack: list[tuple[States | None, Ints, Ints]] = []
-        """What is left to run: states, nodes, and the row of the states that each goes on from."""
 
     def run(self) -> NDArray[np.float32]:
-        self._begin()
+        self._run_prefix()
         while self.stack:
             states, nodes, rows = self.stack.pop()
             if len(nodes):
                 self._step(states, nodes, rows)
         return self.scores
 
-    def _begin(self) -> None:
-        """Run what all sequences begin with as one sequence; where there is no such, or no memory for it, begin with
-        the first tokens."""
-        roots = np.flatnonzero((self.trie.parent < 0) & self.is_inner)
-        shared = self._shared(roots)
-        found = self.budget.attempt(lambda: self._advance(None, shared[None])) if len(shared) > 1 else None
-        if found is None:
+    def _run_prefix(self) -> None:
+        """Run the prefix that all sequences share; without one, or memory for it, start with the first tokens."""
+        roots = np.flatnonzero((self.trie.parent < 0) & self.trie.is_inner)
+        prefix = self._prefix(roots)
+        output = self.budget.attempt(lambda: self._advance(None, prefix[None])) if len(prefix) > 1 else None
+        if output is None:
             self.stack.append((None, roots, np.zeros(len(roots), dtype=np.int64)))
         else:
-            self._keep(shared, *found)
+            self._score(prefix, *output)
 
-    def _shared(self, roots: Ints) -> Ints:
-        """The nodes that all sequences begin with: as long as none branches."""
+    def _prefix(self, roots: Ints) -> Ints:
+        """Return the nodes before the first branch."""
         path, below = [], roots
-        while len(below) == 1 and self.is_inner[below[0]]:
+        while len(below) == 1 and self.trie.is_inner[below[0]]:
             path.append(below[0])
-            _, below = self.children.of(below)
+            _, below = self.children.find(below)
         return np.array(path, dtype=np.int64)
 
     def _step(self, states: States | None, nodes: Ints, rows: Ints) -> None:
-        """Run the first of *nodes*, each from its row of *states*, and put the others off."""
+        """Run the first of *nodes*, each from its row of *states*, and postpone the others."""
         size = self._size(states)
-        now = nodes[:size]
+        first = nodes[:size]
 
         def run() -> tuple[Tensor, States]:
             past = None if states is None else states.select(on_device(rows[:size], self.model.device))
-            return self._advance(past, now[:, None])
+            return self._advance(past, first[:, None])
 
-        found = self.budget.attempt(run)
-        if found is None:
+        output = self.budget.attempt(run)
+        if output is None:
             self.stack.append((states, nodes, rows))
         else:
             self.stack.append((states, nodes[size:], rows[size:]))
-            self._keep(now, *found)
+            self._score(first, *output)
 
     def _size(self, states: States | None) -> int:
         room = STATE_BYTES // states.bytes_per_row() if states is not None else self.budget.tokens
         return max(1, min(self.budget.tokens // ROWS_SHARE, room))
 
     def _advance(self, past: States | None, nodes: Ints) -> tuple[Tensor, States]:
-        """:param nodes: shape (rows, n).
-        :returns: the hidden state of each node, shape (rows · n, d), and what goes on from the last of each row.
-        """
+        """Run *nodes*, shape (rows, n). :returns: their hidden states, shape (rows · n, d), and each row's states."""
         ids = on_device(self.trie.tokens[nodes], self.model.device)
-        hidden, grown = self.model.advance(past, embed_with(self.model, ids, self.vectors))
+        hidden, grown = self.model.advance(past, self.model.embed_with(ids, self.vectors))
         return hidden.flatten(0, 1), grown
 
-    def _keep(self, ran: Ints, hidden: Tensor, grown: States) -> None:
-        """Score the children of *ran*, and put off those that have children themselves.
+    def _score(self, nodes: Ints, hidden: Tensor, grown: States) -> None:
+        """Score the children of *nodes*, and postpone those that have children.
 
-        :param grown: of the last ``grown.rows`` of *ran*: of all, or of the one that a shared beginning ends with.
+        :param grown: of the last ``grown.rows`` of *nodes*: all, or the one that ends a shared prefix.
         """
-        parent, child = self.children.of(ran)
+        parent, child = self.children.find(nodes)
         self.scores[child] = target_log_probs(self.model, hidden, parent, self.trie.tokens[child]).cpu().numpy()
-        row = parent - (len(ran) - grown.rows)
-        onward = self.is_inner[child] & (row >= 0)
+        row = parent - (len(nodes) - grown.rows)
+        onward = self.trie.is_inner[child] & (row >= 0)
         self.stack.append((grown, child[onward], row[onward]))

@@ -1,14 +1,14 @@
-"""Pseudo-log-likelihoods of masked models: each distinct masked sequence runs once, whichever statements need it.
+"""Pseudo-log-likelihoods of masked models: each distinct masked sequence runs once for all statements.
 
-A token's score is log p(token | the statement with it, and what the variant says, masked). Two statements that differ
-only in what is masked share that pass; sequences of one length run together without padding, and the head runs at the
-one scored position of each.
+A token's score is log p(token | the statement with it, and the tokens of the variant, masked). Two statements that
+differ only in masked tokens share that pass; sequences of one length run together without padding, and the head runs at
+the scored position of each.
 
-Variants (``[MASK]`` also stands at …):
-- ``original``: the token alone (Salazar et al. 2020);
+Variants (further tokens that are masked):
+- ``original``: none (Salazar et al. 2020);
 - ``within-word-l2r``: the later tokens of its word (Kauf and Ivanova 2023);
 - ``answer-l2r``: for the answer, its later tokens; elsewhere within the word (lm-pub-quiz's ``answer_l2r+word_l2r``);
-- ``sentence-l2r``: every later token, special tokens excepted.
+- ``sentence-l2r``: all later tokens except special ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fathom.scoring.tokens import Role, Tokens
 
 
 class Pll(StrEnum):
-    """Which tokens are masked beside the scored one: see the head of this module."""
+    """The variants of masking, see the head of this module."""
 
     ORIGINAL = "original"
     WITHIN_WORD_L2R = "within-word-l2r"
@@ -38,7 +38,7 @@ class Pll(StrEnum):
 def masked_log_probs(
     model: Model, statements: Sequence[Tokens], variant: Pll, budget: Budget
 ) -> list[NDArray[np.float32]]:
-    """Pseudo-log-likelihood of every token, in nats.
+    """Return the pseudo-log-likelihood of each token, in nats.
 
     :returns: for each statement float32 of its length; NaN at special tokens.
     """
@@ -49,14 +49,14 @@ def masked_log_probs(
         chosen: NDArray[np.intp] = np.flatnonzero(lengths == length)
         statement, position, sequences = _masked_sequences([statements[i] for i in chosen.tolist()], variant, mask_id)
         targets = np.stack([statements[i].ids for i in chosen.tolist()])[statement, position]
-        found = _score(model, sequences, position, targets, budget)
-        for row, at, value in zip(chosen[statement], position, found, strict=True):
+        log_probs = _score(model, sequences, position, targets, budget)
+        for row, at, value in zip(chosen[statement], position, log_probs, strict=True):
             scores[row][at] = value
     return scores
 
 
 def is_masked_with(tokens: Tokens, variant: Pll) -> NDArray[np.bool_]:
-    """What is masked when each token is scored: shape (n, n), row = scored token, column = masked token."""
+    """Return what is masked if each token is scored: shape (n, n), row = scored token, column = masked token."""
     n = len(tokens.ids)
     later = np.triu(np.ones((n, n), dtype=bool))
     scored = tokens.roles != Role.SPECIAL
@@ -75,10 +75,7 @@ def is_masked_with(tokens: Tokens, variant: Pll) -> NDArray[np.bool_]:
 def _masked_sequences(
     statements: Sequence[Tokens], variant: Pll, mask_id: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Every scored token of statements of one length n.
-
-    :returns: its statement, its position, and the masked sequence to run for it, shape (scored, n).
-    """
+    """Return statement, position and masked sequence, shape (scored, n), of each scored token of equally long ones."""
     statement, position, rows = [], [], []
     for index, tokens in enumerate(statements):
         scored = np.flatnonzero(tokens.roles != Role.SPECIAL)
@@ -95,7 +92,7 @@ def _score(
     targets: NDArray[np.int64],
     budget: Budget,
 ) -> NDArray[np.float32]:
-    """log p(target | sequence at position), each distinct (sequence, position) run once."""
+    """Return log p(target | sequence at position); each distinct (sequence, position) runs once."""
     if not len(sequences):
         return np.empty(0, dtype=np.float32)
     keys = np.column_stack([sequences, position])
@@ -103,22 +100,22 @@ def _score(
     request = request.reshape(-1)
     order = np.argsort(request, kind="stable")
     request, targets = request[order], targets[order]
-    found = np.empty(len(order), dtype=np.float32)
+    scores = np.empty(len(order), dtype=np.float32)
 
     def pack(start: int) -> tuple[slice, int]:
         stop = start + max(1, budget.tokens // sequences.shape[1])
         return slice(start, stop), stop
 
     def run(some: slice) -> tuple[slice, NDArray[np.float32]]:
-        """The requests of some distinct sequences, and their scores."""
-        asked = slice(*np.searchsorted(request, [some.start, some.stop]).tolist())
+        requests = slice(*np.searchsorted(request, [some.start, some.stop]).tolist())
         with torch.inference_mode():
             batch = on_device(distinct[some], model.device)
             states = model.hidden_at(model.embed(batch[:, :-1]), batch[:, -1:])[:, 0]
-            return asked, target_log_probs(model, states, request[asked] - some.start, targets[asked]).cpu().numpy()
+            log_probs = target_log_probs(model, states, request[requests] - some.start, targets[requests])
+            return requests, log_probs.cpu().numpy()
 
-    for _, (asked, scores) in budget.batches(len(distinct), pack, run):
-        found[asked] = scores
-    unsorted = np.empty_like(found)
-    unsorted[order] = found
+    for _, (requests, log_probs) in budget.batches(len(distinct), pack, run):
+        scores[requests] = log_probs
+    unsorted = np.empty_like(scores)
+    unsorted[order] = scores
     return unsorted

@@ -1,4 +1,4 @@
-"""How many tokens run at a time: as given, halved whenever the memory turns out too small."""
+"""The number of tokens that run at a time; halved each time memory runs out."""
 
 from __future__ import annotations
 
@@ -16,68 +16,66 @@ from fathom.errors import RunFailed
 from fathom.models.base import Model
 
 PASS_SHARE = 8
-"""Where all tokens of a pass stand in one sequence behind a cache, it runs one part in so many of the budget: each of
-them also sees some hundreds of others."""
+"""Divisor of the budget for passes of one sequence after a cache, whose tokens also see hundreds of others."""
 AUTO = "auto"
-"""Instead of a number of tokens: as many as the free memory holds."""
+"""Value of --batch-tokens for as many tokens as free memory holds."""
 STATES_PER_TOKEN = 24
-"""States of full width that a token has in memory while a layer runs: its own, queries, keys and values, what the
-feed-forward part (three tensors of up to four widths) makes of it, and room to spare."""
+"""Vectors of full width in memory per token while a layer runs: states, queries, keys, values, the feed-forward part
+(three tensors of up to four widths), and a reserve."""
 FREE_SHARE = 0.5
-"""Of the free memory; the rest is for masks, caches, slices of logits, and others."""
+"""Share of the free memory for these; the rest is for masks, caches, slices of logits, and other processes."""
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
 class Budget:
-    """Tokens per forward pass. One object serves a whole run, so a halving is learnt once.
+    """Tokens per forward pass. One object serves a whole run, so that memory runs out once.
 
-    :param tokens: to begin with; None takes what keeps the hardware busy (2,048 on a CPU, 16,384 elsewhere).
+    :param tokens: initial number; None for 2,048 on a CPU and 16,384 elsewhere.
     """
 
     def __init__(self, tokens: int | None, device: torch.device) -> None:
         self.tokens = tokens or usual_tokens(device)
         self.halvings = 0
         self.fitted: int | None = None
-        """The tokens that free memory was found to hold; None where it was not asked."""
+        """Tokens that fitted the free memory; None if not measured."""
 
     @classmethod
-    def told(cls, tokens: int | str | None, model: Model) -> Budget:
-        """By what ``--batch-tokens`` says: a number, None, or :data:`AUTO`."""
+    def from_option(cls, tokens: int | str | None, model: Model) -> Budget:
+        """Make a budget from ``--batch-tokens``: a number, None, or :data:`AUTO`."""
         if tokens != AUTO:
             return cls(int(tokens) if tokens is not None else None, model.device)
-        found = cls(fitting_tokens(model, free_bytes(model.device)), model.device)
-        found.fitted = found.tokens
-        return found
+        budget = cls(fitting_tokens(model, free_bytes(model.device)), model.device)
+        budget.fitted = budget.tokens
+        return budget
 
     def circumstances(self) -> dict[str, Any]:
-        """For the manifest: how often memory ran out, and how many tokens it was found to hold, if that was asked."""
+        """Return how often memory ran out, and how many tokens fitted if measured, for the manifest."""
         return {"halvings": self.halvings} | ({} if self.fitted is None else {"fitted_tokens": self.fitted})
 
     def batches(
         self, total: int, pack: Callable[[int], tuple[Batch, int]], run: Callable[[Batch], Result]
     ) -> Iterator[tuple[Batch, Result]]:
-        """Run *total* things in order, as many at a time as memory holds.
+        """Run *total* items in order, as many at a time as memory holds.
 
-        :param pack: of the place of a thing the batch that begins with it, by the budget of the moment, and the place
-            behind that batch.
-        :param run: what is to be done with a batch; done again with a smaller one where memory runs out.
-        :returns: each batch with what *run* has made of it.
+        :param pack: returns the batch that begins with an item, by the present budget, and the place after it.
+        :param run: processes a batch; repeated with a smaller one if memory runs out.
+        :returns: each batch with the result of *run*.
         :raises RunFailed: memory is too small for the smallest batch.
         """
         start = 0
         while start < total:
             batch, after = pack(start)
-            found = self.attempt(partial(run, batch))
-            if found is not None:
-                yield batch, found
+            result = self.attempt(partial(run, batch))
+            if result is not None:
+                yield batch, result
                 start = after
 
     def fitting(self, lengths: Sequence[int], start: int, *, equal: bool = False) -> int:
-        """The place behind the last sequence that runs together with that at *start*, all padded to the longest.
+        """Return the place after the last sequence that runs together with that at *start*, padded to the longest.
 
         :param lengths: of all sequences in tokens, ascending.
-        :param equal: only sequences of one length go together.
+        :param equal: only sequences of one length run together.
         """
         stop = start + 1
         while stop < len(lengths) and (stop + 1 - start) * lengths[stop] <= self.tokens:
@@ -87,11 +85,11 @@ class Budget:
         return stop
 
     def tokens_over_cache(self) -> int:
-        """How many tokens run at a time where all stand in one sequence behind a cache."""
+        """Return how many tokens run at a time as one sequence after a cache."""
         return max(16, self.tokens // PASS_SHARE)
 
     def attempt(self, work: Callable[[], Result]) -> Result | None:
-        """Do *work*. Where memory runs out, halve the budget and return None: the caller tries again, smaller.
+        """Run *work*. If memory runs out, halve the budget and return None: the caller tries again, smaller.
 
         :raises RunFailed: memory runs out with 16 tokens at a time.
         """
@@ -110,14 +108,14 @@ class Budget:
 
 
 def usual_tokens(device: torch.device) -> int:
-    """What keeps the hardware busy."""
+    """Return the number of tokens that keeps the hardware busy."""
     return 2048 if device.type == "cpu" else 16384
 
 
 def fitting_tokens(model: Model, free: int | None) -> int:
-    """The greatest power of two of tokens whose states fit: no fewer than 16, nor more than four times the usual.
+    """Return the greatest power of two of tokens whose states fit, from 16 to four times the usual number.
 
-    :param free: bytes; None where they cannot be told, for the usual number.
+    :param free: bytes; None if unknown, for the usual number.
     """
     usual = usual_tokens(model.device)
     if free is None:
@@ -128,7 +126,7 @@ def fitting_tokens(model: Model, free: int | None) -> int:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that nobody uses on *device*, or None where the system does not say."""
+    """Return the free memory of *device* in bytes; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
@@ -138,7 +136,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def on_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """A host's array on *device*, without waiting for what runs there: copies from pinned memory stand in the queue."""
+    """Copy a host's array to *device* without waiting for it: copies from pinned memory are queued."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 

@@ -1,5 +1,7 @@
-"""Where the right answers stand among all candidates, ties included, and the one place where that becomes a prediction
-row (columns and their meaning: :mod:`fathom.store.predictions`)."""
+"""Ranks of the gold answers among all candidates, including ties, and the construction of prediction rows.
+
+Columns and their meaning: :mod:`fathom.store.predictions`.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from fathom.data.queries import CandidateSet, Query
 from fathom.store.predictions import KEEP_SCORES_UP_TO, Scoring
 
 Columns = dict[str, Any]
-"""Some columns of a prediction, by name; those left out are null."""
+"""Some columns of a prediction, by name; missing ones are null."""
 
 
 class Ranks(NamedTuple):
-    """Rank of the best right answer, 1-based, other right answers taken out.
+    """Rank of the best gold answer, 1-based, other right answers filtered.
 
-    :param optimistic: ties below it.
-    :param pessimistic: ties above it.
+    :param optimistic: ties rank below it.
+    :param pessimistic: ties rank above it.
     """
 
     optimistic: int
@@ -30,25 +32,25 @@ class Ranks(NamedTuple):
 
     @classmethod
     def below(cls, above: int, level: int) -> Ranks:
-        """The rank below *above* better rivals and beside *level* equal ones."""
+        """Return the rank below *above* better rivals, with *level* equal ones."""
         return cls(above + 1, above + 1 + level)
 
     @property
     def realistic(self) -> float:
-        """The mean of the two: the rank expected when ties are put in random order."""
+        """Mean of the two: the expected rank under random tie order."""
         return (self.optimistic + self.pessimistic) / 2
 
 
 @dataclass
 class Found:
-    """Where the gold answers of one query stand among its candidates.
+    """Ranks and scores of one query.
 
-    :param ranks: of its best gold answer, known ones taken out; None where no gold answer has a score.
-    :param gold_scores: in gold order, NaN where there is none.
-    :param gold_ranks: realistic, among all candidates, in gold order; none where they are not known.
+    :param ranks: of its best gold answer, known answers filtered; None if no gold answer has a score.
+    :param gold_scores: in gold order, NaN without a score.
+    :param gold_ranks: realistic, among all candidates, in gold order; empty if unknown.
     :param top: places of the best candidates and their scores, best first.
-    :param scores: of all candidates, where asked for.
-    :param above: the rank is greater than this: the search stopped there.
+    :param scores: of all candidates, if requested.
+    :param above: the rank is greater than this, where the search stopped.
     :param unscored: why there is no rank.
     """
 
@@ -62,11 +64,11 @@ class Found:
 
 
 def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[int] = ()) -> Ranks:
-    """The rank of the best right answer, the others left out.
+    """Return the rank of the best gold answer, without the others.
 
     :param scores: higher is better, shape (candidates,).
-    :param gold: places of the right answers.
-    :param known: places to leave out of the ranking.
+    :param gold: places of the gold answers.
+    :param known: places to exclude from the ranking.
     """
     rivals = np.ones(len(scores), dtype=bool)
     rivals[list(gold)] = rivals[list(known)] = False
@@ -74,17 +76,17 @@ def rank_best(scores: NDArray[np.float64], gold: Sequence[int], known: Sequence[
 
 
 def ranks_among(rivals: NDArray[np.float64], score: float) -> Ranks:
-    """The rank of a *score* among those of its rivals, shape (rivals,)."""
+    """Return the rank of a *score* among those of its rivals, shape (rivals,)."""
     return Ranks.below(int((rivals > score).sum()), int((rivals == score).sum()))
 
 
 def unfiltered_ranks(scores: NDArray[np.float64], places: Sequence[int]) -> list[float]:
-    """Realistic rank of each place among all candidates."""
+    """Return the realistic rank of each place among all candidates."""
     return [float((scores > scores[place]).sum() + 1 + (scores >= scores[place]).sum()) / 2 for place in places]
 
 
 def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int]:
-    """Places of the *count* best candidates; equal scores by id, so that the order of candidates decides nothing."""
+    """Return places of the *count* best candidates; equal scores by id, independent of the candidates' order."""
     places = list(range(len(ids)))
     if len(ids) > count > 0:  # the others need not be sorted
         places = np.flatnonzero(scores >= np.partition(scores, -count)[-count]).tolist()
@@ -92,14 +94,14 @@ def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int
 
 
 class Asked(NamedTuple):
-    """A query as it was asked once: what its rows have in common, one for each scoring.
+    """A query in one prompt: the columns that its rows share, one row for each scoring.
 
-    :param template: which one, :data:`~fathom.store.predictions.NO_TEMPLATE` for none.
-    :param prompt: the text asked, ``[Y]`` at the answer's place; None where the query could not be put into words.
-    :param num_candidates: how many are ranked; None where there are none.
-    :param not_ranked: :func:`digest` of the candidates that cannot be; None where all are.
-    :param likelihood: of the prompt with its (first) gold answer, in nats, and of how many tokens; None where that was
-        not asked for.
+    :param template: its number, :data:`~fathom.store.predictions.NO_TEMPLATE` for none.
+    :param prompt: the text with ``[Y]`` at the answer's place; None if there is none.
+    :param num_candidates: how many are ranked; None if there are none.
+    :param not_ranked: :func:`digest` of the unranked candidates; None if all are ranked.
+    :param likelihood: of the prompt with its (first) gold answer, in nats, and its number of tokens; None if not
+        requested.
     """
 
     query: Query
@@ -110,15 +112,15 @@ class Asked(NamedTuple):
     not_ranked: str | None = None
 
     def rows(self, scorings: Sequence[Scoring], answers: Sequence[Columns] | str) -> list[Columns]:
-        """A prediction for each scoring.
+        """Return a prediction for each scoring.
 
-        :param answers: what came of each, as this module makes it; or the reason why there is nothing.
+        :param answers: the columns of each, by the functions of this module; or the reason why there are none.
         """
-        own = [unscored(answers)] * len(scorings) if isinstance(answers, str) else answers
-        return [self._row(scoring.name, answer) for scoring, answer in zip(scorings, own, strict=True)]
+        columns = [unscored(answers)] * len(scorings) if isinstance(answers, str) else answers
+        return [self._row(scoring.name, answer) for scoring, answer in zip(scorings, columns, strict=True)]
 
     def _row(self, scoring: str, answer: Columns) -> Columns:
-        about: Columns = {
+        row: Columns = {
             "query_id": self.query.id,
             "template": self.template,
             "scoring": scoring,
@@ -128,28 +130,28 @@ class Asked(NamedTuple):
             "not_ranked": self.not_ranked,
         }
         if self.likelihood is not None:
-            about["prompt_log_prob"], about["prompt_tokens"] = self.likelihood
-        return about | answer
+            row["prompt_log_prob"], row["prompt_tokens"] = self.likelihood
+        return row | answer
 
 
 def digest(ids: Iterable[str]) -> str | None:
-    """Of candidates, whatever their order; None of none."""
-    told = "\n".join(sorted(ids))
-    return hashlib.sha256(told.encode()).hexdigest()[:16] if told else None
+    """Return a digest of candidates in any order; None for none."""
+    lines = "\n".join(sorted(ids))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16] if lines else None
 
 
 def digest_of_others(space: CandidateSet, ranked: NDArray[np.bool_]) -> str | None:
-    """:func:`digest` of the candidates that are not *ranked*, shape (candidates,)."""
+    """Return :func:`digest` of the candidates that are not *ranked*, shape (candidates,)."""
     return digest(space.ids[place] for place in np.flatnonzero(~ranked).tolist())
 
 
 def unscored(reason: str) -> Columns:
-    """Of a query that has no answer."""
+    """Return the columns of a query without an answer."""
     return {"unscored": reason}
 
 
 def of_found(found: Found, space: CandidateSet) -> Columns:
-    """The columns that say where the gold answers were found among the candidates of *space*."""
+    """Return the columns of ranks and scores among the candidates of *space*."""
     row: Columns = {
         "gold_scores": found.gold_scores or None,
         "gold_ranks": found.gold_ranks or None,
@@ -182,17 +184,17 @@ def of_scores(
     fault: str | None = None,
     what: str = "candidates",
 ) -> Columns:
-    """The columns of a query whose candidates were all scored.
+    """Return the columns of a query whose candidates were all scored.
 
     :param scores: shape (candidates,); NaN for those that are not *ranked*.
-    :param gold_tokens: how many tokens each gold answer has.
-    :param scored_tokens: how many tokens the score of each candidate is made of, shape (candidates,).
-    :param mixed_tokens: how many of these reach across the answer's border, shape (candidates,); None where unknown.
-    :param top_k: how many of the best to list.
-    :param ranked: which candidates are, one gold answer among them, shape (candidates,); None for all.
+    :param gold_tokens: number of tokens of each gold answer.
+    :param scored_tokens: number of tokens in the score of each candidate, shape (candidates,).
+    :param mixed_tokens: how many of these cross the answer's border, shape (candidates,); None if unknown.
+    :param top_k: length of the top list.
+    :param ranked: which candidates are ranked, at least one gold answer, shape (candidates,); None for all.
     :param max_rank: a greater rank is only known to be greater, and no scores are kept.
-    :param fault: why there are scores that are not numbers, where that is known.
-    :param what: what has a score, for the reason where nothing else is known.
+    :param fault: why scores are not numbers, if known.
+    :param what: name of what is scored, for the reason if *fault* is unknown.
     """
     keep, gold = len(space) <= KEEP_SCORES_UP_TO, space.places(query.gold)
     row: Columns = {"gold_scores": scores[gold].astype(np.float64).tolist(), "gold_tokens": list(gold_tokens)}
@@ -214,7 +216,7 @@ def of_scores(
 
 
 def _ranked(query: Query, space: CandidateSet, values: NDArray[np.float64], top_k: int, max_rank: int | None) -> Found:
-    """:param values: of the candidates, −inf for those that are not ranked, shape (candidates,)."""
+    """:param values: −inf for candidates that are not ranked, shape (candidates,)."""
     gold = [place for place in space.places(query.gold) if values[place] > -np.inf]
     ranks, each = rank_best(values, gold, space.places(query.known)), unfiltered_ranks(values, gold)
     rank_of = dict(zip(gold, each, strict=True))

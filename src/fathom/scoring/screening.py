@@ -1,103 +1,116 @@
-"""Fast where it does not matter, exact where it does: rough scores of all answers, full ones of those that decide.
+"""Screening: approximate scores of all answers by a rough copy of the model, exact ones of those that decide.
 
-A rough copy of the model (bfloat16, say) scores everything. Some answers are then scored again in full precision: the
-right ones, those that come so near to a right one, or to the list of the best, that rounding could change a place, and
-a sample. How near that is, is measured: a rough score is taken to be off by no more than :data:`SAFETY` times the
-largest difference between a rough and a full score that the same shard has seen among answers that were no further
-behind the first one than this is. (What is unlikely is off by more: of a planted model the last fifth of the answers
-five times as much as the first.) The more are scored again, the more differences are known, so this goes on until
-nothing is left that could change a place.
+The rough copy (bfloat16, say) scores everything. These answers are then rescored in full precision: the gold ones,
+those close enough to a gold one or to the top list for rounding to matter, and a sample. The margin is measured: a
+rough score may be off by :data:`SAFETY` times the largest difference seen in the same shard among answers at most as
+far below the first one. (Unlikely answers are further off: for a planted model the last fifth five times as much as
+the first.) Each rescoring adds known differences, so this repeats until nothing is left that could change a rank.
 
-The margin is empirical: an answer that was never scored again could be farther off than every one that was. It is no
-proof, and the numbers of what was scored again are kept beside the run.
+The margin is empirical, not proven: an answer that was never rescored could be further off than all that were. The
+numbers of rescored answers are kept with the run.
+
+An exact search has one margin m for all answers. Both the answer's and the bound's rough score may be off by m, so the
+rough walk goes 2 m below its bounds. Answers more than 2 m above the gold one are better for certain. Those within 2 m
+of it, or of the last of the top list, are rescored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from fathom.models.base import Model
+from fathom.scoring.causal import causal_log_probs
+from fathom.scoring.memory import Budget
+from fathom.scoring.rows import Found, Ranks, top
+from fathom.scoring.search import Plan, Question, search, walk_answers
+from fathom.scoring.statements import Reduction
+from fathom.scoring.trie import Answers, Ints
+from fathom.scoring.walk import Floats, Searched, State
+
+Scores = NDArray[np.floating[Any]]
 Chosen = NDArray[np.bool_]
 
 SAFETY = 3.0
-"""A rough score is taken to be off by so many times what was seen at most of answers no further behind."""
+"""Factor from the largest difference seen, among answers at most as far below the first, to the margin."""
+SEARCH_SAFETY = 2.0
+"""The same for searches, where all differences count."""
 SAMPLE = 64
-"""At least so many answers of a shard are scored again whatever their scores, besides those that are right or first."""
-
-
+"""Least number of answers of a shard that are rescored regardless of their scores."""
 LEAST = np.finfo(np.float32).min
 
 
-class Settled(NamedTuple):
-    """What came of a screening.
+class ScreenedScores(NamedTuple):
+    """The outcome of a screening.
 
-    :param scores: shape (ways, queries, candidates): full where *again*, else rough, and too far off to matter.
-    :param again: which were scored again, shape (queries, candidates).
-    :param margin: in nats: the rough scores were taken to be off by so much at most, shape of *scores*.
+    :param scores: shape (scorings, queries, candidates): exact if *rescored*, else rough, and too low to matter.
+    :param rescored: shape (queries, candidates).
+    :param margin: of the rough scores in nats, shape of *scores*.
     """
 
-    scores: Floats
-    again: Chosen
-    margin: Floats
+    scores: Scores
+    rescored: Chosen
+    margin: Scores
 
 
 def settle(
-    rough: Floats,
+    rough: Scores,
     gold: Sequence[Sequence[int]],
     top_k: int,
-    in_full: Callable[[Chosen], Floats],
+    in_full: Callable[[Chosen], Scores],
     sample: int = SAMPLE,
-) -> Settled:
-    """Score again whatever could change the rank of a right answer, a list of the best or a first answer.
+) -> ScreenedScores:
+    """Rescore all candidates that could change the rank of a gold answer, a top list or a first answer.
 
-    :param rough: scores of all candidates in nats, shape (ways, queries, candidates); NaN of those that are not ranked
-        in any way, and in one way of what the rough copy could not say.
-    :param gold: places of each query's right answers.
-    :param top_k: how many of the best are listed.
-    :param in_full: scores the chosen candidates, shape (queries, candidates), in full precision; returns scores of the
-        shape of *rough*, NaN of those that were not scored, which may be fewer than were not chosen.
-    :param sample: so many are chosen whatever their scores, where scoring one does not tell of many others anyway.
+    :param rough: scores of all candidates in nats, shape (scorings, queries, candidates); NaN if unranked in all
+        scorings, or without a rough score in one.
+    :param gold: places of each query's gold answers.
+    :param top_k: length of the top list.
+    :param in_full: scores the chosen candidates, shape (queries, candidates), in full precision; returns the shape of
+        *rough*, NaN for candidates without a score, and may score more than were chosen.
+    :param sample: number of random candidates to rescore; fewer if rescoring one covers many others anyway.
     """
-    scores, again = rough.copy(), np.zeros(rough.shape[1:], dtype=bool)
-    margin: Floats = np.zeros(rough.shape)
+    scores, rescored = rough.copy(), np.zeros(rough.shape[1:], dtype=bool)
+    margin: Scores = np.zeros(rough.shape)
     wanted = _first(rough, gold, sample)
     while wanted.any():
-        found = in_full(wanted)
-        done = wanted | np.isfinite(found).all(axis=0)
-        scores[:, done] = found[:, done]
-        again |= done
-        margin = _margins(rough, scores, again)
-        wanted = undecided(scores, again, margin, gold, top_k) & ~again
-    return Settled(scores, again, margin)
+        exact = in_full(wanted)
+        done = wanted | np.isfinite(exact).all(axis=0)
+        scores[:, done] = exact[:, done]
+        rescored |= done
+        margin = _margins(rough, scores, rescored)
+        wanted = undecided(scores, rescored, margin, gold, top_k) & ~rescored
+    return ScreenedScores(scores, rescored, margin)
 
 
-def _margins(rough: Floats, scores: Floats, again: Chosen) -> Floats:
-    """By how much each rough score is taken to be off, in nats, by those whose full one is known. Shapes as in
-    :class:`Settled`."""
+def _margins(rough: Scores, scores: Scores, rescored: Chosen) -> Scores:
+    """Return the margin of each rough score in nats. Shapes as in :class:`ScreenedScores`."""
     margins = np.zeros(rough.shape)
-    for way, own in enumerate(rough):
-        finite = np.where(np.isfinite(own), own, -np.inf)
-        behind = finite.max(axis=-1, keepdims=True, initial=LEAST) - finite
-        seen = again & np.isfinite(own) & np.isfinite(scores[way])
+    for scoring, values in enumerate(rough):
+        finite = np.where(np.isfinite(values), values, -np.inf)
+        below_first = finite.max(axis=-1, keepdims=True, initial=LEAST) - finite
+        seen = rescored & np.isfinite(values) & np.isfinite(scores[scoring])
         if not seen.any():
             continue
-        order = np.argsort(behind[seen])
-        most = np.maximum.accumulate(np.abs(own - scores[way])[seen][order])
-        until = np.searchsorted(behind[seen][order], behind, side="right")
-        margins[way] = SAFETY * most[np.maximum(until - 1, 0)]
+        order = np.argsort(below_first[seen])
+        most = np.maximum.accumulate(np.abs(values - scores[scoring])[seen][order])
+        until = np.searchsorted(below_first[seen][order], below_first, side="right")
+        margins[scoring] = SAFETY * most[np.maximum(until - 1, 0)]
     return margins
 
 
 def undecided(
-    scores: Floats, again: Chosen, margin: Floats | float, gold: Sequence[Sequence[int]], top_k: int
+    scores: Scores, rescored: Chosen, margin: Scores | float, gold: Sequence[Sequence[int]], top_k: int
 ) -> Chosen:
-    """Candidates whose place beside a right answer, or among the best, is open if those that were not scored *again*
-    are off by up to *margin*. Shapes as in :class:`Settled`; the right answers were scored again."""
-    off = np.where(again, 0.0, margin)
+    """Find candidates whose order relative to a gold answer, or place in the top list, depends on the *margin*.
+
+    Shapes as in :class:`ScreenedScores`; the gold answers were rescored.
+    """
+    off = np.where(rescored, 0.0, margin)
     low, high = scores - off, scores + off
     count = min(max(1, top_k), scores.shape[-1])
     ranked = np.where(np.isnan(low), -np.inf, low)
@@ -105,15 +118,17 @@ def undecided(
     near: Chosen = high >= least
     for row, places in enumerate(gold):
         for place in places:
-            right = scores[:, row, place, None]
-            near[:, row] |= (low[:, row] <= right) & (high[:, row] >= right)
-    unsaid = ~np.isfinite(scores).all(axis=0) & np.isfinite(scores).any(axis=0)  # by the rough copy, in one way or more
-    return np.asarray(near.any(axis=0) | unsaid)
+            gold_score = scores[:, row, place, None]
+            near[:, row] |= (low[:, row] <= gold_score) & (high[:, row] >= gold_score)
+    missing = ~np.isfinite(scores).all(axis=0) & np.isfinite(scores).any(axis=0)  # in some scoring, by the rough copy
+    return np.asarray(near.any(axis=0) | missing)
 
 
-def _first(rough: Floats, gold: Sequence[Sequence[int]], sample: int) -> Chosen:
-    """What is scored again before any difference is known: right answers, first answers, what the rough copy gave no
-    number, and a sample of the rest, the same for the same shard."""
+def _first(rough: Scores, gold: Sequence[Sequence[int]], sample: int) -> Chosen:
+    """Choose what to rescore before any difference is known.
+
+    These are gold answers, first answers, those without a rough score, and a sample, the same for the same shard.
+    """
     queries, candidates = rough.shape[1:]
     chosen = np.zeros((queries, candidates), dtype=bool)
     for row, places in enumerate(gold):
@@ -125,3 +140,101 @@ def _first(rough: Floats, gold: Sequence[Sequence[int]], sample: int) -> Chosen:
     each = min(candidates, -(-sample // max(1, queries)))
     chosen[np.arange(queries)[:, None], np.random.default_rng(0).integers(candidates, size=(queries, each))] = True
     return chosen
+
+
+class ScreenedSearch(NamedTuple):
+    """:param met: number of answers met by the rough copy.
+    :param rescored: how many of them were scored in full precision.
+    """
+
+    searched: list[Searched]
+    met: int
+    rescored: int
+
+
+def screened_search(
+    model: Model, rough: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget
+) -> ScreenedSearch:
+    """Run :func:`fathom.scoring.search.search` with a rough copy; equal up to the empirical margin.
+
+    :param rough: a copy of *model* in lower precision.
+    :param plan: with ``prune``.
+    """
+    each = -(-SAMPLE // max(1, len(questions)))
+    drawn = np.random.default_rng(0).integers(len(answers), size=(len(questions), each))
+    chosen = [np.union1d(places, question.gold) for places, question in zip(drawn, questions, strict=True)]
+    sample = list(zip(questions, chosen, strict=True))
+    by_rough, by_model = ([_score(copy, answers, *item, plan, budget) for item in sample] for copy in (rough, model))
+    margin = _margin(by_rough, by_model)
+    while True:
+        states = walk_answers(rough, answers, questions, replace(plan, margin=margin), budget)
+        deciding = [_deciding(state, margin) for state in states]
+        known = [
+            _score(model, answers, question, places, plan, budget)
+            for question, (places, _) in zip(questions, deciding, strict=True)
+        ]
+        wider = _margin([scores for _, scores in deciding], known)
+        if wider <= margin:
+            break
+        margin = wider
+    results = [
+        _result(state, question, places, scores, plan)
+        if state.is_number
+        else search(model, answers, [question], plan, budget)[0]
+        for state, question, (places, _), scores in zip(states, questions, deciding, known, strict=True)
+    ]
+    return ScreenedSearch(results, sum(len(state.met()[0]) for state in states), sum(map(len, known)))
+
+
+def _margin(rough: Sequence[Floats], full: Sequence[Floats]) -> float:
+    differences = np.abs(np.concatenate([*rough, np.empty(0)]) - np.concatenate([*full, np.empty(0)]))
+    return SEARCH_SAFETY * float(differences[np.isfinite(differences)].max(initial=0.0))
+
+
+def _score(model: Model, answers: Answers, question: Question, places: Ints, plan: Plan, budget: Budget) -> Floats:
+    """Score some answers to a question, in nats, shape (places,)."""
+    trie, prompt = answers.trie, list(question.prompt)
+    sequences = [[*prompt, *trie.tokens[trie.path(place)].tolist()] for place in places.tolist()]
+    first = question.given if plan.whole else len(prompt)
+    counted = [log_probs[first:].astype(np.float64) for log_probs in causal_log_probs(model, sequences, budget)]
+    return np.array([values.sum() if plan.reduction is Reduction.SUM else values.mean() for values in counted])
+
+
+def _deciding(state: State, margin: float) -> tuple[Ints, Floats]:
+    """Return distinct places and rough scores of all answers that decide.
+
+    These are the gold answers, and those met that could equal one of them or enter the top list.
+    """
+    places, scores = state.met()
+    near = np.zeros(len(places), dtype=bool)
+    if not state.is_beyond():
+        near |= np.abs(scores - state.best) <= 2 * margin
+    if state.aim.top_k and len(state.highest):
+        near |= scores >= state.highest[0] - 2 * margin
+    all_places, first = np.unique(np.concatenate([state.gold, places[near]]), return_index=True)
+    return all_places, np.concatenate([state.gold_scores(), scores[near]])[first]
+
+
+def _result(state: State, question: Question, places: Ints, scores: Floats, plan: Plan) -> Searched:
+    """:param scores: exact, of *places*, all that decide."""
+    gold = scores[np.searchsorted(places, question.gold)]
+    depth = state.answers.trie.depth[state.answers.terminal[places]]
+    tokens = state.tokens_run + len(question.prompt) + int(depth.sum())
+    if not np.isfinite(scores).all():
+        return Searched(Found(None, gold.tolist(), [], [], unscored=State.NOT_A_NUMBER), tokens)
+    best = top(scores, state.answers.ids[places].tolist(), plan.top_k)
+    found = Found(None, gold.tolist(), [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
+    rivals = _undecided_rivals(state, places)
+    above = state.better + int((scores[rivals] > gold.max()).sum())
+    if plan.max_rank is not None and above >= plan.max_rank:
+        found.above = plan.max_rank
+    else:
+        found.ranks = Ranks.below(above, int((scores[rivals] == gold.max()).sum()))
+    return Searched(found, tokens)
+
+
+def _undecided_rivals(state: State, places: Ints) -> Ints:
+    """Return indices into *places* of rivals that are not better than the gold answers for certain."""
+    met, scores = state.met()
+    certain = met[scores > state.best + 2 * state.aim.margin]
+    return np.flatnonzero(state.is_rival[places] & ~np.isin(places, certain))

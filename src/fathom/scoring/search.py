@@ -1,10 +1,10 @@
-"""Exact ranks in large answer spaces for causal models: answers are walked behind a prompt's cached keys and values.
+"""Exact ranks in large answer spaces for causal models: answers are searched after a prompt's cached keys and values.
 
 A question is a prompt and an answer space; an answer's score is the log-likelihood of its tokens after the prompt. See
-:mod:`fathom.scoring.walk` for what is left out, and why nothing is missed. Here the open branches of several questions
-run best first, many in one packed pass, in which each sees its prompt and its ancestors alone.
+:mod:`fathom.scoring.walk` for what is pruned, and why nothing is missed. The open branches of several questions run
+best first, many in one packed pass, in which each sees its prompt and its ancestors alone.
 
-For the mean reduction a partial sum is divided by the longest answer below it, which is the best it can come to.
+For the mean reduction a partial sum is divided by the longest answer below it, which is the best possible score.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from fathom.scoring.trie import Answers, Ints
 from fathom.scoring.walk import Aim, Branches, Floats, Searched, State, Walk, count_run
 
 ALL = -1
-"""Instead of a question: what every question sees (the beginning that all prompts share)."""
+"""The owner of the prefix that all prompts share, instead of a question."""
 
 
 class Question(NamedTuple):
     """One question of a search.
 
     :param prompt: token ids, BOS included.
-    :param gold: places of the right answers.
-    :param known: places left out of the ranking.
-    :param given: tokens of the prompt that are given and never count; a first token has nothing before it.
+    :param gold: places of the gold answers.
+    :param known: places excluded from the ranking.
+    :param given: leading tokens of the prompt that never count, at least the first.
     """
 
     prompt: Sequence[int]
@@ -49,10 +49,10 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan(Aim):
-    """What is asked of a search.
+    """The settings of a search.
 
-    :param reduction: how the tokens' log-probabilities become a score.
-    :param whole: the prompt's own tokens count in it.
+    :param reduction: of the tokens' log-probabilities.
+    :param whole: the prompt's own tokens count, too.
     """
 
     reduction: Reduction = Reduction.SUM
@@ -60,35 +60,35 @@ class Plan(Aim):
 
 
 def search(model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget) -> list[Searched]:
-    """Rank the right answers of *questions*, which go through the model together.
+    """Rank the gold answers of *questions*, which run together.
 
     :param model: causal, with :meth:`~fathom.models.base.Model.refuses_cache` None.
     :param questions: prompts and longest answers within the model's window.
     :raises RunFailed: out of memory with the smallest pass.
     """
-    return [state.searched() for state in walked(model, answers, questions, plan, budget)]
+    return [state.searched() for state in walk_answers(model, answers, questions, plan, budget)]
 
 
-def walked(
+def walk_answers(
     model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget
 ) -> Sequence[State]:
-    """As :func:`search`: what is known of each question once no branch is left."""
+    """Run :func:`search` and return the final state of each question."""
     if not questions:
         return []
     with torch.inference_mode():
         states = [_State(question, answers, plan) for question in questions]
         reader = _Reader(model, answers, states, budget)
-        begun = budget.attempt(reader.begin)
-        if begun is None:
+        start = budget.attempt(reader.begin)
+        if start is None:
             middle = (len(questions) + 1) // 2
             parts = questions[:middle], questions[middle:]
-            return [one for part in parts for one in walked(model, answers, part, plan, budget)]
-        Walk(answers, states, reader).run(*begun)
+            return [state for part in parts for state in walk_answers(model, answers, part, plan, budget)]
+        Walk(answers, states, reader).run(*start)
     return states
 
 
 class _State(State):
-    """Where the prompt counts, ``offset`` and ``counted`` are its log-likelihood and tokens."""
+    """``offset`` and ``counted``: log-likelihood and number of the prompt's tokens that count."""
 
     def __init__(self, question: Question, answers: Answers, plan: Plan) -> None:
         self.prompt, self.given, self.plan = list(question.prompt), question.given, plan
@@ -101,9 +101,9 @@ class _State(State):
 
 
 class _Memory(NamedTuple):
-    """A cache, and of its tokens (columns of shape (tokens,)) the question, the node, and the first node not to see it.
+    """A cache, and for its tokens the question, the node, and the first node that does not see it, shape (tokens,).
 
-    Nodes of prompts are numbered below 0, in their order; all nodes of the answers see them.
+    Nodes of prompts have numbers below 0, in their order; all nodes of the answers see them.
     """
 
     cache: Cache | None
@@ -112,15 +112,13 @@ class _Memory(NamedTuple):
     end: Ints
 
     def seen_by(self, question: Ints, node: Ints) -> NDArray[np.bool_]:
-        """Shape (len(node), tokens)."""
-        mine = (self.question == ALL) | (self.question == question[:, None])
-        seen: NDArray[np.bool_] = mine & (self.node <= node[:, None]) & (node[:, None] < self.end)
+        """Return which tokens each node sees, shape (len(node), tokens)."""
+        same = (self.question == ALL) | (self.question == question[:, None])
+        seen: NDArray[np.bool_] = same & (self.node <= node[:, None]) & (node[:, None] < self.end)
         return seen
 
 
 class _Reader:
-    """See :class:`fathom.scoring.walk.Reader`."""
-
     def __init__(self, model: Model, answers: Answers, states: Sequence[_State], budget: Budget) -> None:
         self.model, self.answers, self.states, self.budget = model, answers, states, budget
         self.lengths = np.array([len(state.prompt) for state in states])
@@ -129,7 +127,7 @@ class _Reader:
         return self.budget.tokens_over_cache()
 
     def order(self, branches: Branches) -> Ints:
-        """Best first, beside the right answer of each."""
+        """Order by the promise relative to the question's gold answer, best first."""
         best = np.array([state.best for state in self.states])
         return np.argsort(best[branches.question] - branches.promise, kind="stable")
 
@@ -141,9 +139,9 @@ class _Reader:
         return self.budget.attempt(run)
 
     def begin(self) -> tuple[_Memory, Floats]:
-        """Read the prompts and the right answers, so that the bound is known.
+        """Run the prompts and the gold answers, so that the bound is known.
 
-        :returns: what the prompts leave, and log p of each first token of an answer, shape (questions, roots).
+        :returns: the memory of the prompts, and log p of each answer's first token, shape (questions, roots).
         """
         prompts = [state.prompt for state in self.states]
         shared, count = shared_length(prompts), len(prompts)
@@ -159,7 +157,7 @@ class _Reader:
                 hidden, memory = self._run(memory, question[part], node, tokens[part], place[part])
                 states.append(hidden)
         hidden = torch.cat(states)
-        for number, state in enumerate(self.states):  # what all share is shared out
+        for number, state in enumerate(self.states):  # the shared prefix is divided
             state.tokens_run = len(parts[number + 1]) + shared // count + (number < shared % count)
         if self.states[0].plan.whole:
             before = np.where(place == shared, shared, np.arange(len(place))) - 1
@@ -171,21 +169,21 @@ class _Reader:
         return memory, first
 
     def _score_prompts(self, hidden: Tensor, question: Ints, before: Ints, tokens: Ints) -> None:
-        """Log-likelihood of each prompt's own tokens, but for those that are given.
+        """Sum the log-probabilities of each prompt's own tokens that count.
 
-        :param before: the place among all *tokens* of the one before each, below 0 for those that do not count.
+        :param before: the place among all *tokens* of the preceding one; below 0 for tokens that do not count.
         """
         scored = before >= 0
-        found = self._log_probs(hidden, before[scored], tokens[scored])
-        common, *own = np.bincount(question[scored] - ALL, found, len(self.states) + 1).tolist()
-        for state, log_prob in zip(self.states, own, strict=True):
+        log_probs = self._log_probs(hidden, before[scored], tokens[scored])
+        common, *sums = np.bincount(question[scored] - ALL, log_probs, len(self.states) + 1).tolist()
+        for state, log_prob in zip(self.states, sums, strict=True):
             state.offset, state.counted = common + log_prob, len(state.prompt) - state.given
 
     def _read_gold(self, memory: _Memory, first: Floats) -> None:
-        """Score the right answers: the inner nodes of their paths run packed, whole paths together."""
+        """Score the gold answers: the inner nodes of their paths run packed, whole paths together."""
         trie = self.answers.trie
         paths = [[trie.path(place).tolist() for place in state.gold] for state in self.states]
-        wanted = sorted({(at, node) for at, some in enumerate(paths) for path in some for node in path[1:]})
+        wanted = sorted({(at, node) for at, gold in enumerate(paths) for path in gold for node in path[1:]})
         log_prob = {}
         if wanted:
             question, node = np.array(wanted).T
@@ -194,22 +192,22 @@ class _Reader:
             hidden, _ = self._run_nodes(memory, question, parent)
             log_prob = dict(zip(wanted, self._log_probs(hidden, row.ravel(), trie.tokens[node]), strict=True))
             count_run(self.states, question)
-        for at, (state, own) in enumerate(zip(self.states, paths, strict=True)):
-            starts = first[at, np.searchsorted(self.answers.roots, [path[0] for path in own])]
+        for at, (state, gold) in enumerate(zip(self.states, paths, strict=True)):
+            starts = first[at, np.searchsorted(self.answers.roots, [path[0] for path in gold])]
             sums = [
-                sum((log_prob[at, node] for node in path[1:]), start) for path, start in zip(own, starts, strict=True)
+                sum((log_prob[at, node] for node in path[1:]), start) for path, start in zip(gold, starts, strict=True)
             ]
             state.set_gold(np.array(sums))
 
     def _run_nodes(self, memory: _Memory, question: Ints, node: Ints) -> tuple[Tensor, _Memory]:
-        """:meth:`_run` of nodes of the answers."""
+        """Run nodes of the answers."""
         trie = self.answers.trie
         return self._run(memory, question, node, trie.tokens[node], self.lengths[question] + trie.depth[node])
 
     def _run(
         self, memory: _Memory, question: Ints, node: Ints, tokens: Ints, positions: Ints
     ) -> tuple[Tensor, _Memory]:
-        """Run tokens that see what is theirs of *memory*, and of each other their ancestors and themselves.
+        """Run tokens that see their question's ancestors in *memory* and among each other, and themselves.
 
         :returns: hidden states, shape (tokens, d), and *memory* with the tokens, without what none of them sees.
         """
@@ -218,23 +216,23 @@ class _Reader:
         needed = np.flatnonzero(seen.any(axis=0))
         if cache is not None and len(needed) < len(cache):
             cache = cache.keep(self._tensor(needed))
-        own = _Memory(None, question, node, np.where(node < 0, len(trie.end), trie.end[np.maximum(node, 0)]))
-        visible = np.concatenate([seen[:, needed], own.seen_by(question, node)], axis=1)
+        new = _Memory(None, question, node, np.where(node < 0, len(trie.end), trie.end[np.maximum(node, 0)]))
+        visible = np.concatenate([seen[:, needed], new.seen_by(question, node)], axis=1)
         hidden, cache = self.model.grow(
             cache,
             self.model.embed(self._tensor(tokens)[None]),
             self._tensor(positions)[None],
-            None if question[0] == ALL else self._tensor(visible)[None],  # what all share runs as one plain sequence
+            None if question[0] == ALL else self._tensor(visible)[None],  # the shared prefix is a plain sequence
         )
-        columns = (np.append(old[needed], new) for old, new in zip(memory[1:], own[1:], strict=True))
+        columns = (np.append(old[needed], added) for old, added in zip(memory[1:], new[1:], strict=True))
         return hidden[0], _Memory(cache, *columns)
 
     def _log_probs(self, hidden: Tensor, rows: Ints, tokens: Ints) -> Floats:
-        """In nats. :param rows: of *hidden*, one for each token."""
+        """Return log p of *tokens* in nats. :param rows: of *hidden*, one for each token."""
         order = np.argsort(rows, kind="stable")
-        found = np.empty(len(rows))
-        found[order] = target_log_probs(self.model, hidden, rows[order], tokens[order]).cpu()
-        return found
+        log_probs = np.empty(len(rows))
+        log_probs[order] = target_log_probs(self.model, hidden, rows[order], tokens[order]).cpu()
+        return log_probs
 
     def _tensor(self, array: Ints | NDArray[np.bool_]) -> Tensor:
         return on_device(array, self.model.device)

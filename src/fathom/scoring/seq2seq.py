@@ -1,12 +1,12 @@
-"""Statements in two parts for encoder-decoders: what is read, and what is said of it.
+"""Statements in two parts for encoder-decoders: a source and a target.
 
-A statement is tokenised as a whole, as everywhere; its answer's tokens are then cut out. Three forms:
+A statement is tokenised as a whole, as for other models; its answer's tokens are then cut out. There are three forms:
 
-- ``sentinel``: T5's span corruption (Raffel et al. 2020, section 3.1.4). Read: the statement with ``<extra_id_0>`` for
-  the answer. Said: ``<extra_id_0>``, the answer, ``<extra_id_1>``, so that an answer is scored with its end.
-- ``mask``: BART's text infilling (Lewis et al. 2020, section 2.2). Read: the statement with one mask for the answer,
-  however long it is. Said: the whole statement.
-- ``split``: a prompt and its continuation, as models are tuned for tasks. Read: what stands before the answer. Said:
+- ``sentinel``: T5's span corruption (Raffel et al. 2020, section 3.1.4). Source: the statement with ``<extra_id_0>``
+  for the answer. Target: ``<extra_id_0>``, the answer, ``<extra_id_1>``, so that an answer is scored with its end.
+- ``mask``: BART's text infilling (Lewis et al. 2020, section 2.2). Source: the statement with one mask for the answer
+  of any length. Target: the whole statement.
+- ``split``: a prompt and its continuation, as models are tuned for tasks. Source: the text before the answer. Target:
   the answer and the rest.
 
 A token's score is log p(token | source, target tokens before it), in nats.
@@ -31,11 +31,11 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Role, Tokens
 
 HEADS_SHARE = 8
-"""A pass holds one part in so many of the token budget: every target token has a row over the whole vocabulary."""
+"""Divisor of the token budget per pass, as each target token has a row over the whole vocabulary."""
 
 
 class Form(StrEnum):
-    """How a statement is put to an encoder-decoder: see the head of this module."""
+    """The form of a statement for an encoder-decoder, see the head of this module."""
 
     SENTINEL = "sentinel"
     MASK = "mask"
@@ -43,17 +43,14 @@ class Form(StrEnum):
 
 
 class Pair(NamedTuple):
-    """A statement in two parts.
-
-    :param target: only what is no special token is scored.
-    """
+    """A statement in two parts. Special tokens of the target are not scored."""
 
     source: tuple[int, ...]
     target: Tokens
 
     @property
     def longest(self) -> int:
-        """Tokens of its longer part, which the model's window has to hold."""
+        """Tokens of its longer part, which must fit the model's window."""
         return max(len(self.source), len(self.target.ids))
 
 
@@ -62,8 +59,9 @@ _Key = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def resolve_form(tokenizer: PreTrainedTokenizerBase, wanted: str) -> Form:
-    """:param wanted: a form, or "auto": sentinels where the tokenizer has them, else a mask, else split.
-    :raises BadInput: a form for which the tokenizer lacks the token.
+    """Return the form *wanted*; for "auto" sentinels if the tokenizer has them, else a mask, else split.
+
+    :raises BadInput: the tokenizer lacks the token of this form.
     """
     can = {
         Form.SENTINEL: _sentinel(tokenizer, 0) is not None,
@@ -79,9 +77,9 @@ def resolve_form(tokenizer: PreTrainedTokenizerBase, wanted: str) -> Form:
 
 
 def form_for(model: Model, wanted: str) -> Form:
-    """:func:`resolve_form` of an encoder-decoder; of other models, which have none, split.
+    """Return :func:`resolve_form` of an encoder-decoder; split for other models, which ignore it.
 
-    :raises BadInput: also a form asked of another model.
+    :raises BadInput: also a form for another model.
     """
     if model.attention is Attention.SEQ2SEQ:
         return resolve_form(model.tokenizer, wanted)
@@ -91,17 +89,17 @@ def form_for(model: Model, wanted: str) -> Form:
 
 
 def _sentinel(tokenizer: PreTrainedTokenizerBase, number: int) -> int | None:
-    found = tokenizer.convert_tokens_to_ids(f"<extra_id_{number}>")
-    return None if found is None or found == tokenizer.unk_token_id else int(found)
+    token = tokenizer.convert_tokens_to_ids(f"<extra_id_{number}>")
+    return None if token is None or token == tokenizer.unk_token_id else int(token)
 
 
 def as_pair(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, form: Form) -> Pair:
-    """:param tokens: of the whole statement, the tokenizer's own special tokens around it.
-    :raises BadInput: a statement without an answer, which has nothing to be said.
+    """:param tokens: of the whole statement, with the tokenizer's own special tokens.
+    :raises BadInput: a statement without an answer has no target.
     """
     spans = _runs(tokens.roles == Role.ANSWER)
     if not spans:
-        raise BadInput("an encoder-decoder says an answer, and here is none: --perplexity cannot be had of it")
+        raise BadInput("an encoder-decoder needs an answer as its target: --perplexity is not available for it")
     if form is Form.SPLIT:
         return _split(tokens, spans[0][0], tokenizer.eos_token_id)
     signs = _signs(tokenizer, len(spans), form)
@@ -115,32 +113,29 @@ def as_pair(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, form: Form) -> P
 
 
 def _signs(tokenizer: PreTrainedTokenizerBase, spans: int, form: Form) -> list[int]:
-    """What stands for each span in the source; of sentinels one more, which closes the target."""
+    """Return the placeholder of each span in the source; for sentinels one more, which closes the target."""
     if form is Form.MASK:
         return [int(tokenizer.mask_token_id)] * spans
-    found = [_sentinel(tokenizer, number) for number in range(spans + 1)]
-    signs = [sign for sign in found if sign is not None]
-    if len(signs) < len(found):
-        raise BadInput(f"the answer stands in {spans} places of a statement, the tokenizer has too few sentinels")
+    signs = [sign for number in range(spans + 1) if (sign := _sentinel(tokenizer, number)) is not None]
+    if len(signs) <= spans:
+        raise BadInput(f"the answer occurs in {spans} places of a statement, the tokenizer has too few sentinels")
     return signs
 
 
 def _split(tokens: Tokens, start: int, end: int | None) -> Pair:
-    """:param end: id of the sign of an end, which is read where there is nothing else before the answer."""
+    """:param end: id of EOS, the source if nothing precedes the answer."""
     ends = np.flatnonzero(tokens.roles != Role.SPECIAL)[-1] + 1
-    source = np.append(tokens.ids[:start], tokens.ids[ends:])  # closed as the tokenizer closes any text
+    source = np.append(tokens.ids[:start], tokens.ids[ends:])  # with the tokenizer's final tokens
     if not len(source):
         if end is None:
-            raise BadInput(
-                "--form split: nothing stands before an answer, and the tokenizer has no EOS to read instead"
-            )
+            raise BadInput("--form split: nothing precedes an answer, and the tokenizer has no EOS to read instead")
         source = np.array([end])
-    said = Tokens(tokens.ids[start:], tokens.roles[start:], tokens.words[start:], tokens.mixed)
-    return Pair(tuple(source.tolist()), said)
+    target = Tokens(tokens.ids[start:], tokens.roles[start:], tokens.words[start:], tokens.mixed)
+    return Pair(tuple(source.tolist()), target)
 
 
 def _spans(tokens: Tokens, spans: Sequence[tuple[int, int]], signs: Sequence[int]) -> Tokens:
-    """Sentinel, answer, sentinel, …; the first says nothing, those behind an answer say that it is at its end."""
+    """Return sentinel, answer, sentinel, …; the first is not scored, those after an answer are scored as its end."""
     ids, roles, words = [signs[0]], [int(Role.SPECIAL)], [-1]
     for (start, stop), sign in zip(spans, signs[1:], strict=True):
         ids += [*tokens.ids[start:stop].tolist(), sign]
@@ -151,25 +146,25 @@ def _spans(tokens: Tokens, spans: Sequence[tuple[int, int]], signs: Sequence[int
 
 
 def _runs(wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """(start, stop) of each run of true values."""
+    """Return (start, stop) of each run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]]).astype(np.int8)))
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
 def seq2seq_log_probs(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budget) -> list[NDArray[np.float32]]:
-    """log p of every token of every target, in nats. Each distinct pair is run once, a source once per pass.
+    """Return log p of each token of each target, in nats. Each distinct pair runs once, a source once per pass.
 
     :returns: for each pair float32 of its target's length.
     """
     keys = [(pair.source, tuple(pair.target.ids.tolist())) for pair in pairs]
     distinct = sorted(dict.fromkeys(keys), key=lambda key: (len(key[0]), key))
-    found: dict[object, NDArray[np.float32]] = {}
+    scores: dict[object, NDArray[np.float32]] = {}
 
     def pack(start: int) -> tuple[slice, int]:
         stop, widest = start, 0
         while stop < len(distinct):
             widest = max(widest, len(distinct[stop][1]))
-            # Sources stand in the order of their lengths, so the last of them is the longest.
+            # Sources are ordered by length, so the last of them is the longest.
             wide = max(HEADS_SHARE * widest, len(distinct[stop][0]))
             if stop > start and (stop + 1 - start) * wide > budget.tokens:
                 break
@@ -177,23 +172,26 @@ def seq2seq_log_probs(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budg
         return slice(start, stop), stop
 
     def run(some: slice) -> list[NDArray[np.float32]]:
-        return _run(model, distinct[some])
+        log_probs, targets = _decoded(model, distinct[some])
+        rows = log_probs.gather(2, targets[:, :, None])[:, :, 0].cpu().numpy()
+        return [row[: len(target)] for row, (_, target) in zip(rows, distinct[some], strict=True)]
 
-    for some, scores in budget.batches(len(distinct), pack, run):
-        found.update(zip(distinct[some], scores, strict=True))
-    return [found[key] for key in keys]
+    for some, log_probs in budget.batches(len(distinct), pack, run):
+        scores.update(zip(distinct[some], log_probs, strict=True))
+    return [scores[key] for key in keys]
 
 
 def stand_in(tokenizer: PreTrainedTokenizerBase, form: Form) -> str:
-    """A text to put in the answer's place where no answer is meant: what the source shows there, anyhow."""
+    """Return a placeholder for the answer: what the source shows there in any case."""
     return {Form.SENTINEL: "<extra_id_0>", Form.MASK: str(tokenizer.mask_token), Form.SPLIT: "x"}[form]
 
 
 def tokens_at_answer(model: EncoderDecoder, pairs: Sequence[Pair], tokens: Tensor, budget: Budget) -> Tensor:
-    """Log-probabilities of some tokens as what is said first in the answer's place; rows over the whole vocabulary,
-    of which a multilingual model has a quarter of a million, are held for one pass alone.
+    """Return log-probabilities of some tokens as the answer's first token.
 
-    :param pairs: with a :func:`stand_in` for the answer, none longer than the model's window.
+    Rows over the whole vocabulary, a quarter of a million for multilingual models, are held for one pass only.
+
+    :param pairs: with a :func:`stand_in` for the answer, within the model's window.
     :param tokens: shape (t,).
     :returns: float32 in nats, shape (pairs, t).
     """
@@ -204,19 +202,19 @@ def tokens_at_answer(model: EncoderDecoder, pairs: Sequence[Pair], tokens: Tenso
         return slice(start, stop), stop
 
     def run(some: slice) -> Tensor:
-        own = pairs[some]
-        log_probs, _ = _decoded(model, [(pair.source, tuple(pair.target.ids.tolist())) for pair in own])
-        at = torch.tensor([int(np.argmax(pair.target.roles == Role.ANSWER)) for pair in own], device=model.device)
-        return log_probs[torch.arange(len(own), device=model.device), at][:, tokens]
+        batch = pairs[some]
+        log_probs, _ = _decoded(model, [(pair.source, tuple(pair.target.ids.tolist())) for pair in batch])
+        at = torch.tensor([int(np.argmax(pair.target.roles == Role.ANSWER)) for pair in batch], device=model.device)
+        return log_probs[torch.arange(len(batch), device=model.device), at][:, tokens]
 
-    found = [rows for _, rows in budget.batches(len(pairs), pack, run)]
-    return torch.cat(found) if found else torch.empty((0, len(tokens)), device=model.device)
+    parts = [rows for _, rows in budget.batches(len(pairs), pack, run)]
+    return torch.cat(parts) if parts else torch.empty((0, len(tokens)), device=model.device)
 
 
 def slot_pair(
     tokenizer: PreTrainedTokenizerBase, before: Sequence[int], name: Sequence[int], after: Sequence[int], form: Form
 ) -> Pair:
-    """A candidate's tokens in a slot between others, special ones around them included."""
+    """Return the pair of a candidate's tokens in a slot between others, which include special ones."""
     ids = np.array([*before, *name, *after], dtype=np.int64)
     roles = np.full(len(ids), Role.TEMPLATE, dtype=np.int64)
     roles[len(before) : len(before) + len(name)] = Role.ANSWER
@@ -224,26 +222,20 @@ def slot_pair(
     return as_pair(tokenizer, Tokens(ids, roles, np.full(len(ids), -1, dtype=np.int64), 0), form)
 
 
-def _run(model: EncoderDecoder, keys: Sequence[_Key]) -> list[NDArray[np.float32]]:
-    log_probs, said = _decoded(model, keys)
-    scores = log_probs.gather(2, said[:, :, None])[:, :, 0].cpu().numpy()
-    return [own[: len(target)] for own, (_, target) in zip(scores, keys, strict=True)]
-
-
 def _decoded(model: EncoderDecoder, keys: Sequence[_Key]) -> tuple[Tensor, Tensor]:
-    """Log-probabilities, shape (keys, longest target, vocabulary), and the targets, padded."""
+    """Return log-probabilities, shape (keys, longest target, vocabulary), and the padded targets."""
     sources = list(dict.fromkeys(source for source, _ in keys))
     row = [sources.index(source) for source, _ in keys]
     with torch.inference_mode():
         read_ids, read = _padded(sources, model.device)
-        said, _ = _padded([target for _, target in keys], model.device)
-        return model.decode(model.encode(read_ids, read)[row], read[row], said), said
+        targets, _ = _padded([target for _, target in keys], model.device)
+        return model.decode(model.encode(read_ids, read)[row], read[row], targets), targets
 
 
 def _padded(rows: Sequence[Sequence[int]], where: device) -> tuple[Tensor, Tensor]:
-    """Ids, zero behind each row's end, and which of them count, both of shape (rows, longest)."""
+    """Return ids, padded with zeros, and which of them count, both of shape (rows, longest)."""
     ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
     counts = np.zeros(ids.shape, dtype=bool)
-    for own, count, values in zip(ids, counts, rows, strict=True):
-        own[: len(values)], count[: len(values)] = values, True
+    for row, count, values in zip(ids, counts, rows, strict=True):
+        row[: len(values)], count[: len(values)] = values, True
     return torch.from_numpy(ids).to(where), torch.from_numpy(counts).to(where)

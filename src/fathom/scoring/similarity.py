@@ -1,6 +1,6 @@
-"""Ranks by cosine among many candidates: counted in blocked matrix products, never by sorting them all.
+"""Ranks by cosine among many candidates: counted in blocked matrix products, without sorting all candidates.
 
-Memory holds some queries × some candidates at a time, whatever there is of either.
+Memory holds some queries × some candidates at a time, regardless of their numbers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Places = NDArray[np.int64]
 
 
 class Space:
-    """The vectors of a candidate set. Candidates whose vectors are equal by origin share a row, hence every score.
+    """The vectors of a candidate set. Candidates whose vectors have one origin share a row, hence all scores.
 
     :param rows: the row of each candidate, shape (candidates,).
-    :param take: vectors of some rows, float32, shape (rows, d); NaN where a candidate has none.
+    :param take: returns vectors of some rows, float32, shape (rows, d); NaN for candidates without one.
     """
 
     def __init__(self, rows: Places, take: Callable[[Places], NDArray[np.float32]]) -> None:
@@ -41,24 +41,24 @@ class Space:
         return len(self.column)
 
     def vectors(self, columns: Places, device: torch.device) -> Tensor:
-        """Of length 1, or NaN."""
+        """Return vectors of length 1, or NaN."""
         return unit(torch.from_numpy(self.take(self.distinct[columns])).to(device))
 
     def candidates_of(self, column: int) -> Places:
-        """The candidates that share a column."""
+        """Return the candidates that share a column."""
         end = self._ends[column]
         return self._by_column[end - self.weight[column] : end]
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Vectors of length 1 in float32; NaN for a vector without direction (zero, or not finite)."""
+    """Scale vectors to length 1 in float32; NaN for a vector without direction (zero, or not finite)."""
     vectors = vectors.float()
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
 
 
 class _Counts(NamedTuple):
-    """For each gold answer, the candidates above it and level with it (itself among them)."""
+    """Numbers of candidates above each gold answer and equal to it (itself included)."""
 
     above: Places
     level: Places
@@ -73,20 +73,20 @@ def rank_by_cosine(
     top: int,
     keep_scores: bool = False,
 ) -> list[Found]:
-    """Rank the gold answers of each query among all candidates; a candidate without a vector is above nobody.
+    """Rank the gold answers of each query among all candidates; candidates without a vector come last.
 
     :param queries: finite vectors, shape (queries, d).
-    :param gold: places of each query's right answers.
-    :param known: places to leave out of the ranking of the best gold answer.
-    :param top: how many of the best to list.
-    :param keep_scores: return all cosines too; for small spaces.
+    :param gold: places of each query's gold answers.
+    :param known: places to exclude from the ranking of the best gold answer.
+    :param top: length of the top list.
+    :param keep_scores: return all cosines, too; for small spaces.
     """
     step = max(1, min(len(queries), CELLS // min(CANDIDATES, len(space.distinct))))
-    found = []
+    rankings = []
     for start in range(0, len(queries), step):
         some = slice(start, start + step)
-        found += _Pass(unit(queries[some]), space, gold[some], known[some], top, keep_scores).run()
-    return found
+        rankings += _Pass(unit(queries[some]), space, gold[some], known[some], top, keep_scores).run()
+    return rankings
 
 
 class _Pass:
@@ -105,7 +105,7 @@ class _Pass:
         self.best = torch.full((len(queries), 0), -torch.inf, device=queries.device)
         self.best_column = torch.zeros((len(queries), 0), dtype=torch.long, device=queries.device)
         self.kept: list[Tensor] | None = [] if keep_scores else None
-        # Watched: of each query in turn the gold answers, then whatever else is taken out.
+        # Watched: the gold answers of each query in turn, followed by other filtered answers.
         watched = [list(dict.fromkeys([*right, *others])) for right, others in zip(gold, known, strict=True)]
         self.starts = np.cumsum([0, *(len(places) for places in watched)])
         self.watcher = np.repeat(np.arange(len(queries)), np.diff(self.starts))
@@ -127,20 +127,20 @@ class _Pass:
         return [self._found(query, scores, counts) for query in range(len(self.queries))]
 
     def _watched_scores(self) -> Tensor:
-        """Their cosines, -inf for none; the matrix products take them from here, so that equal means equal."""
+        """Return their cosines, -inf for none; the matrix products reuse them, so that equal scores stay equal."""
         columns, at = np.unique(self.watched, return_inverse=True)
         scores = torch.empty(len(self.watched), device=self.queries.device)
         watcher = self._on_device(self.watcher)
         for start in range(0, len(columns), CANDIDATES):
             vectors = self.space.vectors(columns[start : start + CANDIDATES], self.queries.device)
-            here = np.flatnonzero((at >= start) & (at < start + CANDIDATES))
-            for piece in np.array_split(here, max(1, len(here) // 4096)):
-                mine = vectors[self._on_device(at[piece] - start)]
-                scores[self._on_device(piece)] = (self.queries[watcher[self._on_device(piece)]] * mine).sum(dim=1)
+            inside = np.flatnonzero((at >= start) & (at < start + CANDIDATES))
+            for piece in np.array_split(inside, max(1, len(inside) // 4096)):
+                candidates = vectors[self._on_device(at[piece] - start)]
+                scores[self._on_device(piece)] = (self.queries[watcher[self._on_device(piece)]] * candidates).sum(dim=1)
         return torch.nan_to_num(scores, nan=-torch.inf)
 
     def _cosines(self, columns: Places, watched_scores: Tensor) -> Tensor:
-        """Shape (queries, columns); -inf where a candidate has no vector."""
+        """Return cosines, shape (queries, columns); -inf for candidates without a vector."""
         block = self.queries @ self.space.vectors(columns, self.queries.device).T
         block.nan_to_num_(nan=-torch.inf)
         inside = np.flatnonzero((self.watched >= columns[0]) & (self.watched <= columns[-1]))
@@ -167,8 +167,8 @@ class _Pass:
         self.best_column = column.gather(1, order)
 
     def _found(self, query: int, watched_scores: Tensor, counts: _Counts) -> Found:
-        mine = slice(self.starts[query], self.starts[query + 1])
-        scores, above, level = watched_scores[mine].cpu().numpy(), counts.above[mine], counts.level[mine]
+        part = slice(self.starts[query], self.starts[query + 1])
+        scores, above, level = watched_scores[part].cpu().numpy(), counts.above[part], counts.level[part]
         golds = range(len(self.gold[query]))
         has = [number for number in golds if scores[number] > -np.inf]
         found = Found(
@@ -200,9 +200,6 @@ class _Pass:
 
 
 def _how_many(which: Tensor, weights: Tensor | None) -> Places:
-    """In each row.
-
-    :param weights: what each column counts; None for 1.
-    """
+    """Sum the *weights* of true columns in each row; None for weights of 1."""
     counted = torch.count_nonzero(which, dim=1) if weights is None else (which * weights).sum(dim=1)
     return counted.cpu().numpy()

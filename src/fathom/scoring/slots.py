@@ -1,11 +1,11 @@
-"""A slot of masks in a sentence: how likely the tokens of each candidate are in it (Kassner et al. 2021).
+"""Masked slots in sentences: the likelihood of each candidate's tokens in the slot (Kassner et al. 2021).
 
 For a candidate of n tokens the slot holds n masks. All candidates of n tokens share one pass, the head runs at the
-masks alone, and the candidates' scores are gathered from its log-probabilities: a query costs one pass for each
-distinct number of tokens, however many candidates there are. With one mask for all it costs one pass.
+masks only, and scores are gathered from its log-probabilities. So a query costs one pass per distinct number of tokens,
+for any number of candidates; with one mask for all it costs one pass.
 
-A sentence may hold learnt tokens, written ``<s1>``, ``<s2>``, …: vectors of no word of the vocabulary, kept in a matrix
-beside the model's own. Gradients reach that matrix, and nothing else.
+A sentence may hold learnt tokens, written ``<s1>``, ``<s2>``, …: vectors of no word of the vocabulary, in a matrix of
+their own. Gradients reach only that matrix.
 """
 
 from __future__ import annotations
@@ -27,40 +27,39 @@ from fathom.models.base import Model
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.scoring.head import same_token_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.pseudowords import embed_with
 from fathom.scoring.seq2seq import Form, seq2seq_log_probs, slot_pair
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 
 
 class Masks(StrEnum):
-    """How many masks the slot holds: as many as the candidate has tokens, or one for all of them."""
+    """The number of masks in the slot: one per token of the candidate, or one for all of them."""
 
     SEVERAL = "several"
     ONE = "one"
 
 
-class Pooling(StrEnum):
-    """How the log-probabilities of a candidate's tokens become its score."""
+class SlotPooling(StrEnum):
+    """The aggregation of the log-probabilities of a candidate's tokens."""
 
     MEAN = "mean"
     MAX = "max"
     FIRST = "first"
 
 
-class Way(NamedTuple):
-    """One way of scoring; several share their passes."""
+class SlotScoring(NamedTuple):
+    """One scoring of slots; several share their passes."""
 
     masks: Masks
-    pooling: Pooling
+    pooling: SlotPooling
 
     @property
     def name(self) -> str:
-        """As in the predictions, such as "mask-mean" or "one-mask-max"."""
+        """Name in the predictions, such as "mask-mean" or "one-mask-max"."""
         return f"{'one-' if self.masks is Masks.ONE else ''}mask-{self.pooling}"
 
 
 LEARNT = re.compile(r"<s([1-9]\d*)>")
-"""A learnt token in a text."""
+"""Matches a learnt token in a text."""
 
 
 class Slot(NamedTuple):
@@ -73,7 +72,7 @@ class Slot(NamedTuple):
     after: tuple[int, ...]
 
     def tokens(self, masks: int) -> int:
-        """Length of the sequence with so many masks in the slot."""
+        """Return the length of the sequence with this number of masks."""
         return len(self.before) + masks + len(self.after)
 
 
@@ -83,30 +82,30 @@ def encode_slots(
     first_learnt: Sequence[int] | None = None,
     sign: str | None = None,
 ) -> list[Slot | None]:
-    """Each sentence tokenised as a whole, the tokenizer's mask token standing in for every learnt one.
+    """Tokenise each sentence as a whole, with the tokenizer's mask token in place of learnt ones.
 
     :param prompts: with the *sign* as their answer.
-    :param first_learnt: of each prompt the id that ``<s1>`` stands for, ``<s2>`` being the next; None where no text
-        has learnt tokens. In subjects and answers such signs are text like any other.
-    :param sign: what stands in the slot; None for the tokenizer's mask token.
-    :returns: None where the answer is not one token.
+    :param first_learnt: for each prompt the id of ``<s1>``, followed by ``<s2>``; None if no text has learnt tokens. In
+        subjects and answers such signs are plain text.
+    :param sign: the text in the slot; None for the tokenizer's mask token.
+    :returns: None if the answer is not one token.
     """
     mask = tokenizer.mask_token_id if sign is None else tokenizer.convert_tokens_to_ids(sign)
     if first_learnt is None:
         return [_slot(mask, tokens, {}) for tokens in encode_masked(tokenizer, prompts)]
-    marked = [_with_stand_ins(prompt, str(tokenizer.mask_token)) for prompt in prompts]
+    marked = [_with_masks(prompt, str(tokenizer.mask_token)) for prompt in prompts]
     slots: list[Slot | None] = []
     for tokens, (_, numbers), first in zip(
         encode_masked(tokenizer, [prompt for prompt, _ in marked]), marked, first_learnt, strict=True
     ):
-        stand_ins = np.flatnonzero((tokens.roles == Role.TEMPLATE) & (tokens.ids == tokenizer.mask_token_id)).tolist()
-        learnt = {at: first + number - 1 for at, number in zip(stand_ins, numbers, strict=True)}
+        places = np.flatnonzero((tokens.roles == Role.TEMPLATE) & (tokens.ids == tokenizer.mask_token_id)).tolist()
+        learnt = {at: first + number - 1 for at, number in zip(places, numbers, strict=True)}
         slots.append(_slot(mask, tokens, learnt))
     return slots
 
 
 def spelled_mask(prompt: Prompt, mask: str) -> str | None:
-    """Why a sentence cannot be asked whose own words spell the tokenizer's *mask* token; None where they do not."""
+    """Return why a sentence whose words spell the *mask* token cannot be used; None if they do not."""
     text = prompt.text
     for span in sorted(prompt.answer, reverse=True):
         text = text[: span.start] + text[span.end :]
@@ -114,38 +113,37 @@ def spelled_mask(prompt: Prompt, mask: str) -> str | None:
 
 
 def _slot(mask: int, tokens: Tokens, learnt: dict[int, int]) -> Slot | None:
-    """:param learnt: id of the learnt token at each place that has one."""
+    """:param learnt: ids of learnt tokens by place."""
     masks = np.flatnonzero((tokens.roles == Role.ANSWER) & (tokens.ids == mask)).tolist()
     ids = tuple(learnt.get(at, id_) for at, id_ in enumerate(tokens.ids.tolist()))
     return Slot(ids[: masks[0]], ids[masks[0] + 1 :]) if len(masks) == 1 else None
 
 
-def _with_stand_ins(prompt: Prompt, mask: str) -> tuple[Prompt, list[int]]:
-    """The mask token in place of every learnt one outside subject and answer, and the numbers of these in order."""
+def _with_masks(prompt: Prompt, mask: str) -> tuple[Prompt, list[int]]:
+    """Replace learnt tokens outside subject and answer by the mask token, and return their numbers in order."""
     taken = (*prompt.subject, *prompt.answer)
-    found = [
+    matches = [
         match
         for match in LEARNT.finditer(prompt.text)
         if not any(span.start < match.end() and match.start() < span.end for span in taken)
     ]
 
     def moved(spans: Sequence[Span]) -> tuple[Span, ...]:
-        shifts = [sum(len(mask) - len(match[0]) for match in found if match.end() <= span.start) for span in spans]
+        shifts = [sum(len(mask) - len(match[0]) for match in matches if match.end() <= span.start) for span in spans]
         return tuple(Span(span.start + by, span.end + by) for span, by in zip(spans, shifts, strict=True))
 
     text = prompt.text
-    for match in reversed(found):
+    for match in reversed(matches):
         text = text[: match.start()] + mask + text[match.end() :]
-    return Prompt(text, moved(prompt.subject), moved(prompt.answer)), [int(match[1]) for match in found]
+    return Prompt(text, moved(prompt.subject), moved(prompt.answer)), [int(match[1]) for match in matches]
 
 
 def subjects_unknown(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], slots: Sequence[Slot | None]
 ) -> list[bool]:
-    """Whether all that a sentence has of its subject are tokens for what the vocabulary lacks (see
-    :func:`fathom.scoring.names.only_unknown`); false where no place of the sentence is its subject's.
+    """Return whether each sentence's subject consists of unknown tokens; false for a sentence without a subject.
 
-    :param slots: of the *prompts*, in which those without such a token are seen at once.
+    :param slots: of the *prompts*; those without an unknown token are skipped.
     """
     unknown = tokenizer.unk_token_id
     maybe = [
@@ -153,17 +151,17 @@ def subjects_unknown(
         for place, slot in enumerate(slots)
         if prompts[place].subject and slot is not None and unknown in slot.before + slot.after
     ]
-    found = [False] * len(prompts)
+    results = [False] * len(prompts)
     for place, tokens in zip(maybe, encode_masked(tokenizer, [prompts[place] for place in maybe]), strict=True):
-        own = tokens.ids[tokens.roles == Role.SUBJECT]
-        found[place] = bool(own.size) and bool(np.all(own == unknown))
-    return found
+        subject = tokens.ids[tokens.roles == Role.SUBJECT]
+        results[place] = bool(subject.size) and bool(np.all(subject == unknown))
+    return results
 
 
-class _Alike(NamedTuple):
+class _EqualLength(NamedTuple):
     """Candidates of n tokens.
 
-    :param places: theirs, shape (c,).
+    :param places: shape (c,).
     :param tokens: shape (c, n).
     """
 
@@ -175,54 +173,50 @@ class Names:
     """Candidates as tokens.
 
     :param tokens: of each candidate; one without any is never scored.
-    :param unknown: which have no token that says anything, [n]: they are not scored either, and their length is 0.
+    :param unknown: which have unknown tokens only, shape (n,): they are not scored either, and their length is 0.
     """
 
     def __init__(self, tokens: Sequence[Sequence[int]], unknown: NDArray[np.bool_] | None = None) -> None:
         self.unknown = np.zeros(len(tokens), dtype=bool) if unknown is None else unknown
         self.lengths = np.where(self.unknown, 0, np.array([len(ids) for ids in tokens], dtype=np.int64))
-        self.alike: dict[int, _Alike] = {}
+        self.by_length: dict[int, _EqualLength] = {}
         for length in np.unique(self.lengths[self.lengths > 0]).tolist():
             places = np.flatnonzero(self.lengths == length)
-            self.alike[length] = _Alike(places, np.array([tokens[place] for place in places.tolist()]))
+            self.by_length[length] = _EqualLength(places, np.array([tokens[place] for place in places.tolist()]))
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @cached_property
     def twins(self) -> int:
-        """How many have all their tokens in common with another, and so tie with it in every sentence."""
-        counts = [np.unique(of.tokens, axis=0, return_counts=True)[1] for of in self.alike.values()]
+        """Number of candidates with the same tokens as another, which tie in all sentences."""
+        counts = [np.unique(group.tokens, axis=0, return_counts=True)[1] for group in self.by_length.values()]
         return int(sum(count[count > 1].sum() for count in counts))
 
-    def masks(self, ways: Sequence[Way]) -> list[int]:
-        """The numbers of masks that *ways* need the slot to hold."""
-        return list(self.told_by_masks(ways))
-
-    def told_by_masks(self, ways: Sequence[Way]) -> dict[int, NDArray[np.int64]]:
-        """The same, ascending, and which candidates a slot of so many masks tells about."""
-        kinds, found = {way.masks for way in ways}, {}
+    def masks(self, scorings: Sequence[SlotScoring]) -> dict[int, NDArray[np.int64]]:
+        """Return the numbers of masks that *scorings* need, ascending, and the candidates scored with each."""
+        kinds, places = {scoring.masks for scoring in scorings}, {}
         if Masks.SEVERAL in kinds:
-            found = {masks: alike.places for masks, alike in sorted(self.alike.items())}
+            places = {masks: group.places for masks, group in sorted(self.by_length.items())}
         if Masks.ONE in kinds:
-            found = {1: np.flatnonzero(self.lengths)} | {masks: found[masks] for masks in found if masks != 1}
-        return found
+            places = {1: np.flatnonzero(self.lengths)} | {masks: places[masks] for masks in places if masks != 1}
+        return places
 
 
 def slot_scores(
     model: Model,
     slots: Sequence[Slot],
     names: Names,
-    ways: Sequence[Way],
+    scorings: Sequence[SlotScoring],
     budget: Budget,
     learnt: Tensor | None = None,
     only: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float32]:
-    """The score of every candidate in every slot, in nats per token.
+    """Score each candidate in each slot, in nats per token. Equal slots run once.
 
-    :param learnt: the vectors of learnt tokens, shape (rows, d); None where no slot has any.
-    :param only: run no more passes than these need, shape (slots, candidates); None for all.
-    :returns: shape (ways, slots, candidates); NaN for candidates without tokens. Equal slots run once.
+    :param learnt: the vectors of learnt tokens, shape (rows, d); None if no slot has any.
+    :param only: run only the passes that these need, shape (slots, candidates); None for all.
+    :returns: shape (scorings, slots, candidates); NaN for candidates without tokens.
     """
     distinct = list(dict.fromkeys(slots))
     row_of = {slot: row for row, slot in enumerate(distinct)}
@@ -231,81 +225,86 @@ def slot_scores(
     if only is not None:
         needed[:] = False
         np.logical_or.at(needed, rows, only)
-    scores = np.full((len(ways), len(distinct), len(names)), np.nan, dtype=np.float32)
+    scores = np.full((len(scorings), len(distinct), len(names)), np.nan, dtype=np.float32)
 
-    def keep(told: Iterator[Told]) -> None:
-        for way, rows, places, values in told:
-            scores[way, rows[:, None], places[None, :]] = values.cpu().numpy()
+    def store(batch: Iterator[SlotScores]) -> None:
+        for scoring, rows, places, values in batch:
+            scores[scoring, rows[:, None], places[None, :]] = values.cpu().numpy()
 
     with torch.inference_mode():
-        in_batches(model, distinct, names, ways, budget, learnt, keep, needed)
+        run_slots(model, distinct, names, scorings, budget, learnt, store, needed)
     return scores[:, rows]
 
 
 def pair_scores(
-    model: EncoderDecoder, slots: Sequence[Slot], names: Names, ways: Sequence[Way], budget: Budget, form: Form
+    model: EncoderDecoder,
+    slots: Sequence[Slot],
+    names: Names,
+    scorings: Sequence[SlotScoring],
+    budget: Budget,
+    form: Form,
 ) -> NDArray[np.float32]:
-    """:func:`slot_scores` of an encoder-decoder, which says a candidate's tokens one after the other.
+    """Return :func:`slot_scores` of an encoder-decoder, whose target has a candidate's tokens in sequence.
 
-    :param form: what it reads and says, see :mod:`fathom.scoring.seq2seq`.
+    :param form: of source and target, see :mod:`fathom.scoring.seq2seq`.
     """
     distinct = list(dict.fromkeys(slots))
-    scores = np.full((len(ways), len(distinct), len(names)), np.nan, dtype=np.float32)
-    asked, pairs = [], []
+    scores = np.full((len(scorings), len(distinct), len(names)), np.nan, dtype=np.float32)
+    cells, pairs = [], []
     for row, slot in enumerate(distinct):
-        for alike in names.alike.values():
-            for place, tokens in zip(alike.places.tolist(), alike.tokens.tolist(), strict=True):
-                asked.append((row, place))
+        for group in names.by_length.values():
+            for place, tokens in zip(group.places.tolist(), group.tokens.tolist(), strict=True):
+                cells.append((row, place))
                 pairs.append(slot_pair(model.tokenizer, slot.before, tokens, slot.after, form))
-    for (row, place), pair, found in zip(asked, pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
-        own = found[pair.target.roles == Role.ANSWER]
-        for number, way in enumerate(ways):
-            scores[number, row, place] = POOLED[way.pooling](own)
+    for (row, place), pair, log_probs in zip(cells, pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
+        answer = log_probs[pair.target.roles == Role.ANSWER]
+        for number, scoring in enumerate(scorings):
+            scores[number, row, place] = POOLED[scoring.pooling](answer)
     row_of = {slot: row for row, slot in enumerate(distinct)}
     return scores[:, [row_of[slot] for slot in slots]]
 
 
-POOLED: dict[Pooling, Callable[[NDArray[np.float32]], np.float32]] = {
-    Pooling.MEAN: np.mean,
-    Pooling.MAX: np.max,
-    Pooling.FIRST: lambda values: values[0],
+POOLED: dict[SlotPooling, Callable[[NDArray[np.float32]], np.float32]] = {
+    SlotPooling.MEAN: np.mean,
+    SlotPooling.MAX: np.max,
+    SlotPooling.FIRST: lambda values: values[0],
 }
 
 
-class Told(NamedTuple):
-    """What a batch says in one way of candidates of one length.
+class SlotScores(NamedTuple):
+    """Scores of a batch in one scoring, for candidates of one length.
 
+    :param scoring: its number.
     :param rows: the slots, shape (s,).
     :param places: the candidates, shape (c,).
     :param scores: shape (s, c).
     """
 
-    way: int
+    scoring: int
     rows: NDArray[np.int64]
     places: NDArray[np.int64]
     scores: Tensor
 
 
-def in_batches(
+def run_slots(
     model: Model,
     slots: Sequence[Slot],
     names: Names,
-    ways: Sequence[Way],
+    scorings: Sequence[SlotScoring],
     budget: Budget,
     learnt: Tensor | None,
-    use: Callable[[Iterator[Told]], None],
+    use: Callable[[Iterator[SlotScores]], None],
     needed: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Run every slot with every number of masks that *ways* need.
+    """Run each slot with each number of masks that *scorings* need.
 
-    :param needed: what is to be known, shape (slots, candidates); None for all.
-
-    :param use: is handed what each batch tells; with gradients on, it may send them back to *learnt*. What it has done
-        with a batch is done again where memory runs out.
+    :param use: is called with the scores of each batch; with gradients on, it may send them back to *learnt*. It is
+        called again with a smaller batch if memory runs out.
+    :param needed: required scores, shape (slots, candidates); None for all.
     """
     todo = sorted(
         (slot.tokens(masks), masks, row)
-        for masks, places in names.told_by_masks(ways).items()
+        for masks, places in names.masks(scorings).items()
         for row, slot in enumerate(slots)
         if needed is None or needed[row, places].any()
     )
@@ -317,7 +316,7 @@ def in_batches(
 
     def run(batch: Sequence[_Task]) -> bool:
         states = _states(model, [slots[row] for *_, row in batch], [masks for _, masks, _ in batch], learnt)
-        use(_told(model, states, batch, names, ways))
+        use(_batch_scores(model, states, batch, names, scorings))
         return True
 
     for _ in budget.batches(len(todo), pack, run):
@@ -329,61 +328,66 @@ _Task = tuple[int, int, int]
 
 
 def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: Tensor | None) -> Tensor:
-    """What the head sees at the masks of sequences of one length.
+    """Return the states at the masks of sequences of one length, shape (slots, most masks, d).
 
-    :returns: shape (slots, most masks, d); where a slot holds fewer, its last one again.
+    A slot with fewer masks repeats its last one.
     """
     mask = model.tokenizer.mask_token_id
     ids = [[*slot.before, *[mask] * count, *slot.after] for slot, count in zip(slots, masks, strict=True)]
     first = torch.tensor([[len(slot.before)] for slot in slots], device=model.device)
     count = torch.tensor([[count] for count in masks], device=model.device)
     at = first + torch.minimum(torch.arange(max(masks), device=model.device)[None], count - 1)
-    return model.hidden_at(embed_with(model, torch.tensor(ids, device=model.device), learnt), at)
+    return model.hidden_at(model.embed_with(torch.tensor(ids, device=model.device), learnt), at)
 
 
-def _told(model: Model, states: Tensor, batch: Sequence[_Task], names: Names, ways: Sequence[Way]) -> Iterator[Told]:
+def _batch_scores(
+    model: Model, states: Tensor, batch: Sequence[_Task], names: Names, scorings: Sequence[SlotScoring]
+) -> Iterator[SlotScores]:
     """:param states: shape (slots, most masks, d)."""
     counts = np.array([masks for _, masks, _ in batch])
     rows = np.array([row for _, _, row in batch])
     for masks in np.unique(counts).tolist():
         these = np.flatnonzero(counts == masks)
-        found = states[torch.from_numpy(these).to(states.device), :masks]
-        for kind, alike in _told_by(masks, names, ways):
+        at_masks = states[torch.from_numpy(these).to(states.device), :masks]
+        for kind, groups in _scored_groups(masks, names, scorings):
             tokens, column = np.unique(
-                np.concatenate([group.tokens.reshape(-1) for group in alike]), return_inverse=True
+                np.concatenate([group.tokens.reshape(-1) for group in groups]), return_inverse=True
             )
             log_probs = same_token_log_probs(
-                model, found.reshape(-1, found.shape[-1]), torch.from_numpy(tokens).to(states.device)
+                model, at_masks.reshape(-1, at_masks.shape[-1]), torch.from_numpy(tokens).to(states.device)
             ).view(len(these), masks, -1)
             columns = torch.from_numpy(column.reshape(-1)).to(states.device)
             start = 0
-            for group in alike:
+            for group in groups:
                 own = columns[start : start + group.tokens.size].view(group.tokens.shape)
                 start += group.tokens.size
-                for number, way in enumerate(ways):
-                    if way.masks is kind:
-                        yield Told(number, rows[these], group.places, _pooled(log_probs, own, way.pooling))
+                for number, scoring in enumerate(scorings):
+                    if scoring.masks is kind:
+                        pooled = _pooled(log_probs, own, scoring.pooling)
+                        yield SlotScores(number, rows[these], group.places, pooled)
 
 
-def _told_by(masks: int, names: Names, ways: Sequence[Way]) -> Iterator[tuple[Masks, list[_Alike]]]:
-    """Which candidates a slot of so many masks tells about."""
-    kinds = {way.masks for way in ways}
-    if Masks.SEVERAL in kinds and masks in names.alike:
-        yield Masks.SEVERAL, [names.alike[masks]]
+def _scored_groups(
+    masks: int, names: Names, scorings: Sequence[SlotScoring]
+) -> Iterator[tuple[Masks, list[_EqualLength]]]:
+    """Yield the candidates that are scored with this number of masks."""
+    kinds = {scoring.masks for scoring in scorings}
+    if Masks.SEVERAL in kinds and masks in names.by_length:
+        yield Masks.SEVERAL, [names.by_length[masks]]
     if Masks.ONE in kinds and masks == 1:
-        yield Masks.ONE, list(names.alike.values())
+        yield Masks.ONE, list(names.by_length.values())
 
 
-def _pooled(log_probs: Tensor, columns: Tensor, pooling: Pooling) -> Tensor:
+def _pooled(log_probs: Tensor, columns: Tensor, pooling: SlotPooling) -> Tensor:
     """:param log_probs: shape (slots, masks, tokens).
-    :param columns: shape (candidates, n), n tokens of each; where there is one mask, it stands for all n.
+    :param columns: the n tokens of each candidate, shape (candidates, n); a single mask serves all n.
     :returns: shape (slots, candidates).
     """
     last = log_probs.shape[1] - 1
     score = log_probs[:, 0].index_select(1, columns[:, 0])
-    if pooling is Pooling.FIRST:
+    if pooling is SlotPooling.FIRST:
         return score
     for place in range(1, columns.shape[1]):
         token = log_probs[:, min(place, last)].index_select(1, columns[:, place])
-        score = score + token if pooling is Pooling.MEAN else torch.maximum(score, token)
-    return score / columns.shape[1] if pooling is Pooling.MEAN else score
+        score = score + token if pooling is SlotPooling.MEAN else torch.maximum(score, token)
+    return score / columns.shape[1] if pooling is SlotPooling.MEAN else score

@@ -1,10 +1,11 @@
-"""From token scores to statement scores: what is summed (or averaged) over which tokens."""
+"""Statement scores from token scores: a sum or mean over the tokens that count."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,17 @@ from fathom.scoring.seq2seq import Form, as_pair, seq2seq_log_probs
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 
 SPECIAL, ANSWER = int(Role.SPECIAL), int(Role.ANSWER)  # members of enumerations are slow to look up
+Step = TypeVar("Step")
+Prepared = TypeVar("Prepared")
 
 
 class Score(StrEnum):
-    """Which tokens count.
+    """The tokens that count.
 
-    ``full``: all of the statement (of what an encoder-decoder says, which may be the answer alone). ``conditional``:
-    causal models and encoder-decoders from the answer's first token to the end, given what stands before; masked
-    models the answer's tokens, given the rest. ``answer``: the answer's tokens alone; a causal model does not see a
-    subject that stands behind them.
+    ``full``: the whole statement (for an encoder-decoder its target, which may be the answer alone). ``conditional``:
+    for causal models and encoder-decoders from the answer's first token to the end, given what precedes; for masked
+    models the answer's tokens, given the rest. ``answer``: the answer's tokens; a causal model does not see a subject
+    that follows them.
     """
 
     FULL = "full"
@@ -38,37 +41,33 @@ class Score(StrEnum):
 
 
 class Reduction(StrEnum):
-    """How token scores become one: ``sum`` (nats per statement) or ``mean`` (nats per token)."""
+    """The aggregation of token scores: ``sum`` (nats per statement) or ``mean`` (nats per token)."""
 
     SUM = "sum"
     MEAN = "mean"
 
 
-class Way(NamedTuple):
-    """One way of scoring a statement; several share their passes."""
+class StatementScoring(NamedTuple):
+    """One scoring of statements; several share their passes."""
 
     reduction: Reduction
     score: Score
 
     @property
     def name(self) -> str:
-        """As in the predictions, such as "sum/full"."""
+        """Name in the predictions, such as "sum/full"."""
         return f"{self.reduction}/{self.score}"
 
 
 def counted_tokens(tokens: Tokens, score: Score, attention: Attention) -> NDArray[np.bool_]:
-    """Which tokens *score* counts, shape (n,). Special tokens never, nor a first token that nothing stands before."""
+    """Return which tokens *score* counts, shape (n,): never special tokens, nor a first token without a context."""
     return _counted(tokens.roles, np.array([len(tokens.roles)]), score, attention)
 
 
 def _counted(
     roles: NDArray[np.int64], lengths: NDArray[np.int64], score: Score, attention: Attention
 ) -> NDArray[np.bool_]:
-    """See :func:`counted_tokens`.
-
-    :param roles: of the tokens of several texts, one after another.
-    :param lengths: of these texts.
-    """
+    """Apply :func:`counted_tokens` to several concatenated texts of *lengths* tokens."""
     scored: NDArray[np.bool_] = roles != SPECIAL
     begins = (np.cumsum(lengths) - lengths)[lengths > 0]
     if attention is Attention.CAUSAL:
@@ -84,7 +83,7 @@ def _counted(
 
 
 def reduce_scores(log_probs: NDArray[np.float32], counted: NDArray[np.bool_], reduction: Reduction) -> float:
-    """One number for a statement; summed in float64. NaN where a token's score is NaN or no token counts."""
+    """Return the score of a statement, summed in float64; NaN if a token's score is NaN or no token counts."""
     values = log_probs[counted].astype(np.float64)
     if not len(values):
         return float("nan")
@@ -92,17 +91,16 @@ def reduce_scores(log_probs: NDArray[np.float32], counted: NDArray[np.bool_], re
 
 
 def encode_statements(model: Model, prompts: Sequence[Prompt], bos: int | None) -> list[Tokens]:
-    """:param bos: what causal models are shown first; masked models get their tokenizer's own special tokens."""
+    """Tokenise statements, with *bos* first for causal models, else the tokenizer's own special tokens."""
     if model.attention is Attention.CAUSAL:
         return encode_causal(model.tokenizer, prompts, bos)
     return encode_masked(model.tokenizer, prompts)
 
 
-class Scored(NamedTuple):
-    """A statement.
+class ScoredStatement(NamedTuple):
+    """A statement with token scores.
 
-    :param log_probs: of its tokens in nats, shape (n,); None where it is longer than the model's window, or for
-        another fault.
+    :param log_probs: of its tokens in nats, shape (n,); None if it exceeds the model's window, or for another fault.
     """
 
     tokens: Tokens
@@ -110,28 +108,30 @@ class Scored(NamedTuple):
     fault: str | None = None
 
 
-class Reduced(NamedTuple):
-    """Statements, scored in one way.
+class StatementScores(NamedTuple):
+    """Scores of statements in one scoring.
 
-    :param scores: nats per statement or per token, NaN where a statement has none, shape (statements,).
-    :param counts: the tokens that count, shape (statements,).
+    :param scores: nats per statement or per token, NaN for a statement without one, shape (statements,).
+    :param counts: number of tokens that count, shape (statements,).
     """
 
     scores: NDArray[np.float64]
     counts: NDArray[np.int64]
 
 
-def reduce_all(statements: Sequence[Scored], way: Way, attention: Attention) -> Reduced:
-    """What :func:`reduce_scores` makes of each, to the last bit, without a call to NumPy for each."""
+def reduce_all(
+    statements: Sequence[ScoredStatement], scoring: StatementScoring, attention: Attention
+) -> StatementScores:
+    """Apply :func:`reduce_scores` to each, equal to the last bit, without a call to NumPy for each."""
     if not statements:
-        return Reduced(np.empty(0), np.empty(0, dtype=np.int64))
-    roles = [one.tokens.roles for one in statements]
+        return StatementScores(np.empty(0), np.empty(0, dtype=np.int64))
+    roles = [statement.tokens.roles for statement in statements]
     lengths = np.array(list(map(len, roles)))
     values = [
-        np.full(length, np.nan, dtype=np.float32) if one.log_probs is None else one.log_probs
-        for one, length in zip(statements, lengths.tolist(), strict=True)
+        np.full(length, np.nan, dtype=np.float32) if statement.log_probs is None else statement.log_probs
+        for statement, length in zip(statements, lengths.tolist(), strict=True)
     ]
-    counted = _counted(np.concatenate(roles), lengths, way.score, attention)
+    counted = _counted(np.concatenate(roles), lengths, scoring.score, attention)
     counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[counted], minlength=len(lengths))
     some = counts > 0
     scores = np.full(len(lengths), np.nan)
@@ -139,19 +139,19 @@ def reduce_all(statements: Sequence[Scored], way: Way, attention: Attention) -> 
         scores[some] = np.add.reduceat(
             np.concatenate(values)[counted].astype(np.float64), (np.cumsum(counts) - counts)[some]
         )
-    if way.reduction is Reduction.MEAN:
+    if scoring.reduction is Reduction.MEAN:
         scores[some] /= counts[some]
-    return Reduced(scores, counts)
+    return StatementScores(scores, counts)
 
 
 def score_statements(
     model: Model, prompts: Sequence[Prompt], bos: int | None, pll: Pll, budget: Budget, form: Form = Form.SPLIT
-) -> list[Scored]:
+) -> list[ScoredStatement]:
     """Tokenise statements and score those that fit the model's window.
 
-    :param bos: what causal models are shown first.
-    :param pll: concerns masked models alone.
-    :param form: concerns encoder-decoders alone.
+    :param bos: first token for causal models.
+    :param pll: for masked models.
+    :param form: for encoder-decoders.
     """
     if isinstance(model, EncoderDecoder):
         return _score_pairs(model, prompts, budget, form)
@@ -160,44 +160,49 @@ def score_statements(
     return score_encoded(model, encode_statements(model, prompts, bos) if prompts else [], pll, budget)
 
 
-def score_encoded(model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget) -> list[Scored]:
-    """Score those that fit the window of a causal or masked model, see :func:`encode_statements`."""
-    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
+def score_encoded(model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget) -> list[ScoredStatement]:
+    """Score statements of :func:`encode_statements` that fit the model's window."""
+    fits = _fits(model, [len(tokens.ids) for tokens in statements])
     runnable = [tokens for tokens, fit in zip(statements, fits, strict=True) if fit]
-    found = iter(statement_log_probs(model, runnable, pll, budget))
-    return [Scored(tokens, next(found) if fit else None) for tokens, fit in zip(statements, fits, strict=True)]
+    scores = iter(statement_log_probs(model, runnable, pll, budget))
+    return [
+        ScoredStatement(tokens, next(scores) if fit else None) for tokens, fit in zip(statements, fits, strict=True)
+    ]
 
 
-def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budget, form: Form) -> list[Scored]:
+def _fits(model: Model, lengths: Sequence[int]) -> list[bool]:
+    return [model.max_tokens is None or length <= model.max_tokens for length in lengths]
+
+
+def _score_pairs(model: EncoderDecoder, prompts: Sequence[Prompt], budget: Budget, form: Form) -> list[ScoredStatement]:
     pairs = [as_pair(model.tokenizer, tokens, form) for tokens in encode_masked(model.tokenizer, prompts)]
-    fits = [pair.longest <= (model.max_tokens or pair.longest) for pair in pairs]
-    found = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
-    return [Scored(pair.target, next(found) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]
+    fits = _fits(model, [pair.longest for pair in pairs])
+    scores = iter(seq2seq_log_probs(model, [pair for pair, fit in zip(pairs, fits, strict=True) if fit], budget))
+    return [ScoredStatement(pair.target, next(scores) if fit else None) for pair, fit in zip(pairs, fits, strict=True)]
 
 
-def _score_served(model: LikelihoodServer, prompts: Sequence[Prompt], bos: int | None) -> list[Scored]:
+def _score_served(model: LikelihoodServer, prompts: Sequence[Prompt], bos: int | None) -> list[ScoredStatement]:
     statements = encode_causal(model.tokenizer, prompts, bos)
-    fits = [len(tokens.ids) <= (model.max_tokens or len(tokens.ids)) for tokens in statements]
+    fits = _fits(model, [len(tokens.ids) for tokens in statements])
     texts = [
         Text(tuple(tokens.ids.tolist()), prompt.text, _first_scored(tokens))
         for prompt, tokens, fit in zip(prompts, statements, fits, strict=True)
         if fit
     ]
-    found = iter(model.log_probs(texts))
+    scores = iter(model.log_probs(texts))
     return [
-        Scored(tokens, *next(found)) if fit else Scored(tokens, None)
+        ScoredStatement(tokens, *next(scores)) if fit else ScoredStatement(tokens, None)
         for tokens, fit in zip(statements, fits, strict=True)
     ]
 
 
 def _first_scored(tokens: Tokens) -> int:
-    """The place of the first token that may count."""
     counted = np.flatnonzero(counted_tokens(tokens, Score.FULL, Attention.CAUSAL))
     return int(counted[0]) if len(counted) else len(tokens.ids)
 
 
 class Likelihood(NamedTuple):
-    """:param log_prob: nats per text, of :attr:`tokens` tokens; NaN where the text is longer than the window."""
+    """:param log_prob: nats per text of :attr:`tokens` tokens; NaN if the text exceeds the window."""
 
     log_prob: float
     tokens: int
@@ -206,23 +211,45 @@ class Likelihood(NamedTuple):
 def text_likelihoods(
     model: Model, texts: Sequence[str], bos: int | None, budget: Budget, context: int = 0
 ) -> list[Likelihood]:
-    """What a model makes of whole texts: the log-likelihood of its tokens, or for masked models the sum of the
-    log-probabilities of each token given all others (Salazar et al. 2020). Special tokens are not scored.
+    """Return the log-likelihood of whole texts; for masked models the pseudo-log-likelihood (Salazar et al. 2020).
 
-    exp(−log_prob / tokens) is the (pseudo-)perplexity of a text.
+    Special tokens are not scored. exp(−log_prob / tokens) is the (pseudo-)perplexity of a text.
 
-    :param context: characters at the front of every text that are given and not scored.
+    :param context: number of leading characters of each text that are given and not scored.
     """
     prompts = [Prompt(text, (), (), context) for text in texts]
     statements = score_statements(model, prompts, bos, Pll.ORIGINAL, budget)
-    found = reduce_all(statements, Way(Reduction.SUM, Score.FULL), model.attention)
-    return [Likelihood(score, count) for score, count in zip(found.scores.tolist(), found.counts.tolist(), strict=True)]
+    reduced = reduce_all(statements, StatementScoring(Reduction.SUM, Score.FULL), model.attention)
+    return [Likelihood(*pair) for pair in zip(reduced.scores.tolist(), reduced.counts.tolist(), strict=True)]
 
 
 def statement_log_probs(
     model: Model, statements: Sequence[Tokens], pll: Pll, budget: Budget
 ) -> list[NDArray[np.float32]]:
-    """Token scores in nats of every statement, by the kind of the model; *pll* concerns masked models alone."""
+    """Return token scores in nats of each statement. :param pll: for masked models."""
     if model.attention is Attention.CAUSAL:
         return causal_log_probs(model, [tokens.ids.tolist() for tokens in statements], budget)
     return masked_log_probs(model, statements, pll, budget)
+
+
+class Prefetcher(Generic[Step, Prepared]):
+    """A thread that prepares the next step on the host while the device works on the present one.
+
+    The function is passed with each call and not stored, which would keep its owner alive.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "prefetcher")
+        self._begun: tuple[Step, Future[Prepared]] | None = None
+
+    def begin(self, prepare: Callable[[Step], Prepared], step: Step) -> None:
+        """Start preparing *step*, and forget any earlier step that was not taken.
+
+        :param prepare: may run in parallel with everything else.
+        """
+        self._begun = step, self._thread.submit(prepare, step)
+
+    def take(self, prepare: Callable[[Step], Prepared], step: Step) -> Prepared:
+        """Return *step* prepared: begun earlier, or prepared now. Raises the errors of preparing it."""
+        begun, self._begun = self._begun, None
+        return begun[1].result() if begun is not None and begun[0] is step else prepare(step)

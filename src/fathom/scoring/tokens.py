@@ -1,4 +1,4 @@
-"""Prompts as token ids that remember what each token stands for."""
+"""Prompts as token ids with the role of each token, and names as token ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fathom.errors import BadInput
 
 
 class Role(IntEnum):
-    """What a token belongs to. A token that reaches into the answer is the answer's, else the subject's."""
+    """The part of a prompt that a token belongs to; the answer takes precedence over the subject."""
 
     SPECIAL = 0
     TEMPLATE = 1
@@ -26,18 +26,19 @@ class Role(IntEnum):
     ANSWER = 3
 
 
-OWN = ("__call__", "_encode_plus")
-"""Where tokenizers of transformers that do something else to a text do it."""
-
+OVERRIDDEN = ("__call__", "_encode_plus")
+"""Methods in which some tokenizers of transformers change the text."""
 TOKENISING = Lock()
-"""A tokenizer that is told not to cut must not be at work in another thread (:mod:`fathom.scoring.ahead`)."""
+"""Truncation is switched off for each call, so no other thread may use the tokenizer meanwhile."""
+ANCHOR = ","
+"""Text before a name that is tokenised with a leading space."""
 
 
 class Bos(StrEnum):
-    """Whether a causal model is shown a beginning-of-sequence token before the statement (it is never scored).
+    """Policy on a beginning-of-sequence token before a causal model's statement; it is never scored.
 
-    ``auto``: where the tokenizer has one. ``add``: an error where it has none. ``none``: never; the first token of a
-    statement then has nothing before it and is not scored.
+    ``auto``: if the tokenizer has one. ``add``: an error if it has none. ``none``: never; the first token of a
+    statement is then not scored.
     """
 
     AUTO = "auto"
@@ -51,8 +52,8 @@ class Tokens:
 
     :param ids: shape (n,).
     :param roles: :class:`Role` of each, shape (n,).
-    :param words: number of the pre-token ("word") each belongs to, −1 for special tokens, shape (n,).
-    :param mixed: how many tokens hold letters from both inside and outside the answer.
+    :param words: number of the pre-token ("word") of each, −1 for special tokens, shape (n,).
+    :param mixed: number of tokens with letters from both inside and outside the answer.
     """
 
     ids: NDArray[np.int64]
@@ -62,12 +63,12 @@ class Tokens:
 
     @property
     def answer_tokens(self) -> int:
-        """How many tokens belong to the answer."""
+        """Number of tokens of the answer."""
         return int((self.roles == Role.ANSWER).sum())
 
 
 def resolve_bos(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None:
-    """The id to put before every statement, None for nothing.
+    """Return the id to put before each statement, None for nothing.
 
     :raises BadInput: ``add`` without such a token.
     """
@@ -79,20 +80,20 @@ def resolve_bos(tokenizer: PreTrainedTokenizerBase, policy: Bos) -> int | None:
 
 
 def encode_causal(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], bos: int | None) -> list[Tokens]:
-    """Each text tokenised as a whole, without special tokens but *bos*, roles by character offsets."""
+    """Tokenise each text as a whole, without special tokens but *bos*; roles follow from character offsets."""
     return _encode(tokenizer, prompts, special=False, first=bos)
 
 
 def encode_masked(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[Tokens]:
-    """Each text tokenised as a whole between the tokenizer's own special tokens, roles by character offsets."""
+    """Tokenise each text as a whole with the tokenizer's own special tokens; roles follow from character offsets."""
     return _encode(tokenizer, prompts, special=True, first=None)
 
 
 class Continuation(NamedTuple):
-    """What follows a context.
+    """The tokens after a context.
 
-    :param ids: its tokens.
-    :param answer_tokens: how many of them are the answer's.
+    :param answer_tokens: how many of *ids* are the answer's.
+    :param mixed: see :class:`Tokens`.
     """
 
     ids: list[int]
@@ -103,29 +104,29 @@ class Continuation(NamedTuple):
 def encode_continuations(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], context: int
 ) -> list[Continuation] | None:
-    """The tokens of prompts that share their first *context* characters, from there on.
+    """Return the tokens of prompts after their shared first *context* characters.
 
-    :returns: None where a token of some prompt reaches over the end of the context, or the context's own tokens differ
-        from those it has alone: the prompts must then be tokenised one by one.
+    :returns: None if a token crosses the end of the context, or the context's tokens differ from those it has alone.
+        The prompts must then be tokenised one by one.
     """
     [before] = encode_causal(tokenizer, [Prompt(prompts[0].text[:context], (), ())], None)
     start = len(before.ids)
-    found = []
+    continuations = []
     for tokens in encode_causal(tokenizer, prompts, None):
         if len(tokens.ids) <= start or not np.array_equal(tokens.ids[:start], before.ids):
             return None
-        found.append(Continuation(tokens.ids[start:].tolist(), tokens.answer_tokens, tokens.mixed))
-    return found
+        continuations.append(Continuation(tokens.ids[start:].tolist(), tokens.answer_tokens, tokens.mixed))
+    return continuations
 
 
 def _encode(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], *, special: bool, first: int | None
 ) -> list[Tokens]:
-    """All at once: millions of statements wait for this, and a call to NumPy for each takes longer than tokenising."""
+    """Process all prompts at once: a call to NumPy for each would take longer than tokenising."""
     if not prompts:
         return []
     encodings = _encodings(tokenizer, [prompt.text for prompt in prompts], special)
-    row = _Rows.of(encodings)
+    row = _Rows.from_encodings(encodings)
     roles = _roles(prompts, row)
     mixed = _mixed(prompts, row, roles)
     if first is not None:
@@ -137,24 +138,25 @@ def _encode(
 
 
 def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Any]:
-    """Of the tokenizers library: by itself where transformers would add nothing but lists that nobody reads, which
-    take as long again."""
+    """Call the tokenizers library directly unless transformers changes the text; its unused lists double the time."""
     with TOKENISING:
-        if not all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OWN):
+        if not all(
+            getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name) for name in OVERRIDDEN
+        ):
             return tokenizer(texts, add_special_tokens=special, verbose=False).encodings or ()
-        tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off what cuts and pads
-        found: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
-        return found
+        tokenizer(texts[:1], add_special_tokens=special, verbose=False)  # switches off truncation and padding
+        encodings: Sequence[Any] = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=special)
+        return encodings
 
 
 class _Rows(NamedTuple):
-    """Encoded texts, one behind the other; of each token, shape (tokens,):
+    """Concatenated encoded texts. All of shape (tokens,) but *bounds*.
 
-    :param start: its first character, and *end*: one past its last.
+    :param start: first character of each token; *end* is one past its last.
     :param words: see :class:`Tokens`.
-    :param special: put around the text by the tokenizer.
-    :param text: number of its text.
-    :param bounds: where each text begins, and the end, shape (texts + 1,).
+    :param special: added by the tokenizer.
+    :param text: number of the token's text.
+    :param bounds: start of each text, and the end, shape (texts + 1,).
     """
 
     ids: NDArray[np.int64]
@@ -166,14 +168,13 @@ class _Rows(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of(cls, encodings: Sequence[Any]) -> _Rows:
-        """:param encodings: of the tokenizers library."""
+    def from_encodings(cls, encodings: Sequence[Any]) -> _Rows:
         lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         offsets = _flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
         start, end = np.ascontiguousarray(offsets.T)
         words = _flat([-1 if word is None else word for word in encoding.word_ids] for encoding in encodings)
-        # A text that spells a special token ("</s>") must be scored like any other: only what the tokenizer put around
-        # the text is special, and that has no characters of its own.
+        # A text that spells a special token ("</s>") is scored like any other: only tokens that the tokenizer added are
+        # special, and those have no characters.
         special = _flat(encoding.special_tokens_mask for encoding in encodings).astype(bool) & (start == end)
         text = np.repeat(np.arange(len(encodings)), lengths)
         bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -181,15 +182,15 @@ class _Rows(NamedTuple):
 
 
 def _roles(prompts: Sequence[Prompt], row: _Rows) -> NDArray[np.int64]:
-    """:returns: :class:`Role` of each token, shape (tokens,)."""
+    """Return the :class:`Role` of each token, shape (tokens,)."""
     roles = np.full(len(row.ids), int(Role.TEMPLATE), dtype=np.int64)
     for role, spans in (
         (Role.SUBJECT, [prompt.subject for prompt in prompts]),
         (Role.ANSWER, [prompt.answer for prompt in prompts]),
     ):
         for start, end in _layers(spans):
-            # Those that share a character with the span. A token without characters is a space whose offsets were
-            # trimmed: it stands for the character before its place.
+            # Tokens that share a character with the span. A token without characters is a space with trimmed offsets:
+            # it represents the character before its place.
             roles[(row.start < end[row.text]) & (row.end > start[row.text])] = role
     context = np.array([prompt.context for prompt in prompts], dtype=np.int64)[row.text]
     roles[row.special | ((context > 0) & (row.end <= context))] = Role.SPECIAL
@@ -201,17 +202,17 @@ def _flat(values: Iterable[Iterable[int]]) -> NDArray[np.int64]:
 
 
 def _layers(spans: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The first span of every text, then the second, …
+    """Yield starts and ends of the first span of each text, then the second, …, shape (texts,) each.
 
-    :returns: starts and ends, shape (texts,) each; an empty span at 0 where a text has no such one.
+    A text with fewer spans has an empty one at 0.
     """
     for number in range(max(map(len, spans))):
-        layer = _flat(own[number] if number < len(own) else (0, 0) for own in spans).reshape(-1, 2)
+        layer = _flat(spanned[number] if number < len(spanned) else (0, 0) for spanned in spans).reshape(-1, 2)
         yield layer[:, 0], layer[:, 1]
 
 
 def _mixed(prompts: Sequence[Prompt], row: _Rows, roles: NDArray[np.int64]) -> list[int]:
-    """How many tokens of each text hold letters from both inside and outside the answer."""
+    """Count the tokens of each text with letters from both inside and outside the answer."""
     clean = roles != Role.ANSWER
     for start, end in _layers([[_with_space(prompt.text, span) for span in prompt.answer] for prompt in prompts]):
         clean |= (row.start >= start[row.text]) & (row.end <= end[row.text])
@@ -223,7 +224,7 @@ def _mixed(prompts: Sequence[Prompt], row: _Rows, roles: NDArray[np.int64]) -> l
 
 
 def _with_space(text: str, span: Span) -> tuple[int, int]:
-    """*span* and the white space around it."""
+    """Extend *span* by the white space around it."""
     start, end = span
     while start and text[start - 1].isspace():
         start -= 1
@@ -240,37 +241,96 @@ def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:
 def _with_bos(
     prompts: Sequence[Prompt], encodings: Sequence[Any], row: _Rows, roles: NDArray[np.int64], first: int
 ) -> tuple[_Rows, NDArray[np.int64]]:
-    """The rows, each with *first* in front, which is never scored.
+    """Put *first*, which is never scored, in front of each text.
 
-    A tokenizer may put it there by itself, whatever it is asked; a text that spells it has characters.
+    Some tokenizers always add it themselves. A text that spells it has characters there.
     """
     begins, filled = row.bounds[:-1], np.diff(row.bounds) > 0
-    there = np.zeros(len(prompts), dtype=bool)
-    there[filled] = row.ids[begins[filled]] == first
-    for text in np.flatnonzero(there).tolist():
-        there[text] = not _spelled_out(prompts[text], encodings[text])
+    present = np.zeros(len(prompts), dtype=bool)
+    present[filled] = row.ids[begins[filled]] == first
+    for text in np.flatnonzero(present).tolist():
+        present[text] = not _spelled_out(prompts[text], encodings[text])
     roles, words = roles.copy(), row.words.copy()
-    roles[begins[there]], words[begins[there]] = Role.SPECIAL, -1
-    before = begins[~there]
+    roles[begins[present]], words[begins[present]] = Role.SPECIAL, -1
+    before = begins[~present]
     longer = row._replace(
         ids=np.insert(row.ids, before, first),
         words=np.insert(words, before, -1),
-        bounds=row.bounds + np.concatenate([[0], np.cumsum(~there)]),
+        bounds=row.bounds + np.concatenate([[0], np.cumsum(~present)]),
     )
     return longer, np.insert(roles, before, int(Role.SPECIAL))
 
 
 def _spelled_out(prompt: Prompt, encoding: Any) -> bool:
-    """Whether the first token is what the text itself begins with."""
+    """Check whether the first token is the start of the text itself."""
     start, end = encoding.offsets[0]
     return bool(prompt.text[start:end] == encoding.tokens[0])
 
 
 def token_counter(tokenizer: PreTrainedTokenizerBase) -> Callable[[list[str]], list[int]]:
-    """Counts the tokens of each text as it is, special ones left out."""
+    """Return a function that counts the tokens of each text, without special ones."""
 
     def count(texts: list[str]) -> list[int]:
-        found = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-        return [len(ids) for ids in found]
+        return [len(ids) for ids in _encode_alone(tokenizer, texts)]
 
     return count
+
+
+def name_tokens(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], *, leading_space: bool) -> list[list[int]]:
+    """Return the tokens of each name alone, or after a word and a space."""
+    return _tokens_after(tokenizer, names, ANCHOR, " ") if leading_space else _encode_alone(tokenizer, names)
+
+
+def tokens_in_place(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], before: str) -> list[list[int]]:
+    """Return the tokens of each name after the text *before*; only its :func:`context_of` matters."""
+    context = context_of(before)
+    if context == " ":
+        return name_tokens(tokenizer, names, leading_space=True)
+    return _tokens_after(tokenizer, names, context, "") if context else _encode_alone(tokenizer, names)
+
+
+def context_of(before: str) -> str:
+    """Return the part of *before* that a name's tokens depend on: a space, a sign such as "(", or ""."""
+    last = before[-1:]
+    if last.isspace():
+        return " "
+    return "" if last.isalnum() else last
+
+
+def _tokens_after(tokenizer: PreTrainedTokenizerBase, names: Sequence[str], anchor: str, space: str) -> list[list[int]]:
+    """Return the tokens of each name after *anchor*; if the anchor's tokens change, those of the name alone."""
+    [before] = _encode_alone(tokenizer, [anchor])
+    anchored = _encode_alone(tokenizer, [anchor + space + name for name in names])
+    keeps = [ids[: len(before)] == before for ids in anchored]
+    others = iter(_encode_alone(tokenizer, [space + name for name, kept in zip(names, keeps, strict=True) if not kept]))
+    return [ids[len(before) :] if kept else next(others) for ids, kept in zip(anchored, keeps, strict=True)]
+
+
+def only_unknown(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+    """Find texts that consist of the unknown token only, and so cannot be distinguished.
+
+    :param tokens: of each text.
+    :returns: shape (texts,); false for texts without tokens.
+    """
+    unknown = tokenizer.unk_token_id
+    return np.array([bool(ids) and all(id_ == unknown for id_ in ids) for ids in tokens], dtype=bool)
+
+
+def unknown_reason(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Return the reason to exclude a text of :func:`only_unknown`."""
+    return f"tokenises to {tokenizer.unk_token} only"
+
+
+def single_tokens(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """Return the token of each single-token name, −1 for longer or unknown ones.
+
+    :param tokens: of each name, see :func:`name_tokens`.
+    """
+    unknown = tokenizer.unk_token_id
+    return np.array([ids[0] if len(ids) == 1 and ids[0] != unknown else -1 for ids in tokens], dtype=np.int64)
+
+
+def _encode_alone(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    if not texts:
+        return []
+    return tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]  # type: ignore[no-any-return]

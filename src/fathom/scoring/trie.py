@@ -1,4 +1,4 @@
-"""Token sequences that begin alike, as one tree, cut into blocks that a model runs in one packed pass."""
+"""Token sequences with shared prefixes as one trie, cut into blocks that a model runs in one packed pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Trie:
-    """Nodes are numbered in preorder, children by token id; node and subtree are the range [node, end[node]).
+    """A token trie. Nodes are numbered in preorder, children by token id; a subtree is the range [node, end[node]).
 
     :param tokens: token id of each node, shape (nodes,).
     :param depth: position of each node, from 0, shape (nodes,).
@@ -32,24 +32,29 @@ class Trie:
 
     @cached_property
     def inner(self) -> Ints:
-        """The nodes that have children: the only ones a model has to run."""
-        return np.flatnonzero(self.end > np.arange(len(self.end)) + 1)
+        """The nodes with children: the only ones a model has to run."""
+        return np.flatnonzero(self.is_inner)
+
+    @cached_property
+    def is_inner(self) -> NDArray[np.bool_]:
+        """Whether each node has children, shape (nodes,)."""
+        return self.end > np.arange(len(self.end)) + 1
 
     def above(self, node: int) -> Ints:
-        """The nodes that stand above *node*, the first token first, shape (depth,)."""
-        found = []
+        """Return the ancestors of *node*, the first token first, shape (depth,)."""
+        ancestors = []
         while (node := int(self.parent[node])) >= 0:
-            found.append(node)
-        return np.array(found[::-1], dtype=np.int64)
+            ancestors.append(node)
+        return np.array(ancestors[::-1], dtype=np.int64)
 
     def path(self, sequence: int) -> Ints:
-        """The nodes of the input sequence at this place, first token first, shape (length,)."""
+        """Return the nodes of an input sequence, first token first, shape (length,)."""
         path: Ints = self.paths[sequence]
         return path[path >= 0]
 
 
 def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
-    """:param sequences: token ids, none empty; equal sequences share one path."""
+    """Build a trie of non-empty sequences of token ids; equal sequences share one path."""
     lengths = np.array([len(sequence) for sequence in sequences])
     matrix = np.full((len(sequences), lengths.max(initial=1)), -1, dtype=np.int64)
     for row, sequence in zip(matrix, sequences, strict=True):
@@ -82,17 +87,14 @@ def _subtree_ends(parent: Ints, depth: Ints) -> Ints:
 
 
 class Lookup:
-    """Finds the places of values in an array, by binary search.
-
-    :param keys: the array, shape (n,).
-    """
+    """An index of the places of values in an array, shape (n,)."""
 
     def __init__(self, keys: Ints) -> None:
         self.order = np.argsort(keys, kind="stable")
         self.keys = keys[self.order]
 
-    def of(self, wanted: Ints) -> tuple[Ints, Ints]:
-        """:returns: (index into *wanted*, place of such a value) pairs, in the order of *wanted*."""
+    def find(self, wanted: Ints) -> tuple[Ints, Ints]:
+        """Return pairs (index into *wanted*, place of that value), in the order of *wanted*."""
         low, high = np.searchsorted(self.keys, wanted, "left"), np.searchsorted(self.keys, wanted, "right")
         counts = high - low
         index = np.repeat(np.arange(len(wanted)), counts)
@@ -101,22 +103,21 @@ class Lookup:
 
 
 class Answers:
-    """An answer space as a trie of what follows a prompt.
+    """An answer space as a trie of the continuations of a prompt.
 
-    :param continuations: token ids of each candidate, as they follow the prompt; none empty. Equal ones share a leaf.
-    :param ids: of the candidates: equal scores are listed in their order; None for the order of the candidates.
+    :param continuations: token ids of each candidate after the prompt; none empty. Equal ones share a leaf.
+    :param ids: of the candidates, by which equal scores are ordered; None for the order of the candidates.
     """
 
     def __init__(self, continuations: Sequence[Sequence[int]], ids: Sequence[str] | None = None) -> None:
         self.ids = np.arange(len(continuations)) if ids is None else np.array(ids, dtype=object)
         self.trie = build_trie(continuations)
         self.roots = np.flatnonzero(self.trie.parent < 0)
-        self.is_inner = np.zeros(len(self.trie.tokens), dtype=bool)
-        self.is_inner[self.trie.inner] = True
+        self.is_inner = self.trie.is_inner
         self.terminal: Ints = self.trie.paths.max(axis=1)  # preorder: the last is the highest
-        """The last node of each candidate, shape (candidates,)."""
+        """Last node of each candidate, shape (candidates,)."""
         self.children, self.ending = Lookup(self.trie.parent), Lookup(self.terminal)
-        """The nodes below a node, and the candidates that end at it."""
+        """Children of a node, and candidates that end at it."""
         self.tokens = int((self.trie.paths >= 0).sum())
         ends = np.column_stack([np.arange(len(self.trie.end)), self.trie.end]).ravel()
         self.longest = np.maximum.reduceat(np.append(self.trie.depth + 1, 0), ends)[::2]
@@ -127,10 +128,10 @@ class Answers:
 
 
 class Block(NamedTuple):
-    """A slice of the tree that runs as one packed sequence.
+    """A slice of the trie that runs as one packed sequence.
 
-    :param nodes: nodes to run, in preorder: the ancestors of the first node that is new, then the new ones.
-    :param context: how many of *nodes* are there only to be seen: another block scores their children.
+    :param nodes: nodes to run, in preorder: the ancestors of the first new node, then the new ones.
+    :param context: number of these ancestors: another block scores their children.
     """
 
     nodes: Ints
@@ -138,12 +139,12 @@ class Block(NamedTuple):
 
 
 def blocks_from(trie: Trie, start: int, size: int, most: int) -> tuple[list[Block], int]:
-    """The next blocks of *size* nodes, which have at least as many new nodes as nodes that are only seen: behind a long
-    beginning they are larger, so that it is not run again for every few nodes.
+    """Return the next blocks of *size* nodes, with at least as many new nodes as context.
 
-    :param start: how many of ``trie.inner`` earlier blocks have dealt with.
-    :param most: nodes of all blocks together, each as wide as the widest; more only where a single path is longer, and
-        then twice the path at most.
+    So they are larger after a long prefix, which is not run again for a few nodes.
+
+    :param start: number of ``trie.inner`` in earlier blocks.
+    :param most: nodes of all blocks together, each padded to the widest; a longer path may take twice its length.
     :returns: the blocks, and *start* for the next call.
     """
     blocks: list[Block] = []

@@ -1,9 +1,9 @@
-"""Texts as vectors: what a model makes of a prompt, to compare with what it makes of another.
+"""Texts as vectors.
 
-Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). Prompts that begin alike,
-such as few-shot prompts, run their common tokens once; the rests are packed, many per pass, under a mask that shows
-each of them the common tokens and itself. Where little is shared, or the model refuses such a mask, prompts run in
-plain batches, alike in length together, padded on the right, where a causal model does not look.
+Causal models: the state that the head sees at the last token (PromptEOL, Jiang et al. 2024). Prompts with a shared
+prefix, such as few-shot prompts, run it once; the rests are packed, many per pass, under a mask that shows each of them
+the prefix and itself. If little is shared, or the model refuses such a mask, prompts of similar length run in plain
+batches, padded on the right, where a causal model does not look.
 Encoders: the mean of all states or the first one, in batches of one length.
 """
 
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.data.templates import Prompt
@@ -22,42 +23,40 @@ from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.cache import Cache
 from fathom.scoring.memory import Budget
-from fathom.scoring.tokens import encode_causal, encode_masked
+from fathom.scoring.tokens import Bos, encode_causal, encode_masked, resolve_bos
 
 BLOCK = 256
-"""Tokens per packed sequence: enough to share the work on the common ones, few enough for the quadratic mask."""
+"""Tokens per packed sequence: enough to share the work on the prefix, few enough for the quadratic mask."""
 WORTH_SHARING = 512
-"""Tokens to be saved before common ones are run on their own, which takes a pass more."""
-
+"""Least number of tokens saved by running a shared prefix separately, which takes another pass."""
+IN_ONE_WORD = ('This sentence: "', '" means in one word: "')
+"""Texts around a description for a causal model."""
 Ids = tuple[int, ...]
 
 
 class Pooling(StrEnum):
-    """Which states make the vector: of the last token, the mean over all tokens, or of the first one."""
+    """The states that form the vector: of the last token, the mean over all tokens, or of the first one."""
 
     LAST = "last"
     MEAN = "mean"
     CLS = "cls"
 
 
-def resolve_pooling(model: Model, asked: str) -> Pooling:
-    """``auto`` is ``last`` for causal models and ``mean`` for encoders.
+def resolve_pooling(model: Model, option: str) -> Pooling:
+    """Return the pooling; ``auto`` is ``last`` for causal models and ``mean`` for encoders.
 
-    :raises BadInput: ``cls`` of a causal model, whose first token sees nothing of the text.
+    :raises BadInput: ``cls`` for a causal model, whose first token sees nothing of the text.
     """
     causal = model.attention is Attention.CAUSAL
-    if asked == "auto":
+    if option == "auto":
         return Pooling.LAST if causal else Pooling.MEAN
-    if asked == Pooling.CLS and causal:
+    if option == Pooling.CLS and causal:
         raise BadInput("--pooling cls: the first token of a causal model sees nothing of the text; use last or mean")
-    return Pooling(asked)
+    return Pooling(option)
 
 
 def encode_texts(model: Model, texts: Sequence[str], bos: int | None) -> list[Ids]:
-    """Token ids of each text.
-
-    :param bos: what causal models see first; encoders get their own special tokens.
-    """
+    """Return token ids of each text, with *bos* first for causal models, else the encoder's special tokens."""
     prompts = [Prompt(text, (), ()) for text in texts]
     if model.attention is Attention.CAUSAL:
         tokens = encode_causal(model.tokenizer, prompts, bos)
@@ -66,26 +65,23 @@ def encode_texts(model: Model, texts: Sequence[str], bos: int | None) -> list[Id
     return [tuple(item.ids.tolist()) for item in tokens]
 
 
-class Encoded(NamedTuple):
+class TextVectors(NamedTuple):
     """Texts as vectors.
 
-    :param vectors: shape (texts, d), in the model's precision; NaN in rows that have a fault.
-    :param faults: why a text has no vector, None where it has.
+    :param vectors: shape (texts, d), in the model's precision; NaN in rows with a fault.
+    :param faults: why a text has no vector, None if it has one.
     """
 
     vectors: Tensor
     faults: list[str | None]
 
 
-def text_vectors(model: Model, texts: Sequence[str], bos: int | None, pooling: Pooling, budget: Budget) -> Encoded:
-    """A vector for each text, or the reason why there is none.
-
-    :param bos: what causal models see first.
-    """
+def text_vectors(model: Model, texts: Sequence[str], bos: int | None, pooling: Pooling, budget: Budget) -> TextVectors:
+    """Return a vector for each text, or the reason why there is none. :param bos: first token for causal models."""
     ids = encode_texts(model, texts, bos)
-    found = vectors(model, ids, pooling, budget)
-    finite = torch.isfinite(found).all(dim=1).tolist()
-    return Encoded(found, [_fault(model, tokens, good) for tokens, good in zip(ids, finite, strict=True)])
+    rows = vectors(model, ids, pooling, budget)
+    finite = torch.isfinite(rows).all(dim=1).tolist()
+    return TextVectors(rows, [_fault(model, tokens, good) for tokens, good in zip(ids, finite, strict=True)])
 
 
 def _fault(model: Model, ids: Ids, finite: bool) -> str | None:
@@ -99,7 +95,7 @@ def _fault(model: Model, ids: Ids, finite: bool) -> str | None:
 
 
 def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Tensor:
-    """One vector for each sequence; equal sequences have the same one, to the bit.
+    """Return one vector for each sequence, identical to the bit for equal ones.
 
     :param sequences: token ids. An empty one, or one longer than the model's window, has a vector of NaN.
     :returns: shape (sequences, d), in the model's precision, on its device.
@@ -110,7 +106,7 @@ def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Bu
 
 
 def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], budget: Budget) -> Tensor:
-    """The state of a masked model at one place of each sequence, in batches of one length.
+    """Return the state of a masked model at one place of each sequence, in batches of one length.
 
     :returns: shape (sequences, d), in the model's precision.
     """
@@ -118,7 +114,7 @@ def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], bud
     def run(keys: Tensor, _: Tensor) -> Tensor:
         return model.hidden_at(model.embed(keys[:, :-1]), keys[:, -1:])[:, 0]
 
-    # The place travels as one more number behind the ids, so that a sequence asked at two places is two things to run.
+    # The place is appended to the ids, so that a sequence with two places runs twice.
     keys = [(*ids, place) for ids, place in zip(sequences, places, strict=True)]
     with torch.inference_mode():
         return _gathered(model, keys, _by_batches(model, list(dict.fromkeys(keys)), budget, run, equal=True))
@@ -128,11 +124,11 @@ _Pass = tuple[Sequence[Ids], Tensor]
 
 
 def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Pass]) -> Tensor:
-    """The vector that a pass found for each sequence; NaN where none did."""
+    """Return the vector of each sequence from the passes; NaN if there is none."""
     place: dict[Ids, int] = {}
     parts = []
-    for some, states in passes:
-        place |= {ids: len(place) + number for number, ids in enumerate(some)}
+    for batch, states in passes:
+        place |= {ids: len(place) + number for number, ids in enumerate(batch)}
         parts.append(states)
     if not parts:
         parts.append(model.embed(torch.zeros((1,), dtype=torch.long, device=model.device))[:0])
@@ -142,74 +138,73 @@ def _gathered(model: Model, sequences: Sequence[Ids], passes: Iterable[_Pass]) -
 
 
 def _by_passes(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Pass]:
-    """Some of the sequences and their vectors, pass by pass."""
+    """Yield sequences and their vectors, pass by pass."""
     if model.attention is not Attention.CAUSAL or pooling is not Pooling.LAST:
         yield from _by_equal_lengths(model, sequences, pooling, budget)
         return
     plain: list[Ids] = []
-    for family in families(sequences):
-        if family.saves >= WORTH_SHARING and model.refuses_cache() is None:
-            yield from _by_shared_beginning(model, family, budget)
+    for group in prefix_groups(sequences):
+        if group.saves >= WORTH_SHARING and model.refuses_cache() is None:
+            yield from _by_shared_prefix(model, group, budget)
         else:
-            plain += family.members
+            plain += group.members
     yield from _by_padded_batches(model, plain, budget)
 
 
-class Family(NamedTuple):
-    """Sequences that begin with the same *shared* tokens, each with at least one more."""
+class PrefixGroup(NamedTuple):
+    """Sequences with a prefix of *shared* tokens, each with at least one more."""
 
     shared: int
     members: tuple[Ids, ...]
 
     @property
     def saves(self) -> int:
-        """Tokens that need not be run again."""
+        """Number of tokens that need not run again."""
         return self.shared * (len(self.members) - 1)
 
 
-def families(sequences: Sequence[Ids]) -> list[Family]:
-    """Neighbours in lexicographic order, put together as long as that is less work than running them apart."""
-    found: list[Family] = []
-    members: list[Ids] = []
-    shared = 0
+def prefix_groups(sequences: Sequence[Ids]) -> list[PrefixGroup]:
+    """Group neighbours in lexicographic order while that is less work than running them separately."""
+    groups: list[list[Ids]] = []
+    prefixes: list[int] = []
     for ids in sorted(sequences):
-        common = min(_common(members[-1], ids), len(ids) - 1, shared) if members else 0
-        if members and (shared - common) * len(members) <= common:
-            shared = common
+        common = min(_common(groups[-1][-1], ids), len(ids) - 1, prefixes[-1]) if groups else 0
+        if groups and (prefixes[-1] - common) * len(groups[-1]) <= common:
+            prefixes[-1] = common
+            groups[-1].append(ids)
         else:
-            if members:
-                found.append(Family(shared if len(members) > 1 else 0, tuple(members)))
-            members, shared = [], len(ids) - 1
-        members.append(ids)
-    if members:
-        found.append(Family(shared if len(members) > 1 else 0, tuple(members)))
-    return found
+            groups.append([ids])
+            prefixes.append(len(ids) - 1)
+    return [
+        PrefixGroup(shared if len(members) > 1 else 0, tuple(members))
+        for shared, members in zip(prefixes, groups, strict=True)
+    ]
 
 
 def _common(first: Ids, second: Ids) -> int:
-    """How many tokens both begin with."""
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
+    """Return the length of the shared prefix."""
+    for place, pair in enumerate(zip(first, second, strict=False)):
+        if pair[0] != pair[1]:
             return place
     return min(len(first), len(second))
 
 
-def _by_shared_beginning(model: Model, family: Family, budget: Budget) -> Iterator[_Pass]:
-    beginning = torch.tensor([family.members[0][: family.shared]], device=model.device)
-    places = torch.arange(family.shared, device=model.device)[None]
-    [(_, past)] = budget.batches(1, lambda _: (beginning, 1), lambda ids: model.grow(None, model.embed(ids), places)[1])
-    members = sorted(family.members, key=len, reverse=True)
+def _by_shared_prefix(model: Model, group: PrefixGroup, budget: Budget) -> Iterator[_Pass]:
+    prefix = torch.tensor([group.members[0][: group.shared]], device=model.device)
+    places = torch.arange(group.shared, device=model.device)[None]
+    [(_, past)] = budget.batches(1, lambda _: (prefix, 1), lambda ids: model.grow(None, model.embed(ids), places)[1])
+    members = sorted(group.members, key=len, reverse=True)
     passes = budget.batches(
         len(members),
-        lambda start: _pack(members, family.shared, start, budget),
-        lambda blocks: _run_blocks(model, past, family.shared, blocks),
+        lambda start: _pack(members, group.shared, start, budget),
+        lambda blocks: _run_blocks(model, past, group.shared, blocks),
     )
     for blocks, states in passes:
         yield [ids for block in blocks for ids in block], states
 
 
 def _pack(members: Sequence[Ids], shared: int, start: int, budget: Budget) -> tuple[list[list[Ids]], int]:
-    """As many blocks of rests, each of some :data:`BLOCK` tokens, as fit into one pass; and the member after them."""
+    """Return as many blocks of about :data:`BLOCK` tokens as fit one pass, and the member after them."""
     size = max(min(BLOCK, budget.tokens), len(members[start]) - shared)
     blocks: list[list[Ids]] = [[]]
     room = size
@@ -226,11 +221,11 @@ def _pack(members: Sequence[Ids], shared: int, start: int, budget: Budget) -> tu
 
 
 def _run_blocks(model: Model, past: Cache, shared: int, blocks: list[list[Ids]]) -> Tensor:
-    """Of each member in turn the state at its last token."""
+    """Return the state at the last token of each member in turn."""
     width = max(sum(len(ids) - shared for ids in block) for block in blocks)
     tokens = np.zeros((len(blocks), width), dtype=np.int64)
     places = np.full((len(blocks), width), shared, dtype=np.int64)
-    owner = np.tile(-1 - np.arange(width), (len(blocks), 1))  # padding: each is its own, and sees itself alone
+    owner = np.tile(-1 - np.arange(width), (len(blocks), 1))  # a padding token sees itself only
     last: list[tuple[int, int]] = []
     for row, block in enumerate(blocks):
         column = 0
@@ -242,14 +237,14 @@ def _run_blocks(model: Model, past: Cache, shared: int, blocks: list[list[Ids]])
             last.append((row, after - 1))
             column = after
 
-    def on_device(array: np.ndarray) -> Tensor:
+    def tensor(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(model.device)
 
-    owners, order = on_device(owner), torch.arange(width, device=model.device)
-    own = (owners[:, :, None] == owners[:, None, :]) & (order[None, :] <= order[:, None])
-    visible = torch.cat([own.new_ones((len(blocks), width, shared)), own], dim=2)
-    hidden, _ = model.grow(past.repeat(len(blocks)), model.embed(on_device(tokens)), on_device(places), visible)
-    at = on_device(np.array(last))
+    owners, order = tensor(owner), torch.arange(width, device=model.device)
+    itself = (owners[:, :, None] == owners[:, None, :]) & (order[None, :] <= order[:, None])
+    visible = torch.cat([itself.new_ones((len(blocks), width, shared)), itself], dim=2)
+    hidden, _ = model.grow(past.repeat(len(blocks)), model.embed(tensor(tokens)), tensor(places), visible)
+    at = tensor(np.array(last))
     return hidden[at[:, 0], at[:, 1]]
 
 
@@ -264,9 +259,8 @@ def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, 
     def run(ids: Tensor, at: Tensor) -> Tensor:
         if pooling is Pooling.MEAN:
             return model.hidden(model.embed(ids)).float().mean(dim=1)
-        return model.hidden_at(model.embed(ids), (torch.zeros_like(at) if pooling is Pooling.CLS else at)[:, None])[
-            :, 0
-        ]
+        place = torch.zeros_like(at) if pooling is Pooling.CLS else at
+        return model.hidden_at(model.embed(ids), place[:, None])[:, 0]
 
     return _by_batches(model, sequences, budget, run, equal=True)
 
@@ -279,7 +273,7 @@ def _by_batches(
     *,
     equal: bool,
 ) -> Iterator[_Pass]:
-    """*run* gets ids, shape (b, n), padded on the right unless *equal* lengths are asked, and each one's last place."""
+    """:param run: gets ids, shape (b, n), padded on the right unless of *equal* lengths, and the last place of each."""
     sequences = sorted(sequences, key=len)
     lengths = [len(ids) for ids in sequences]
 
@@ -287,11 +281,40 @@ def _by_batches(
         stop = budget.fitting(lengths, start, equal=equal)
         return sequences[start:stop], stop
 
-    def states(some: Sequence[Ids]) -> Tensor:
-        ids = np.zeros((len(some), len(some[-1])), dtype=np.int64)
-        for row, sequence in enumerate(some):
+    def states(batch: Sequence[Ids]) -> Tensor:
+        ids = np.zeros((len(batch), len(batch[-1])), dtype=np.int64)
+        for row, sequence in enumerate(batch):
             ids[row, : len(sequence)] = sequence
-        at = torch.tensor([len(sequence) - 1 for sequence in some], device=model.device)
+        at = torch.tensor([len(sequence) - 1 for sequence in batch], device=model.device)
         return run(torch.from_numpy(ids).to(model.device), at)
 
     return budget.batches(len(sequences), pack, states)
+
+
+def description_encoder(model: Model, budget: Budget) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """Return a function from descriptions to vectors, shape (texts, d); NaN for an empty text.
+
+    Encoders read the text itself; causal models summarise it in one word (PromptEOL, Jiang et al. 2024). If a text
+    exceeds the model's window, tokens before the closing ones are dropped.
+
+    :raises BadInput: an encoder-decoder.
+    """
+    if model.attention is Attention.SEQ2SEQ:
+        raise BadInput("descriptions need a causal model or an encoder; this one is an encoder-decoder")
+    causal = model.attention is Attention.CAUSAL
+    before, after = IN_ONE_WORD if causal else ("", "")
+    bos = resolve_bos(model.tokenizer, Bos.AUTO) if causal else None
+    closing = 1 + (len(encode_texts(model, [after], None)[0]) if causal else 0)
+    pooling, window = resolve_pooling(model, "auto"), model.max_tokens
+
+    def fitting(tokens: Ids) -> Ids:
+        if window is None or len(tokens) <= window:
+            return tokens
+        return (*tokens[: max(0, window - closing)], *tokens[-closing:])
+
+    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+        ids = encode_texts(model, [f"{before}{text}{after}" if text.strip() else "" for text in texts], bos)
+        rows = vectors(model, [fitting(tokens) for tokens in ids], pooling, budget).float().cpu().numpy()
+        return np.where([[bool(text.strip())] for text in texts], rows, np.float32(np.nan))
+
+    return encode

@@ -1,13 +1,12 @@
-"""The walk of a tree of answers: exact ranks without scoring all of them.
+"""Search in a trie of answers: exact ranks without scoring all of them.
 
-An answer's log-likelihood is the sum over the tokens of its path, and can only fall from token to token. A beginning
-below the right answer, and below the best answers asked for, can hold no answer of interest: that whole branch of the
-answers' trie is never run. Every answer at or above the bound is met, so the rank is that of the full evaluation;
-docs/methods/exact-search.md has the proof.
+An answer's log-likelihood is the sum over the tokens of its path, and only falls from token to token. A prefix below
+the gold answer, and below the top list, can hold no answer of interest, so that branch is never run. Each answer at or
+above the bound is met, so the rank is that of the full evaluation; docs/methods/exact-search.md has the proof.
 
-What every such search shares is here. How a model goes one token on, how many branches run in one pass and in which
-order is up to a :class:`Reader`; what a score is besides the log-likelihood, to a :class:`State`. There are two of
-each: :mod:`fathom.scoring.search` (causal statements) and :mod:`fathom.links.decoding` (encoder-decoders).
+A :class:`Reader` extends prefixes by one token, and decides how many branches run in one pass and in which order. A
+:class:`State` defines the score. There are two of each: :mod:`fathom.scoring.search` (causal statements) and
+:mod:`fathom.links.decoding` (encoder-decoders).
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from fathom.scoring.trie import Answers, Ints
 
 Floats = NDArray[np.float64]
 Memory = TypeVar("Memory")
-"""What a reader keeps of the tokens that a stack of branches has run: their keys and values."""
+"""A reader's keys and values of the tokens that branches have run."""
 SLACK = 1e-3
-"""Nats by which the bound is lowered: more than passes of different shape differ in float32."""
+"""Nats by which the bound is lowered: more than the float32 differences between passes of different shape."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search is to find.
+    """The goal of a search.
 
-    :param top_k: how many of the best answers.
-    :param max_rank: stop looking for the rank once so many better answers are met; None for the rank, whatever it is.
-    :param prune: without, every answer is scored.
-    :param margin: nats that a score may be off, where a rough copy of a model is asked: every answer is met that could
-        be of interest were the scores right, and only those count as better that are so all the same.
+    :param top_k: length of the top list.
+    :param max_rank: stop looking for the rank after that many better answers; None for no limit.
+    :param prune: false to score all answers.
+    :param margin: nats by which scores of a rough copy may be off: each answer is met whose exact score could matter,
+        and only those that are better despite the margin count as better.
     """
 
     top_k: int = 10
@@ -47,16 +46,16 @@ class Aim:
 
     @property
     def slack(self) -> float:
-        """Nats by which the bound is lowered: the answer and the bound may both be off."""
+        """Nats by which the bound is lowered; the answer and the bound may both be off."""
         return SLACK + 2 * self.margin
 
 
 class Searched(NamedTuple):
-    """What came of one question.
+    """The result of one question.
 
     :param found: scores in nats, per statement (sum) or per token (mean).
-    :param tokens_run: tokens that the question cost.
-    :param proven: whether nothing was left out that could change *found*.
+    :param tokens_run: tokens run for the question.
+    :param proven: whether no pruned branch could change *found*.
     """
 
     found: Found
@@ -65,10 +64,10 @@ class Searched(NamedTuple):
 
 
 class State:
-    """What is known of one question so far. Answers score by log-likelihood, and all may be among the *top_k*.
+    """The state of one question. The score is the log-likelihood, and the top list admits all answers.
 
-    :param gold: places of the right answers.
-    :param known: places left out of the ranking.
+    :param gold: places of the gold answers.
+    :param known: places excluded from the ranking.
     """
 
     NOT_A_NUMBER = "the model gave an answer a score that is not a number"
@@ -84,43 +83,43 @@ class State:
         self.begin()
 
     def begin(self) -> None:
-        """Forget which answers were met."""
+        """Forget the answers met so far."""
         self.better = 0
         self.highest = np.empty(0)
         self.places: list[Ints] = []
         self.scores: list[Floats] = []
 
     def score(self, totals: Floats, tokens: Ints) -> Floats:
-        """Of answers with log-likelihoods *totals* and so many *tokens*.
+        """Score answers with log-likelihoods *totals* and numbers of *tokens*.
 
-        Of a beginning, given the tokens of the longest answer below it, this is the best that can come of it.
+        For a prefix, given the length of the longest answer below it, this is the best possible score.
         """
         return totals
 
     def listed(self, places: Ints) -> NDArray[np.bool_]:
-        """Which of some answers count among the best that are asked for."""
+        """Return which answers may be in the top list."""
         return np.ones(len(places), dtype=bool)
 
     def knows_gold_ranks(self) -> bool:
-        """Whether all answers above and level with each right answer were met, known ones among them."""
+        """Return whether all answers above and equal to each gold answer were met, including known ones."""
         return not self.aim.prune
 
     def set_gold(self, totals: Floats) -> None:
-        """:param totals: log-likelihood of the right answers in nats, shape (gold,)."""
+        """:param totals: log-likelihoods of the gold answers in nats, shape (gold,)."""
         self.gold_totals = totals
         self.best = float(self.gold_scores().max(initial=-np.inf))
         self.is_number &= bool(np.isfinite(totals).all())
 
     def gold_scores(self) -> Floats:
-        """In the order of the right answers, shape (gold,)."""
+        """Return scores of the gold answers, shape (gold,)."""
         return self.score(self.gold_totals, self._tokens(self.answers.terminal[self.gold]))
 
     def is_beyond(self) -> bool:
-        """Whether the rank is known to be greater than what is asked for."""
+        """Return whether the rank is known to exceed ``max_rank``."""
         return self.aim.max_rank is not None and self.better >= self.aim.max_rank
 
     def bound(self) -> float:
-        """Answers below it are of no interest."""
+        """Return the score below which answers do not matter."""
         if not self.is_number:
             return np.inf
         if not self.aim.prune:
@@ -131,14 +130,14 @@ class State:
         return min(wanted, default=np.inf)
 
     def reaches(self, scores: Floats) -> NDArray[np.bool_]:
-        """Which scores are of interest; NaN never."""
+        """Return which scores matter; NaN never does."""
         return scores >= self.bound() - self.aim.slack
 
     def meet(self, nodes: Ints, totals: Floats) -> None:
-        """Note the answers that end at *nodes*."""
+        """Record the answers that end at *nodes*."""
         for place, total in zip(self.gold.tolist(), self.gold_totals, strict=True):
             totals = np.where(nodes == self.answers.terminal[place], total, totals)  # one leaf, one score
-        index, places = self.answers.ending.of(nodes)
+        index, places = self.answers.ending.find(nodes)
         scores = self.score(totals, self._tokens(nodes))[index]
         self.better += int((self.is_rival[places] & (scores > self.best + 2 * self.aim.margin)).sum())
         near = self.reaches(scores)
@@ -149,15 +148,15 @@ class State:
             self.highest = np.sort(np.append(self.highest, scores[self.listed(places)]))[-self.aim.top_k :]
 
     def searched(self) -> Searched:
-        """The outcome, once no branch is left."""
+        """Return the result after the last branch."""
         return Searched(self.found(), self.tokens_run)
 
     def met(self) -> tuple[Ints, Floats]:
-        """Places and scores of the answers that were of interest when they were met."""
+        """Return places and scores of the answers that mattered when they were met."""
         return np.concatenate([*self.places, self.gold[:0]]), np.concatenate([*self.scores, np.empty(0)])
 
     def found(self) -> Found:
-        """Where the right answers stand; unscored where a score was not a number."""
+        """Return ranks and scores; unscored if a score was not a number."""
         gold_scores = self.gold_scores().tolist()
         if not self.is_number:
             return Found(None, gold_scores, [], [], unscored=self.NOT_A_NUMBER)
@@ -181,13 +180,13 @@ class State:
 
 @dataclass(frozen=True)
 class Branches:
-    """Beginnings of answers, each for one question. All of shape (branches,).
+    """Prefixes of answers, each for one question. All of shape (branches,).
 
     :param question: number of the question.
-    :param node: of the trie, the last of the beginning.
+    :param node: last node of the prefix.
     :param total: log-likelihood of the tokens up to and with the node, in nats.
     :param promise: the best score that an answer below can have.
-    :param row: of the pass that ran the node's parent; the question's number for a first token.
+    :param row: in the pass that ran the node's parent; the question's number for a first token.
     """
 
     question: Ints
@@ -197,7 +196,7 @@ class Branches:
     row: Ints
 
     def take(self, at: Ints | NDArray[np.bool_] | slice) -> Branches:
-        """Some of them, in the order of *at*."""
+        """Select branches, in the order of *at*."""
         return Branches(self.question[at], self.node[at], self.total[at], self.promise[at], self.row[at])
 
     def __len__(self) -> int:
@@ -205,38 +204,38 @@ class Branches:
 
 
 class Reader(Protocol[Memory]):
-    """A model that goes from beginnings of answers one token on."""
+    """A model that extends prefixes of answers by one token."""
 
     def size(self, branches: Branches) -> int:
-        """How many of the first branches to run in one pass."""
+        """Return how many of the first branches to run in one pass."""
         ...
 
     def order(self, branches: Branches) -> Ints:
-        """Which branches go on, in the order in which they are to run."""
+        """Return which branches continue, in the order in which they run."""
         ...
 
     def step(self, memory: Memory, branches: Branches, row: Ints, tokens: Ints) -> tuple[Floats, Memory] | None:
         """Run the branches' last tokens.
 
-        :param row: a branch for each of *tokens*, ascending.
-        :returns: log p of each token behind its branch, in nats, and what the branches below see; None where memory
-            ran out and fewer branches are to be tried.
+        :param row: the branch of each of *tokens*, ascending.
+        :returns: log p of each token after its branch, in nats, and the extended memory; None if memory ran out and
+            fewer branches should be tried.
         """
         ...
 
 
 class Walk(Generic[Memory]):
-    """The search of some questions together: what is left to run, the deepest on top."""
+    """The joint search of some questions; the stack has the deepest branches on top."""
 
     def __init__(self, answers: Answers, states: Sequence[State], reader: Reader[Memory]) -> None:
         self.answers, self.states, self.reader = answers, states, reader
         self.stack: list[tuple[Memory, Branches]] = []
 
     def run(self, memory: Memory, first: Floats) -> None:
-        """Meet every answer at or above the bound of its question.
+        """Meet each answer at or above the bound of its question.
 
-        :param memory: what the answers' first tokens see.
-        :param first: log p of them, in nats, shape (questions, roots).
+        :param memory: of the prompts.
+        :param first: log p of the answers' first tokens, in nats, shape (questions, roots).
         """
         question, root = (grid.ravel() for grid in np.indices(first.shape))
         self._arrive(memory, question, self.answers.roots[root], first.ravel(), question)
@@ -250,7 +249,7 @@ class Walk(Generic[Memory]):
     def _step(self, memory: Memory, branches: Branches) -> None:
         size = self.reader.size(branches)
         now = branches.take(slice(size))
-        row, node = self.answers.children.of(now.node)
+        row, node = self.answers.children.find(now.node)
         reached = self.reader.step(memory, now, row, self.answers.trie.tokens[node])
         if reached is None:
             self.stack.append((memory, branches))
@@ -262,7 +261,7 @@ class Walk(Generic[Memory]):
         self._arrive(grown, now.question[row], node, now.total[row] + log_probs, row)
 
     def _arrive(self, memory: Memory, question: Ints, node: Ints, total: Floats, row: Ints) -> None:
-        """Note the answers that end here; queue what goes on and may still hold a better one."""
+        """Record the answers that end here; queue branches that may still hold a better one."""
         reached = Branches(question, node, total, np.empty(len(node)), row)
         goes_on = self.answers.is_inner[node]
         for number, mine in _each(question):
@@ -279,16 +278,13 @@ class Walk(Generic[Memory]):
 
 
 def count_run(states: Sequence[State], question: Ints) -> None:
-    """Put the tokens of a pass to their questions' account.
-
-    :param question: of each token, shape (tokens,).
-    """
+    """Count the tokens of a pass for their questions, shape (tokens,)."""
     for number, count in zip(*np.unique(question, return_counts=True), strict=True):
         states[number].tokens_run += int(count)
 
 
 def _each(question: Ints) -> Iterator[tuple[int, Ints]]:
-    """Each question and its rows, ascending."""
+    """Yield each question and its rows, ascending."""
     order = np.argsort(question, kind="stable")
     numbers, starts = np.unique(question[order], return_index=True)
     return zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)

@@ -26,9 +26,8 @@ from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sou
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
-from fathom.scoring.slots import Masks, Pooling, Way
-from fathom.scoring.statements import Reduction, Score
-from fathom.scoring.statements import Way as StatementWay
+from fathom.scoring.slots import Masks, SlotPooling, SlotScoring
+from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
@@ -44,7 +43,7 @@ BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
     folds.FOLD: "folds are parts of the items, of which nobody drew a sample"
 }
 """Groups of texts that the study has made, and why they are no clusters."""
-STATEMENTS = StatementWay(Reduction.SUM, Score.FULL)
+STATEMENTS = StatementScoring(Reduction.SUM, Score.FULL)
 """How causal models are asked for P1: by the log-likelihood of whole statements."""
 CHAT = "chat"
 """How chat models are."""
@@ -103,7 +102,7 @@ class EntailmentPlan(NamedTuple):
     @property
     def way(self) -> str:
         """What those of masked models call theirs."""
-        return Way(Masks(self.options.masks[0]), Pooling(self.options.reduction[0])).name
+        return SlotScoring(Masks(self.options.masks[0]), SlotPooling(self.options.reduction[0])).name
 
 
 def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:

@@ -28,9 +28,9 @@ from fathom.metrics.ranking import reciprocal_mean_rank
 from fathom.models.base import Model
 from fathom.reading import tensors_file
 from fathom.scoring.memory import Budget
-from fathom.scoring.names import name_tokens
 from fathom.scoring.rows import unfiltered_ranks
-from fathom.scoring.slots import Names, Slot, Told, Way, in_batches, slot_scores
+from fathom.scoring.slots import Names, Slot, SlotScores, SlotScoring, run_slots, slot_scores
+from fathom.scoring.tokens import name_tokens
 from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
 
@@ -79,7 +79,7 @@ class Learnt(NamedTuple):
 def learn(
     model: Model,
     names: Names,
-    way: Way,
+    way: SlotScoring,
     items: Sequence[GoldSlot],
     validation: Sequence[GoldSlot],
     start: Tensor,
@@ -126,7 +126,7 @@ class _Best(Hooks):
             self.learnt = Learnt(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
 
 
-Goal = Callable[[Told], Tensor]
+Goal = Callable[[SlotScores], Tensor]
 """Computes a part's share of the loss, a scalar."""
 
 
@@ -140,7 +140,7 @@ def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Rand
         right[row, list(item.gold) if loss == "bce" else [draws.choice(item.gold)]] = 1
     candidates = int((names.lengths > 0).sum())
 
-    def share(told: Told) -> Tensor:
+    def share(told: SlotScores) -> Tensor:
         wanted = torch.from_numpy(right[told.rows[:, None], told.places[None, :]]).to(told.scores.device)
         if loss == "nll":
             return -(told.scores * wanted).sum() / len(batch)
@@ -151,22 +151,22 @@ def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Rand
 
 
 def _backward(
-    model: Model, names: Names, way: Way, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
+    model: Model, names: Names, way: SlotScoring, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
 ) -> float:
     """Compute gradients of *vectors*, and return the loss."""
     shares: list[float] = []
 
-    def send_back(told: Iterator[Told]) -> None:
+    def send_back(told: Iterator[SlotScores]) -> None:
         loss = torch.stack([goal(part) for part in told]).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         shares.append(loss.item())
 
-    in_batches(model, [item.slot for item in batch], names, [way], budget, vectors, send_back)
+    run_slots(model, [item.slot for item in batch], names, [way], budget, vectors, send_back)
     return sum(shares)
 
 
 def _validate(
-    model: Model, names: Names, way: Way, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
+    model: Model, names: Names, way: SlotScoring, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
 ) -> tuple[float, float]:
     """Return MRR of the best gold answers, and MRR of the mean ranks of all."""
     [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
