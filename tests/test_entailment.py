@@ -168,7 +168,7 @@ def test_patterns_without_words_between_are_left_out(folder):
     assert all(item.query.subject != "rows for" for item in found)
     assert [line for line in left_out if "(rows for)" in line] == [
         f"rdfs7: {next(q.id for q in data.queries if q.relation == 'subPropertyOf' and q.subject == 'rows for')} "
-        "(rows for) is left out: 'For [Y] rows [X] .' has words before [X] or behind [Y]"
+        "(rows for) is left out: 'For [Y] rows [X] .' has words before [X] or after [Y]"
     ]
     assert any("(swims for) is left out: no pattern of what it implies" in line for line in left_out)
     assert items(data, changed, "rdfs5")[1] == []

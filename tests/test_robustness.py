@@ -64,7 +64,7 @@ def test_a_wrong_candidate_is_called_out():
         assert prime not in plain.gold
         assert prime not in plain.sentences[0].text
         assert query.sentences[0].text == f"{prime.capitalize()}? {plain.sentences[0].text}"
-    assert found[3].unscored == "no wrong candidate to call out"  # the sentence names all three others
+    assert found[3].unscored == "no distractor to put in front"  # the sentence names all three others
     assert texts(found) == texts(asked(drugs(), alter="misprimed"))
     primes = {tuple(q.groups.get("prime", "") for q in asked(drugs(), alter="misprimed", seed=s)) for s in range(9)}
     assert len(primes) > 3
@@ -73,8 +73,8 @@ def test_a_wrong_candidate_is_called_out():
 def test_what_stands_behind_the_answer_is_cut_off():
     assert texts(asked(drugs(), alter="truncated")) == [
         "Pain is treated with [Y].",
-        "fewer than 3 words stand before the answer",
-        "nothing stands behind the answer that could be cut off",
+        "fewer than 3 words precede the answer",
+        "the answer is followed by no text to remove",
         "For some there is [Y].",
     ]
 

@@ -152,10 +152,10 @@ class Columns:
             self.faults.add(self.file, None, f"{len(wrong) - SHOWN:,} more lines with another number of columns")
 
     def _fail(self, error: pa.ArrowInvalid) -> None:
-        found = re.search(r"Row #(\d+)", str(error))
+        row = re.search(r"Row #(\d+)", str(error))
         shown = "".join(sign if sign.isprintable() else " " for sign in str(error)[:200])
         if "Empty CSV file" not in str(error):
-            self.faults.add(self.file, int(found[1]) if found else None, f"cannot be read as columns: {shown}")
+            self.faults.add(self.file, int(row[1]) if row else None, f"cannot be read as columns: {shown}")
 
 
 def first_lines(file: Path, count: int) -> list[str]:

@@ -81,31 +81,31 @@ def read_table(file: Path = TABLE) -> dict[str, Entry]:
     content = yaml_file(file)
     if not isinstance(content, dict) or not content:
         raise BadInput(f"{file}: expected 'NAME:' with sources below it, found {shown(content)}; see {TABLE}")
-    found, faults = {}, []
+    entries, faults = {}, []
     for name, fields in content.items():
         try:
             entry = Entry(name=name, **fields) if isinstance(fields, Mapping) else Entry(name=name, sources=())
             for source in entry.whole_sources:
                 host_of(source.url, f"{name}: url", "https://example.org/data.zip")
-            found[entry.name] = entry
+            entries[entry.name] = entry
         except ValidationError as error:
             faults += [f"{file}: {name}: {_place_of(fault['loc'])}{fault['msg']}" for fault in error.errors()]
         except (BadInput, TypeError) as error:
             faults.append(f"{file}: {error}")
     refuse(faults)
-    return found
+    return entries
 
 
 def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
     """Return an entry by name, ignoring case. :raises BadInput: there is none."""
-    found = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
-    if found is None:
+    entry = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
+    if entry is None:
         meant = "".join(f"; did you mean {key}?" for key in alike(name, entries, 1))
         raise BadInput(
             f"no data set '{shown(name)[1:-1]}' to fetch{meant}: there is {', '.join(entries)}; or give its address as "
             "--url"
         )
-    return found
+    return entry
 
 
 def shelf() -> Path | None:
@@ -160,13 +160,13 @@ class Readable(NamedTuple):
 
 def readable() -> list[Readable]:
     """Return all rows of ``readable.yaml``, completed from ``published.yaml``."""
-    entries, found = read_table(), []
+    entries, rows = read_table(), []
     for name, fields in yaml_file(READABLE).items():
         line = _Line(**fields)
         if line.fetch is None:
-            said = line.home, line.licence, line.ready
+            origin = line.home, line.licence, line.ready
         else:
             entry = entries[line.fetch]
-            said = entry.home.removeprefix("https://"), entry.licence, f"fathom data fetch {entry.name}"
-        found.append(Readable(name, line.paper, line.format, line.size, *said))
-    return found
+            origin = entry.home.removeprefix("https://"), entry.licence, f"fathom data fetch {entry.name}"
+        rows.append(Readable(name, line.paper, line.format, line.size, *origin))
+    return rows

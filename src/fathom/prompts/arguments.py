@@ -3,7 +3,7 @@
 "Singer is an artist . Artist is a person . <x> is a singer . Therefore, <x> is a particular [Y] ." has depth 2 and the
 right answer "person"; what follows from fewer or more facts is right, too, and taken out of the ranking. Depth 1 is the
 rule of :mod:`fathom.prompts.entailment` itself; further steps go up the sub-classes, of rdfs5 and rdfs7 the
-sub-properties. Each argument is put in three forms (:data:`FORMS`), and beside each stand texts that name the answer,
+sub-properties. Each argument is put in three forms (:data:`FORMS`), and next to each are texts that name the answer,
 too, but from which it does not follow (:data:`BROKEN`).
 """
 
@@ -37,7 +37,7 @@ from fathom.prompts.ontology import LIMITED, RULES, with_article
 
 PLAIN, PARAPHRASED, SHUFFLED = "plain", "paraphrased", "shuffled"
 FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
-"""Facts from the subject upwards, then the pseudoword; in other words; in an order by lot, among facts of others."""
+"""Facts from the subject upwards, then the pseudoword; paraphrased; in random order, among facts of others."""
 WHOLE = "whole"
 ANSWER_ALONE, OF_OTHERS, MISSING, ANOTHER = "answer's fact alone", "said of others", "a fact missing", "another begins"
 BROKEN = (ANSWER_ALONE, OF_OTHERS, MISSING, ANOTHER)
@@ -149,7 +149,7 @@ def argument_queries(
 class _Others:
     """What other items lend to the texts of one.
 
-    :param every: the other arguments of the rule, those behind it first.
+    :param every: the other arguments of the rule, those after it first.
     """
 
     def __init__(self, own: Argument, every: Sequence[Argument], seed: int) -> None:
@@ -160,7 +160,7 @@ class _Others:
         self.facts = [one.facts[0] for one in drawn]
 
     def shuffled(self, facts: Sequence[tuple[str, Fact]]) -> list[Fact]:
-        """:param facts: each with its role: whatever stands in several texts stands in one order in all of them."""
+        """:param facts: each with its role; the order of shared facts is the same in all texts."""
         every = [*facts, *((f"other {number}", fact) for number, fact in enumerate(self.facts))]
         return [fact for _, fact in sorted(every, key=lambda one: random.Random(f"{self.lot} {one[0]}").random())]
 

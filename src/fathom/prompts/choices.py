@@ -20,18 +20,18 @@ from fathom.errors import BadInput
 from fathom.prompts.ontology import LIMITED, QUESTIONS, TEMPLATES
 
 MOST = len(ascii_lowercase)
-"""Options that letters can tell apart."""
+"""Most options: one per letter."""
 GAP = "___"
-"""What stands for the answer in a question made of a statement."""
+"""The answer's place in a question made from a statement."""
 NO_WORDS = "nothing puts the query into words: no question, no template and no sentence"
 HEAD_ASKED = "a question asks for the tail, this query for the head"
 OPTIONS = 20
-"""Of a question, as in the paper: the right one and 19 others."""
+"""Default number of options, as in the paper: the gold answer and 19 distractors."""
 UNPARSED = "unparsed: the reply names no option"
 CUT_OFF = "unparsed: the reply was cut off before it named an option"
 AMBIGUOUS = "unparsed: the reply claims two options"
 NO_OPTION = frozenset({UNPARSED, CUT_OFF, AMBIGUOUS})
-"""Why a reply is neither right nor wrong."""
+"""Reasons why a reply has no option."""
 
 _BETWEEN = "What is the relation between [X]?", ("the relation between [X] is [Y] .",)
 """Asked of properties by their sentence patterns: "What is the relation between X and Y?" """

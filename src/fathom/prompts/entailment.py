@@ -21,7 +21,7 @@ among sentence patterns ("'s parent is"), the others among classes or properties
 
 Learnt tokens, ``<s1>``, ``<s2>``, … in their order in the text, may stand for the words "is a", "implies", … and for
 the conjunctions (section 3.2.1); :func:`sources` says what each of them begins with. Unlike in the reference code, a
-premise with learnt tokens ends in a full stop for rdfs2 and 3, too, and rdfs5 does not say "implies" besides.
+premise with learnt tokens ends in a full stop for rdfs2 and 3, too, and rdfs5 does not add "implies".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, one_of,
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""
 Z, W = "<z>", "<w>"
-"""Other pseudowords, of whom nothing is asked."""
+"""Other pseudowords, which no query is about."""
 EXPLICIT, IMPLICIT, ABSENT = "explicit", "implicit", "absent"
 """How a premise is given: said, not said but remembered, neither."""
 GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none": (False, False)}
@@ -146,7 +146,7 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
             gold = tuple(dict.fromkeys(phrase for name in query.gold if (phrase := phrase_of(of_task.get(name, "")))))
         reason = query.unscored or one_of(query) or None
         if reason is None and rule in OF_PATTERN and not phrase_of(pattern):
-            reason = f"{pattern!r} has words before {SUBJECT} or behind {ANSWER}"
+            reason = f"{pattern!r} has words before {SUBJECT} or after {ANSWER}"
         if reason is None and not gold:
             reason = f"no pattern of what it implies has all its words between {SUBJECT} and {ANSWER}"
         if reason is None:
@@ -364,12 +364,12 @@ def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another
     if given == REMEMBERED:
         return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else asked_of(rule, wording)
     first, second = GIVEN[given] if given in GIVEN else CONTROLS[given]
-    whom = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
+    others = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
     said = first_premise(rule, wording, item) if first else []
     if first and second and wording.conjunction:
         said = [*said, Beginning(CONJUNCTION, 0)]
     if second:
-        said = [*said, *second_premise(rule, wording, another or item, *whom)]
+        said = [*said, *second_premise(rule, wording, another or item, *others)]
     therefore = Beginning(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
     return [*said, therefore, *asked_of(rule, wording)]
 

@@ -1,6 +1,6 @@
-"""Nonce words: names that nobody bears, for models that take words alone.
+"""Nonce words: pronounceable made-up names for models that take only text, instead of pseudowords.
 
-They stand where models at hand have pseudowords: pronounceable, drawn by the seed, and no word of the data.
+They are drawn by the seed, and none is a word of the data.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _VOWELS = tuple("aeiou")
 _MIDDLES = (*"bdgklmnprtvxz", "bd", "fl", "lm", "nd", "rv", "sk", "zz")
 _CODAS = (*"bdgklmnprtvxz", "ck", "lt", "nk", "sk")
 _OF_WORDS = ("rdfs5", "rdfs11")
-"""Rules whose pseudoword is a class or a property, and no name that begins with a capital."""
+"""Rules whose pseudoword is a class or property, written in lower case."""
 
 
 class NonceWords:
-    """Those of an ontology's rules, the same for all that is asked of it.
+    """The nonce words of an ontology's rules, the same for all its queries.
 
-    :param avoid: words that are none, casefolded (:func:`words_of`).
-    :param pairs: of each rule.
+    :param avoid: casefolded words that are excluded (:func:`words_of`).
+    :param pairs: number of pairs per rule.
     """
 
     def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
@@ -36,7 +36,7 @@ class NonceWords:
         self.of_rule = {rule: [_written(rule, next(drawn)) for _ in range(2 * pairs)] for rule in rules}
 
     def put_in(self, queries: QuerySet) -> QuerySet:
-        """The same questions about nonce words."""
+        """Return the queries with nonce words for pseudowords."""
         return replace(queries, queries=tuple(self._about(query) for query in queries.queries))
 
     def _about(self, query: Query) -> Query:
@@ -44,12 +44,12 @@ class NonceWords:
         other = (pair + 1) % self.pairs
         places = {X: 2 * pair, Y: 2 * pair + 1, Z: 2 * other, W: 2 * other + 1}
         marks = re.compile("|".join(places))
-        texts = [marks.sub(lambda found: own[places[found[0]]], sentence.text) for sentence in query.sentences]
+        texts = [marks.sub(lambda mark: own[places[mark[0]]], sentence.text) for sentence in query.sentences]
         return replace(query, sentences=tuple(map(Sentence, texts)))
 
 
 def words_of(data: QuerySet, patterns: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """All words of an ontology, casefolded: of its names, and of its properties' sentence patterns."""
+    """Return all casefolded words of an ontology's names and sentence patterns."""
     names = (name for space in data.candidates.values() for name in space.names)
     subjects = (query.subject for query in data.queries)
     texts = (text for of_task in patterns.values() for text in of_task.values())
@@ -65,7 +65,7 @@ def _written(rule: str, word: str) -> str:
 
 
 def _drawn(seed: int, avoid: set[str]) -> Iterator[str]:
-    """Words of two syllables without end, each once."""
+    """Yield distinct words of two syllables, endlessly."""
     generator = random.Random(f"nonce {seed}")
     while True:
         word = "".join(map(generator.choice, (_ONSETS, _VOWELS, _MIDDLES, _VOWELS, _CODAS)))

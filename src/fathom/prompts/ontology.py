@@ -1,4 +1,4 @@
-"""Memorising tasks of ontologies and their wordings (Wu et al., ACL 2023, table 3), for every way of asking them."""
+"""Memorising tasks of ontologies and their texts (Wu et al., ACL 2023, table 3), for all probes."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ RULES = {
     "rdfs9": "subClassOf",
     "rdfs11": "subClassOf",
 }
-"""Rules of entailment, each with the memorising task that asks for its premise P1."""
+"""Rules of entailment, each with the memorising task of its premise P1."""
 ONE_OF = "one of several"
-"""Group of the queries for a domain or range that is one of several classes, such as the parts of a union."""
+"""Group of queries whose domain or range is one of several classes, such as the parts of a union."""
 LIMITED = "One has to be a particular [Y] if "
-"""How statements on domain and range begin."""
+"""Start of statements on domain and range."""
 QUESTIONS = {
     "type": "What is the type of [X]?",
     "subClassOf": "What is the superclass of [X]?",
     "subPropertyOf": "What does [X] imply?",
 }
-"""What is asked of chat models (section 5); a domain or range is "the type of it" (:mod:`fathom.prompts.choices`)."""
+"""Questions for chat models (section 5); a domain or range is "the type of it" (:mod:`fathom.prompts.choices`)."""
 
 
 def one_of(query: Query) -> str:
-    """Why nothing follows from the domain or range that a query asks for, "" where its right answers follow."""
+    """Return why nothing follows from a query's domain or range, "" if its gold answers follow."""
     if ONE_OF not in query.groups:
         return ""
     return f"its {query.relation} is one of several classes ({', '.join(query.gold)}), so that none of them follows"
 
 
 def domain_sentence(pattern: str, range_label: str | None) -> str:
-    """What asks for a property's domain (table 3), as the reference code words it.
+    """Return the sentence for a property's domain (table 3), as in the reference code.
 
     "[X] plays for [Y] ." of range "sports team" → "One has to be a particular [Y] if one plays for a sports team .";
     "[X]'s mother is [Y] ." → "… if one has mother ."
@@ -60,7 +60,7 @@ def domain_sentence(pattern: str, range_label: str | None) -> str:
 
 
 def range_sentence(pattern: str, domain_label: str | None) -> str:
-    """What asks for a property's range (table 3), as the reference code words it.
+    """Return the sentence for a property's range (table 3), as in the reference code.
 
     "[X] plays for [Y] ." of domain "athlete" → "One has to be a particular [Y] if an athlete plays for that .";
     "[X]'s mother is [Y] ." → "… if one is an animal's mother ."
@@ -71,12 +71,10 @@ def range_sentence(pattern: str, domain_label: str | None) -> str:
 
 
 def with_article(label: str) -> str:
-    """ "an athlete", "a person"."""
+    """Return "an athlete", "a person"."""
     return f"{'an' if label[0].lower() in 'aeiou' else 'a'} {label}"
 
 
 def _some(label: str | None) -> str:
-    """ "an athlete", "a person", or "something" where the class is not known."""
-    if label is None:
-        return "something"
-    return with_article(label)
+    """Return "an athlete", "a person", or "something" if the class is unknown."""
+    return "something" if label is None else with_article(label)

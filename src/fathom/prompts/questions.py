@@ -1,7 +1,7 @@
 """Few-shot question prompts: answered questions on other facts of the same relation, then the question itself.
 
-The manner of KAMEL (Kalo and Fichtel, AKBC 2022): one question per line, several answers with a separator between them,
-and a closing sign that tells the model where an answer ends.
+The format is that of KAMEL (Kalo and Fichtel, AKBC 2022): one question per line, several answers with a separator, and
+a closing sign that marks the end of an answer.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fathom.errors import BadInput
 from fathom.reading import Faults, Unreadable, read_json_lines, read_text
 
 CLOSING = "%"
-"""Stands behind the last answer of each line, as in KAMEL."""
+"""Marks the end of each line's answers, as in KAMEL."""
 
 CORRECTED = {("P36", "What is the original language of [S]?"): "What is the capital of [S]?"}
-"""KAMEL's published file gives P36 (capital) the question of P364: what is meant instead."""
+"""KAMEL's published file gives P36 (capital) the question of P364; this is the correction."""
 
 Questions = dict[str, tuple[Template, ...]]
 
 
 class QuestionLine(NamedTuple):
-    """:param line: where it stands in its file."""
+    """:param line: its line number."""
 
     line: int
     relation: str
@@ -39,11 +39,11 @@ class QuestionLine(NamedTuple):
 
 
 def read_questions(file: Path) -> Questions:
-    """Questions by relation; a relation may have several.
+    """Read questions by relation; a relation may have several.
 
-    :param file: ``relation, question`` per line, split at the first comma, or JSON Lines with ``relation`` and
-        ``question``; the subject's place is written ``[X]`` (or ``[S]``, as KAMEL does).
-    :raises BadInput: each line that is neither, by number.
+    :param file: lines ``relation, question``, split at the first comma, or JSON Lines with ``relation`` and
+        ``question``; ``[X]`` marks the subject (or ``[S]``, as in KAMEL).
+    :raises BadInput: each invalid line, by number.
     """
     faults = Faults()
     by_relation: dict[str, dict[Template, None]] = {}
@@ -56,18 +56,18 @@ def read_questions(file: Path) -> Questions:
 
 
 def question_lines(file: Path, faults: Faults) -> list[QuestionLine]:
-    """The good lines of a file of questions, known mistakes corrected; the others become faults."""
+    """Return the valid lines of a file of questions, known mistakes corrected; the others become faults."""
     if file.suffix == ".jsonl":
         rows = read_json_lines(file, {"relation": str, "question": str}, faults)
-        found = [QuestionLine(line, row["relation"], row["question"]) for line, row in rows]
+        questions = [QuestionLine(line, row["relation"], row["question"]) for line, row in rows]
     else:
-        found = _comma_lines(file, faults)
+        questions = _comma_lines(file, faults)
     good = []
-    for question in found:
+    for question in questions:
         if SUBJECT not in question.text and "[S]" not in question.text:
             faults.add(file, question.line, f"question {question.text!r} has no {SUBJECT}: write it for the subject")
         elif ANSWER in question.text and not question.text.rstrip().endswith(ANSWER):
-            faults.add(file, question.line, f"question {question.text!r}: {ANSWER}, if written, must stand last")
+            faults.add(file, question.line, f"question {question.text!r}: {ANSWER}, if written, must be last")
         else:
             meant = CORRECTED.get((question.relation, question.text), question.text)
             if meant != question.text:
@@ -83,29 +83,29 @@ def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
     except Unreadable as error:
         faults.keep(error)
         return []
-    found = []
+    questions = []
     for number, line in enumerate(lines, start=1):
         relation, _, text = (part.strip() for part in line.partition(","))
         if relation and text:
-            found.append(QuestionLine(number, relation, text))
+            questions.append(QuestionLine(number, relation, text))
         elif line.strip():
             faults.add(file, number, f"expected 'relation, question with {SUBJECT}', found {line.strip()[:60]!r}")
-    return found
+    return questions
 
 
 def as_template(question: str) -> Template:
-    """The question with the answer behind it."""
+    """Return the question as a template with the answer at the end."""
     text = question.replace("[S]", SUBJECT).strip()
     return Template(text if text.endswith(ANSWER) else f"{text} {ANSWER}")
 
 
 def asked(question: Template, subject: str) -> str:
-    """What the model is to go on from: the question, without its answer and the space before that."""
+    """Return the question without its answer and the space before it."""
     return question.fill(subject, "", capitalize=False).text.rstrip()
 
 
 class _Known(NamedTuple):
-    """A subject of the pool with all its answers."""
+    """A subject with all its answers."""
 
     subject_id: str
     subject: str
@@ -113,14 +113,14 @@ class _Known(NamedTuple):
 
 
 class QuestionShots:
-    """Makes the prompt of each query from answered questions on other subjects of its relation.
+    """Prompts with answered questions on other subjects of a query's relation.
 
-    :param graph: subjects are drawn from its ``train`` split, from all its triples where it has no splits.
-    :param relations: ids of the relations asked.
-    :param shots: how many answered questions.
-    :param per_query: other subjects for each query, as KAMEL draws them, instead of the same for a relation.
-    :param separator: what stands between two answers.
-    :raises BadInput: a relation with fewer subjects to draw from than asked for.
+    :param graph: subjects are drawn from its ``train`` split, or from all triples if it has no splits.
+    :param relations: ids of the relations.
+    :param shots: number of answered questions.
+    :param per_query: draw other subjects for each query, as KAMEL does.
+    :param separator: separator of several answers.
+    :raises BadInput: a relation with fewer subjects than *shots*.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class QuestionShots:
             raise BadInput([*short, "give a smaller --shots"])
 
     def prompt(self, query: Query, question: Template) -> str:
-        """:raises BadInput: too few subjects are left without the query's own."""
+        """Return the prompt. :raises BadInput: too few subjects remain without the query's own."""
         seed = f"{self.seed}|{query.id if self.per_query else query.relation}"
         lines = [
             f"{asked(question, known.subject)} {self.separator.join(known.answers)}{CLOSING}"
@@ -156,7 +156,7 @@ class QuestionShots:
         if not self.shots:
             return []
         pool = self.pools[query.relation]
-        # One more than needed: the query's own subject is passed over.
+        # One more than needed, as the query's own subject is skipped.
         places = random.Random(seed).sample(range(len(pool)), min(len(pool), self.shots + 1))
         fit = [known for known in map(pool.__getitem__, places) if known.subject_id != query.subject_id]
         if len(fit) < self.shots:
@@ -165,9 +165,9 @@ class QuestionShots:
 
 
 class _Subjects:
-    """The subjects of one relation; their names are looked up when they are drawn.
+    """The subjects of one relation, with names looked up on access.
 
-    :param named: which entities have a name; a subject without one, or with an answer without one, is passed over.
+    :param named: whether each entity has a name; a subject is skipped if it or an answer has none.
     """
 
     def __init__(

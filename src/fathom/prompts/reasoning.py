@@ -1,4 +1,4 @@
-"""Replies that begin with, or hold, the model's reasoning: what is left when it is cut out."""
+"""Removal of a model's reasoning from its replies."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Cut(NamedTuple):
 
 
 class Reasoning(NamedTuple):
-    """The signs between which a model reasons."""
+    """The signs around a model's reasoning."""
 
     begin: str
     end: str
 
     @classmethod
     def of(cls, form: str) -> Reasoning | None:
-        """:param form: "none", "think", or the signs with "..." between them. :raises BadInput: it is none of them."""
+        """:param form: "none", "think", or two signs with "..." between them. :raises BadInput: another form."""
         if form == NONE:
             return None
         begin, between, end = form.partition(_BETWEEN)
@@ -41,10 +41,12 @@ class Reasoning(NamedTuple):
         return cls(*signs)
 
     def cut(self, reply: str, *, opened: bool = False) -> Cut:
-        """Without what stands between the signs. An end without a beginning ends what was begun before the reply; a
-        beginning without an end goes to the end of the reply.
+        """Remove the text between the signs.
 
-        :param opened: the question itself ends with the sign of the beginning.
+        An end without a start ends reasoning that started before the reply; a start without an end extends to the
+        reply's end.
+
+        :param opened: the prompt ends with the start sign.
         """
         kept, rest, cut = "", reply, False
         first, last = rest.find(self.begin), rest.find(self.end)
@@ -64,8 +66,10 @@ class Reasoning(NamedTuple):
 
 
 class Cutter:
-    """Cuts replies as declared, and counts: ``reasoning_cut``, ``reasoning_unfinished``, and where nothing was declared
-    ``reasoning_uncut``, replies that hold the signs of a form with a name. Only what has happened is in *counts*.
+    """Removes reasoning from replies and counts.
+
+    It counts ``reasoning_cut``, ``reasoning_unfinished`` and, if no form is given, ``reasoning_uncut``: replies with
+    the signs of a named form.
     """
 
     def __init__(self, form: str) -> None:
@@ -74,25 +78,25 @@ class Cutter:
 
     @property
     def cuts(self) -> bool:
-        """Whether anything is declared to be cut."""
+        """Whether a form of reasoning is given."""
         return self._reasoning is not None
 
     def circumstances(self) -> dict[str, Any]:
-        """The counts, and what a reader of the numbers should know of them."""
-        said = {
+        """Return the counts that are not zero, with notes for readers of the results."""
+        texts = {
             "reasoning_uncut": "some replies hold <think>: --cut-reasoning think takes such parts for no answer",
             "reasoning_unfinished": "some replies are unscored, as their reasoning had not ended: allow more tokens",
         }
-        notes = [f"{text} (counted in the manifest as {name})" for name, text in said.items() if self.counts[name]]
+        notes = [f"{text} (counted in the manifest as {name})" for name, text in texts.items() if self.counts[name]]
         return dict(+self.counts) | ({"notes": notes} if notes else {})
 
     def read(self, reply: str, asked: str = "") -> Cut:
-        """See :meth:`Reasoning.cut`. :param asked: the text that the model went on from, where it is known."""
+        """Apply :meth:`Reasoning.cut`. :param asked: the text that the model continued, if known."""
         if self._reasoning is None:
             if any(sign in reply for signs in _NAMED.values() for sign in signs):
                 self.counts["reasoning_uncut"] += 1
             return Cut(reply)
-        found = self._reasoning.cut(reply, opened=asked.rstrip().endswith(self._reasoning.begin))
-        if found.cut:
-            self.counts["reasoning_unfinished" if found.unfinished else "reasoning_cut"] += 1
-        return found
+        cut = self._reasoning.cut(reply, opened=asked.rstrip().endswith(self._reasoning.begin))
+        if cut.cut:
+            self.counts["reasoning_unfinished" if cut.unfinished else "reasoning_cut"] += 1
+        return cut

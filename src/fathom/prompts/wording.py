@@ -1,21 +1,22 @@
-"""How a query and an answer become one statement: by a relation's template, or behind few-shot lines.
+"""Statements from queries and answers: by a relation's template, or by few-shot lines.
 
-Few-shot prompts are made from a knowledge graph: lines "(head, relation, tail)", then "(head, relation," as the
-question, as in figure 4 of Jinno et al. (DEER). The reference code ends the question with a space and can put a line
-"head - description" before it; both are options here, as the paper's figure shows neither.
+Few-shot prompts come from a knowledge graph: lines "(head, relation, tail)", then the question "(head, relation,", as
+in figure 4 of Jinno et al. (DEER). Options add what the reference code has and the figure does not: a space at the end,
+and a line "head - description" before the question.
 
-The paper asks for tails alone. To ask for a head, every line is turned round, "(tail, inverse relation, head)", and the
-question is "(tail, inverse relation,": the answer stands last in both directions, as a causal model and the vector of
-the last token need it. "inverse" is the word of SimKGC (Wang et al. 2022).
+The paper queries tails only. For heads, each line is inverted, "(tail, inverse relation, head)", and the question is
+"(tail, inverse relation,": the answer is last in both directions, as causal models and vectors of the last token need
+it. "inverse" is the word of SimKGC (Wang et al. 2022).
 """
 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,12 +29,12 @@ from fathom.errors import BadInput
 
 
 def inverse(relation: str) -> str:
-    """Name of the relation from tail to head."""
+    """Return the name of the relation from tail to head."""
     return f"inverse {relation}"
 
 
 def question_line(given: str, relation: str, direction: Direction) -> str:
-    """ "(head, relation," or, where the head is asked for, "(tail, inverse relation,".
+    """Return "(head, relation," or, for the head, "(tail, inverse relation,".
 
     :param given: name of the known entity.
     """
@@ -41,7 +42,7 @@ def question_line(given: str, relation: str, direction: Direction) -> str:
 
 
 class Shot(NamedTuple):
-    """A triple to show: ids, which tell whose answer it gives away, and names."""
+    """An example triple: ids, to see whose answer it reveals, and names."""
 
     head_id: str
     relation_id: str
@@ -51,36 +52,33 @@ class Shot(NamedTuple):
     tail: str
 
     def answers(self, query: Query) -> bool:
-        """Whether it gives an answer of *query* away."""
+        """Whether it reveals an answer of *query*."""
         given = self.head_id if query.direction == "tail" else self.tail_id
         return (given, self.relation_id) == (query.subject_id, query.relation)
 
     def line(self, direction: Direction) -> str:
-        """As a question of that direction with its answer."""
+        """Return the question of that direction with its answer."""
         given, answer = (self.head, self.tail) if direction == "tail" else (self.tail, self.head)
         return f"{question_line(given, self.relation, direction)} {answer})"
 
 
 class FewShotQuestion(NamedTuple):
-    """A query in words.
-
-    :param unscored: why it cannot be asked (*prompt* is then empty), None where it can.
-    """
+    """:param unscored: why there is no prompt (*prompt* is then empty), or None."""
 
     prompt: str
     unscored: str | None
 
 
 class FewShot:
-    """Makes the prompt of each query.
+    """Few-shot prompts of queries.
 
-    :param graph: the lines are drawn from its ``train`` split, from all its triples where it has no splits.
-    :param relations: the relations of the queries, for their names.
-    :param shots: how many lines.
-    :param per_query: other lines for each query, instead of the same for all.
+    :param graph: lines are drawn from its ``train`` split, or from all triples if it has no splits.
+    :param relations: the queries' relations, for their names.
+    :param shots: number of lines.
+    :param per_query: draw other lines for each query.
     :param trailing_space: end the prompt with a space.
-    :param description: a line on the known entity before the question.
-    :raises BadInput: fewer triples to draw from than lines asked for.
+    :param description: add a line on the known entity before the question.
+    :raises BadInput: fewer triples than lines.
     """
 
     def __init__(
@@ -102,11 +100,11 @@ class FewShot:
         if len(self.pool) < shots:
             raise BadInput(f"{shots} few-shot lines asked for, but there are {len(self.pool)} triples to draw from")
         self.descriptions = _descriptions(graph, queries) if description else {}
-        # More than needed: a line that answers the query at hand is passed over.
+        # More than needed, as lines that answer the query are skipped.
         self.shared = () if per_query else self._draw(f"{seed}", 8 * shots + 64)
 
     def question(self, query: Query) -> FewShotQuestion:
-        """:meth:`prompt`, or the reason why the query cannot be asked."""
+        """Return :meth:`prompt`, or the reason why there is none."""
         if query.unscored is not None:
             return FewShotQuestion("", query.unscored)
         try:
@@ -115,7 +113,7 @@ class FewShot:
             return FewShotQuestion("", str(error))
 
     def prompt(self, query: Query) -> str:
-        """:raises BadInput: too few lines can be drawn that do not answer it."""
+        """Return the prompt. :raises BadInput: too few lines remain that do not answer the query."""
         pool = self._draw(f"{self.seed}|{query.id}", 2 * self.shots + 16) if self.per_query else self.shared
         fit = self._not_answering(query, pool)
         if len(fit) < self.shots:
@@ -129,11 +127,11 @@ class FewShot:
         return "\n".join([*lines, question + self.end])
 
     def _not_answering(self, query: Query, pool: Sequence[Shot]) -> list[Shot]:
-        """The first of *pool* that give no answer of *query* away, as many as are shown."""
+        """Return the first lines of *pool* that do not answer the query."""
         return list(islice((shot for shot in pool if not shot.answers(query)), self.shots))
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:
-        """So many triples, or all there are; less those of entities without a name."""
+        """Draw *count* triples or all there are, without entities that have no name."""
         rows = np.array(random.Random(seed).sample(self.pool, min(len(self.pool), count)), dtype=np.int64)
         graph = self.graph
         heads, tails = graph.entities.take(graph.head[rows]), graph.entities.take(graph.tail[rows])
@@ -144,7 +142,6 @@ class FewShot:
 
 
 def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, str]:
-    """By id, of the queries' subjects; "-" for none."""
     wanted = list(dict.fromkeys(query.subject_id for query in queries))
     places = pc.index_in(pa.array(wanted, pa.string()), graph.entities.column("id").combine_chunks())
     texts = graph.entities.column("description").take(places).to_pylist()
@@ -152,89 +149,74 @@ def _descriptions(graph: KnowledgeGraph, queries: Sequence[Query]) -> dict[str, 
 
 
 def completed(prompt: str, answer: str, *, closing: bool) -> Prompt:
-    """A few-shot prompt, which ends "(head, relation," or "(tail, inverse relation,", with a space and its answer.
+    """Append a space and the answer to a few-shot prompt.
 
-    :param closing: and ")".
+    :param closing: also append ")".
     """
     before = prompt if prompt.endswith(" ") else prompt + " "
     span = Span(len(before), len(before) + len(answer))
     return Prompt(before + answer + (")" if closing else ""), (), (span,))
 
 
-class Wording(Protocol):
-    """One way to put queries into words."""
+class Wording(ABC):
+    """A way to turn queries and answers into statements."""
 
+    @abstractmethod
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
-        """The statement that each answer makes of *query*."""
-        ...
+        """Return the statement for each answer. :raises BadInput: there is a :meth:`refusal`."""
 
     def question(self, query: Query) -> str:
-        """The statement with ``[Y]`` for the answer: what a prediction row records."""
+        """Return the statement with ``[Y]`` for the answer, as recorded in predictions."""
         return self.statements(query, [ANSWER])[0].text
 
     def refusal(self, query: Query) -> str | None:
-        """Why *query* cannot be put into these words; None where it can."""
-        ...
+        """Return why there are no statements for *query*, or None."""
+        return None
 
 
 @dataclass(frozen=True)
 class SpokenWording(Wording):
-    """Another wording's statements as what an assistant says.
+    """Statements of another wording as the assistant's turn of a chat.
 
-    :param before: the chat up to there, which is given.
+    :param context: the chat before that turn.
     """
 
-    said: Wording
-    before: str
+    wording: Wording
+    context: str
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
-        """The statements behind the chat."""
-        return [prompt.with_context(self.before) for prompt in self.said.statements(query, answers)]
+        return [prompt.with_context(self.context) for prompt in self.wording.statements(query, answers)]
 
     def refusal(self, query: Query) -> str | None:
-        """That of the statements."""
-        return self.said.refusal(query)
+        return self.wording.refusal(query)
 
 
 @dataclass(frozen=True)
 class TemplateWording(Wording):
-    """A template of the relation or, where a query has sentences of its own, one of these.
-
-    :param number: which of them.
-    """
+    """A template of the relation, or a query's own sentence. :param number: its number."""
 
     data: QuerySet
     number: int
     capitalize: bool
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
-        """The phrasing with subject and answer in place."""
         template = self.data.phrasings(query)[self.number]
         return [template.fill(query.subject, answer, capitalize=self.capitalize) for answer in answers]
-
-    def refusal(self, query: Query) -> str | None:
-        """None: a phrasing takes every query."""
-        return None
 
 
 @dataclass(frozen=True)
 class FewShotWording(Wording):
-    """Few-shot lines, "(head, relation," and the answer: figure 11 of the DEER paper (and its inverse for heads).
+    """Few-shot lines, "(head, relation," and the answer: figure 11 of the DEER paper, inverted for heads.
 
-    :param closing: end with ")", as the lines do; the figure as published shows the answer's name last.
+    :param closing: end with ")", as the lines do; the published figure ends with the answer.
     """
 
     lines: FewShot
     closing: bool
 
     def statements(self, query: Query, answers: Sequence[str]) -> list[Prompt]:
-        """The lines, the question, and the answer behind it.
-
-        :raises BadInput: the query cannot be asked so (:meth:`refusal`).
-        """
         prompt = self.lines.prompt(query)
         return [completed(prompt, answer, closing=self.closing) for answer in answers]
 
     def refusal(self, query: Query) -> str | None:
-        """Why there are no lines for *query*; None where there are."""
         return self.lines.question(query).unscored

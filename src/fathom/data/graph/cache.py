@@ -40,11 +40,11 @@ def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], Knowledge
         graph, notes = _load(folder, sources)
         faults.notes += notes
         return graph
-    made = read()
-    if made is not None and len(made) >= BIG and not faults.found:
+    fresh = read()
+    if fresh is not None and len(fresh) >= BIG and not faults.found:
         with suppress(OSError, RunFailed):  # a full disk or a read-only home is no reason to stop
-            _save(folder, sources, made, faults.notes)
-    return made
+            _save(folder, sources, fresh, faults.notes)
+    return fresh
 
 
 def cache_root() -> Path | None:

@@ -71,14 +71,14 @@ def answers_in_descriptions(graph: KnowledgeGraph) -> Mapping[str, AnswersInDesc
         part = slice(start, min(start + BLOCK, len(graph)))
         for asked, answer in ((graph.head, graph.tail), (graph.tail, graph.head)):
             _count_hits(take_rows(names, answer[part]), take_rows(texts, asked[part]), hits[:, part])
-    found = {}
+    shares = {}
     for name, rows in _parts(graph).items():
         part = slice(rows.start, rows.stop)
         queries = 2 * len(rows)
         with_text = int(described[graph.head[part]].sum() + described[graph.tail[part]].sum())
         substring, word = (float(row[part].sum() / queries) if queries else float("nan") for row in hits)
-        found[name] = AnswersInDescriptions(queries, with_text, substring, word)
-    return found
+        shares[name] = AnswersInDescriptions(queries, with_text, substring, word)
+    return shares
 
 
 def _parts(graph: KnowledgeGraph) -> dict[str, range]:

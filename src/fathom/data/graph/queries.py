@@ -96,8 +96,8 @@ class TripleQueries(Sequence[Query]):
 
     def make(self, rows: NDArray[np.int64]) -> tuple[Query, ...]:
         """Make the queries of some of :attr:`rows`: for each row, one per direction."""
-        made = [self._make(rows, direction) for direction in self.directions]
-        return tuple(query for of_row in zip(*made, strict=True) for query in of_row)
+        by_direction = [self._make(rows, direction) for direction in self.directions]
+        return tuple(query for queries in zip(*by_direction, strict=True) for query in queries)
 
     def _make(self, rows: NDArray[np.int64], direction: Direction) -> tuple[Query, ...]:
         graph = self.graph

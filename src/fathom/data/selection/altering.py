@@ -69,9 +69,9 @@ def _query(data: QuerySet, query: Query, how: str, seed: int) -> Query:
         return replace(query, sentences=())
     space = data.candidates[query.candidates]
     published = query.altered.get(how, ())
-    found = _published(published, space) if published else _made(data, query, how, seed)
-    groups = {**query.groups, **({PRIME: found.prime} if found.prime else {})}
-    return replace(query, sentences=found.sentences, unscored=found.why or None, groups=groups)
+    altered = _published(published, space) if published else _made(data, query, how, seed)
+    groups = {**query.groups, **({PRIME: altered.prime} if altered.prime else {})}
+    return replace(query, sentences=altered.sentences, unscored=altered.why or None, groups=groups)
 
 
 def _published(sentences: tuple[Sentence, ...], space: CandidateSet) -> _Altered:
@@ -108,13 +108,13 @@ def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _Alte
         id_, name = space.ids[place], space.names[place]
         if id_ not in right and name.casefold() not in text.casefold() and ANSWER not in name:
             return _Altered((Sentence(f"{capitalized(name)}? {text}"),), prime=id_)
-    return _Altered(why="no wrong candidate to call out")
+    return _Altered(why="no distractor to put in front")
 
 
 def _truncated(text: str) -> _Altered:
-    before, _, behind = text.partition(ANSWER)
+    before, _, after = text.partition(ANSWER)
     if len(re.findall(r"\w+", before)) < FEWEST_WORDS:
-        return _Altered(why=f"fewer than {FEWEST_WORDS} words stand before the answer")
-    if not re.search(r"\w", behind):
-        return _Altered(why="nothing stands behind the answer that could be cut off")
+        return _Altered(why=f"fewer than {FEWEST_WORDS} words precede the answer")
+    if not re.search(r"\w", after):
+        return _Altered(why="the answer is followed by no text to remove")
     return _Altered((Sentence(f"{before}{ANSWER}."),))

@@ -253,15 +253,15 @@ def _together(pool: _Pool) -> dict[int, list[int]]:
     for place, query in enumerate(pool.kept):
         if item := query.groups.get("item"):
             items.setdefault(item, []).append(place)
-    found: dict[int, list[int]] = {}
+    partners: dict[int, list[int]] = {}
     for place, query in enumerate(pool.kept):
-        own = items.get(query.groups.get("item", ""), [])
+        places = items.get(query.groups.get("item", ""), [])
         premise = place_of.get(query.groups.get("premise", ""))
-        if premise is not None and (own or query.groups.get("p1") != "explicit"):
-            own = [*own, premise]
-        if own:
-            found[place] = own
-    return found
+        if premise is not None and (places or query.groups.get("p1") != "explicit"):
+            places = [*places, premise]
+        if places:
+            partners[place] = places
+    return partners
 
 
 def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]]:
@@ -274,8 +274,8 @@ def _of_split(data: QuerySet, selection: Selection) -> tuple[QuerySet, list[str]
     if wanted == EVERY_SPLIT:
         wanted = ""
     elif wanted not in data.graph.splits:
-        there = ", ".join(data.graph.splits)
-        return data, [f"{data.name} has no split '{selection.split}': it has {there}, or {EVERY_SPLIT} of them"]
+        splits = ", ".join(data.graph.splits)
+        return data, [f"{data.name} has no split '{selection.split}': it has {splits}, or {EVERY_SPLIT} of them"]
     if wanted == data.split:
         return data, []
     about = data.about
@@ -319,10 +319,10 @@ def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
 
 
 def _token_range(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", text)
-    if not found:
+    match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", text)
+    if not match:
         raise BadInput(f"--tail-tokens: expected a number or a range such as 2-4, found {text!r}")
-    low, high = int(found[1]), int(found[2] or found[1])
+    low, high = int(match[1]), int(match[2] or match[1])
     if not 1 <= low <= high:
         raise BadInput(f"--tail-tokens: expected a range of 1 or more, the smaller number first, found {text!r}")
     return low, high
@@ -351,11 +351,11 @@ def _counts(names: Sequence[str], selection: Selection, count_tokens: CountToken
     """Count the tokens of each name."""
     different = list(dict.fromkeys(names))
     space = " " if selection.tokens_after_space else ""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for start in range(0, len(different), _BLOCK):
         block = different[start : start + _BLOCK]
-        found |= zip(block, count_tokens([space + name for name in block]), strict=True)
-    return np.array([found[name] for name in names], dtype=np.int64)
+        counts |= zip(block, count_tokens([space + name for name in block]), strict=True)
+    return np.array([counts[name] for name in names], dtype=np.int64)
 
 
 def _candidates(

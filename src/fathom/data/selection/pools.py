@@ -79,5 +79,5 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
     ids_of: dict[str, list[str]] = {}
     for id_, name in known.named():
         ids_of.setdefault(name, []).append(id_)
-    found = {id_: name for name in dict.fromkeys(names) for id_ in ids_of.get(name, [name])}
-    return CandidateSet(file.stem, tuple(found), tuple(found.values())), len(names) - len(set(names))
+    listed = {id_: name for name in dict.fromkeys(names) for id_ in ids_of.get(name, [name])}
+    return CandidateSet(file.stem, tuple(listed), tuple(listed.values())), len(names) - len(set(names))
