@@ -217,7 +217,7 @@ def test_runs_that_cannot_take_part_are_named_all_at_once(make: Make) -> None:
     assert [o.scoring for o in outcomes_of([several, causal], ["mask-max"])] == ["mask-max", "sum/full"]
     with pytest.raises(BadInput, match="several of --scoring"):
         outcomes_of([several], ["mask-max", "mask-mean"])
-    with pytest.raises(BadInput, match="--scoring mask-maks: no run has it; there is sum/full"):
+    with pytest.raises(BadInput, match=mentions("--scoring", "mask-maks", "sum/full")):
         outcomes_of([causal], ["mask-maks"])
 
 
@@ -330,7 +330,7 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
     assert "s|r|1, s|r|3 (rankings-left-out.csv)" in render(rankings_study.tables(found), "md")
     own = rankings(runs, facts="own")
     assert [(column.facts, column.left_out) for column in own.columns] == [(3, 1), (3, 1)]
-    with pytest.raises(BadInput, match="no fact in common that all models ranked: --facts own"):
+    with pytest.raises(BadInput, match="--facts own"):
         rankings([*runs[:2], *(make(one, "D", FREE, [None, 1, None, None]) for one in "cd")])
 
 
@@ -376,11 +376,11 @@ def test_the_mean_over_data_sets(make: Make) -> None:
 
 def test_bad_rankings(make: Make) -> None:
     one, other = make("a", "D", FREE, [1, 6]), make("b", "D", FREE, [1, 6], candidates=TWENTY[:15])
-    with pytest.raises(BadInput, match="two models or more, found a alone"):
+    with pytest.raises(BadInput, match="found a"):
         rankings([one, make("a", "D", BY_TEMPLATE, [1, 1])])
     with pytest.raises(BadInput, match=mentions("20 candidates", "15 others", "--pool")):
         rankings([one, other])
-    with pytest.raises(BadInput, match="both of a on D, template-free: give one"):
+    with pytest.raises(BadInput, match="a on D, template-free"):
         rankings([one, make("a", "D", FREE, [1], name="again"), make("b", "D", FREE, [1], name="more")])
     with pytest.raises(BadInput, match="no ranked fact in common"):
         rankings([one, make("b", "D", FREE, [1], name="strange", facts=["t|r|9"])])
@@ -595,7 +595,7 @@ def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
 def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
     [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])]).runs
     assert values(found.shares) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
-    with pytest.raises(BadInput, match="recorded the 2 best answers of a prompt, 10 are needed"):
+    with pytest.raises(BadInput, match=mentions(2, 10, "--top-k 10")):
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])
 
 
@@ -672,7 +672,7 @@ def test_shared_relations_by_hand(make: Make) -> None:
     assert shared_relations([bear, trex, *others]).spread == pytest.approx((1 / 2, 1 / 6))
     with pytest.raises(BadInput, match=r"of n on BEAR, .* on T-REx"):
         shared_relations([bear, trex, others[0]])
-    with pytest.raises(BadInput, match="these runs are of 1: BEAR"):
+    with pytest.raises(BadInput, match="1: BEAR"):
         shared_relations([bear])
     with pytest.raises(BadInput, match="share no relation"):
         shared_relations([bear, make("m", "K", BY_TEMPLATE, [1], relations=["Q1"])])

@@ -278,7 +278,7 @@ def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> N
 
 def test_a_run_without_ranks_is_said_to_have_none(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", "one", {"e1": None, "e2": None})
-    with pytest.raises(BadInput, match=r"has no ranks to compare \(no name\)"):
+    with pytest.raises(BadInput, match="no name"):
         length_bias([run])
 
 

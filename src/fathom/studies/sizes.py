@@ -173,14 +173,7 @@ def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
 
 def hits_table(title: str, lines: Sequence[HitsLine]) -> Table:
     """Return a row per line, with intervals."""
-    columns = (
-        "probe",
-        "model or prompt",
-        "parameters",
-        *(f"hits@{k}" for k in CUTS),
-        "candidates",
-        "queries",
-        "unscored",
-    )
+    hits = (f"hits@{k}" for k in CUTS)
+    columns = ("probe", "model or prompt", "parameters", *hits, "candidates", "queries", "unscored")
     rows = [(*line[:3], *line.hits, *line[4:]) for line in lines]
     return Table.of(rows, title, columns=columns, inline=True, formats={"candidates": ",.0f"})
