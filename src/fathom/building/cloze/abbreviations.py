@@ -1,7 +1,7 @@
 """Short forms next to their long forms: in brackets (Schwartz and Hearst, 2003), and without.
 
-Without brackets, each word of the long form must give its first letter and be adjacent ("the promyelocytic leukemia
-gene, PML"), or the short form consists of the first letters of at least three words.
+Without brackets, each word of an adjacent long form must give its first letter ("the promyelocytic leukemia gene,
+PML"), or the short form consists of the first letters of at least three words.
 """
 
 from __future__ import annotations

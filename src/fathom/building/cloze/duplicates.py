@@ -1,7 +1,7 @@
 """Documents that nearly repeat an earlier one, such as another deposit of an article, and splits that respect them.
 
-Two documents are alike by the share of their runs of five words that both have (Jaccard index), which MinHash estimates
-(Broder, "On the resemblance and containment of documents", 1997; datasketch). Only documents with a sentence to keep
+Documents are compared by the share of common runs of five words (Jaccard index). MinHash estimates it (Broder, "On the
+resemblance and containment of documents", 1997; datasketch). Only documents with a sentence to keep
 are compared, so that the rest costs nothing.
 """
 

@@ -1,8 +1,8 @@
 """Sentences that give away their masked answer, so that a model can fill it without knowledge.
 
 Sentences with a listed name of the answer are dropped earlier, as they have several names. This module finds the rest:
-``tp53`` for TP53, aspirins, proinsulin, a distinctive word of a long name and its family (``kinship``), other names of
-the answer in such forms, and short forms next to long ones (``abbreviations``).
+``tp53`` for TP53, aspirins, proinsulin, and distinctive words of long names and their families (``kinship``). It also
+finds other names of the answer in such forms, and short forms next to long ones (``abbreviations``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fathom.building.cloze.abbreviations import abbreviated, spelt_out
 from fathom.building.cloze.kinship import FUNCTION_WORDS, DistinctiveWords
-from fathom.building.cloze.typography import fold, plain, without_greek
+from fathom.building.cloze.typography import fold, pairs_in, plain, without_greek
 
 LEAKS = {
     "case": "says its answer in another case or with other hyphens",
@@ -35,21 +35,7 @@ _SHORT = 3
 _EDGE, _ANYWHERE = 5, 7
 """Minimum letters of a name that begins or ends a longer word, or occurs within one: shorter ones occur by chance, as
 "iron" in "environment" and "tin" in "testing"."""
-_FORMS = (
-    ("", r"(?:s|es|ed|ing|'s|s')"),
-    ("e", r"(?:ing|ed)"),
-    ("y", r"(?:ies|ied)"),
-    ("ies", r"y"),
-    ("es", r"(?:is)?"),
-    ("s", r""),
-    ("um", r"a"),
-    ("us", r"i"),
-    ("is", r"es"),
-    ("on", r"a"),
-    ("a", r"(?:um|on|ae)"),
-    ("ae", r"a"),
-    ("i", r"us"),
-)
+_FORMS = {ending: f"(?:{others})" for ending, others in pairs_in("endings").items()}
 """Endings of the last word of a name and their alternatives: English and Latin plurals, and verbs."""
 _SHORTEST_STEM = 3
 _LAST_LETTERS = re.compile(r"[^\W\d_]+$")
@@ -157,7 +143,7 @@ def _prepare(name: str) -> _Name:
 
 def _endings(name: str) -> Iterator[tuple[str, str]]:
     letters = _LAST_LETTERS.search(name)
-    for ending, instead in _FORMS:
+    for ending, instead in _FORMS.items():
         fits = name.lower().endswith(ending) and not (ending == "s" and name.lower().endswith(("ss", "us", "is")))
         if fits and letters and len(letters[0]) - len(ending) >= _SHORTEST_STEM:
             yield ending, instead

@@ -1,6 +1,6 @@
 """Records of PubMed and MEDLINE (``PubmedArticleSet``, ``MedlineCitationSet``) and JATS articles of PubMed Central.
 
-PubMed records are cut out of the file by their tags and parsed one by one, so memory does not grow with the file, and
+PubMed records are cut out of the file by their tags and parsed one by one. So memory does not grow with the file, and
 a fault affects one record. A record without an end tag ends where the next begins. For each PMID the greatest version
 counts, and for each version the latest record. A broken record counts, too: its predecessor is known to be out of date.
 ``DeleteCitation`` withdraws earlier records. Articles are identified by PMC id, else by PMID or DOI; the latest counts.
