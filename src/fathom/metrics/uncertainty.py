@@ -205,10 +205,7 @@ def _check(table: Sequence[Floats], weights: Floats, labels: Sequence[Labels | N
 
 
 def _spread(
-    table: Sequence[Floats],
-    weights: Floats,
-    labels: tuple[Labels | None, Labels | None, Labels | None],
-    fold: Fold,
+    table: Sequence[Floats], weights: Floats, labels: tuple[Labels | None, Labels | None, Labels | None], fold: Fold
 ) -> Spread:
     """:param labels: clusters, and the labels of :class:`Ways`."""
     clusters, within, also = labels

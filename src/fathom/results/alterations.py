@@ -121,7 +121,9 @@ def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
             others = [other for other in found if other.how != NEGATED and other[:3] == one[:3]]
-            keeps = max(map(_keeps, others), key=_size, default=_NOT_KEPT)
+            keeps = max(
+                map(_keeps, others), key=lambda one: one.estimate.value if one.estimate else -np.inf, default=_NOT_KEPT
+            )
             own = one.over_half
             turned = own and own._replace(value=-own.value, low=own.high and -own.high, high=own.low and -own.low)
             changes = Contrast("changes more known answers than it keeps", turned, 1, NO_KNOWN)
@@ -143,10 +145,6 @@ def _keeps(one: Alteration) -> Contrast:
     return Contrast(f"keeps most known answers when {one.how}", one.over_half, 1, NO_KNOWN)
 
 
-def _size(contrast: Contrast) -> float:
-    return -np.inf if contrast.estimate is None else contrast.estimate.value
-
-
 def _first_template(plain: RunFacts) -> RunFacts:
     """Select each query's predictions by its first template or sentence."""
     queries, templates = plain.rows.query[plain.places], plain.rows.template[plain.places]
@@ -165,9 +163,11 @@ def _identity(outcome: RunFacts) -> tuple[str, str, str, str, str]:
 
 def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> Alteration:
     facts = common_facts([altered, plain])
-    firsts = [_first_answers(outcome) for outcome in (plain, altered)]
+    before, after = firsts = [_first_answers(outcome) for outcome in (plain, altered)]
     same = np.full(len(altered.facts), np.nan)
-    same[altered.at(facts)] = [_alike(*(own[fact] for own in firsts)) for fact in facts]
+    same[altered.at(facts)] = [
+        sum(share * after[fact].get(id_, 0.0) for id_, share in before[fact].items()) for fact in facts
+    ]
     primes, known = _primes(altered, facts), baselines.known(facts)
     hits = [altered.hits(1), plain.hits(1)]
     over_half = None
@@ -208,11 +208,6 @@ def _first_answers(outcome: RunFacts) -> Firsts:
     return firsts
 
 
-def _alike(one: dict[str, float], other: dict[str, float]) -> float:
-    """Return the chance that a first answer of the one is the other's."""
-    return sum(share * other.get(id_, 0.0) for id_, share in one.items())
-
-
 def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
     """Return the prime of each fact that has one."""
     known, of_query = set(facts), zip(altered.facts, altered.queries, strict=True)
@@ -238,10 +233,7 @@ def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: 
 
 
 def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
-    """Return the chance that a fact's first answer is a prime of the relation's other facts that is wrong of it, too.
-
-    0 without such primes.
-    """
+    """Return the chance that a fact's first answer is a wrong one among the primes of the relation's other facts."""
     shares = np.full(len(outcome.facts), np.nan)
     facts = list(primes)
     relations, golds = outcome.relations_of(facts), outcome.golds_of(facts)

@@ -96,7 +96,7 @@ class Decision(NamedTuple):
 
 def decide(claims: Sequence[Claim]) -> list[Decision]:
     """Decide all claims of one call, as one family."""
-    tested = [_p_value(claim) for claim in claims]
+    tested = [max((p for _, p in _p_values(claim) if p is not None), default=None) for claim in claims]
     values = [p for p in tested if p is not None]
     adjusted = iter(holm(values).tolist())
     return [
@@ -109,11 +109,6 @@ def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
     """Decide the claims that are not None as one family, in their places."""
     decisions = iter(decide([claim for claim in claims if claim is not None]))
     return [None if claim is None else next(decisions) for claim in claims]
-
-
-def _p_value(claim: Claim) -> float | None:
-    """Return the largest p value of the contrasts; None if none can be tested."""
-    return max((p for _, p in _p_values(claim) if p is not None), default=None)
 
 
 def _p_values(claim: Claim) -> list[tuple[str, float | None]]:
@@ -167,20 +162,14 @@ def _smallest(estimate: Estimate | None, level: float) -> float | None:
 def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
     untested = [why for contrast in claim.contrasts if (why := _why_untested(contrast))]
     if p_value is not None and p_value >= LEVEL:
-        why = f"not significant: {', '.join(_lacking(claim))}"
+        lacking = [name for name, p in _p_values(claim) if p is not None and p >= LEVEL]
+        why = f"not significant: {', '.join(lacking or [f'{claim.name}, among so many claims'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
         return UNDETERMINED, claim.objection
     if untested or p_value is None:
         return UNDETERMINED, "; ".join(dict.fromkeys(untested))
     return SIGNIFICANT, "every contrast is significant" if len(claim.contrasts) > 1 else ""
-
-
-def _lacking(claim: Claim) -> list[str]:
-    """Return the contrasts that are not significant by themselves, or that only the family's size decides."""
-    return [name for name, p in _p_values(claim) if p is not None and p >= LEVEL] or [
-        f"{claim.name}, among so many claims"
-    ]
 
 
 def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:

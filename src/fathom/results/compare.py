@@ -257,7 +257,9 @@ def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
         [chat], [plain] = by_wording[CHAT], by_wording[PLAIN]
         shuffled = by_wording[SHUFFLED][0] if SHUFFLED in by_wording else None
         missing = "no control: evaluate also with --chat --shuffle-chat"
-        if shuffled is not None and (unlike := _unlike(chat, shuffled)):
+        names = sorted({*chat.options, *shuffled.options} - {"shuffle_chat"}) if shuffled is not None else []
+        unlike = [name for name in names if shuffled and chat.options.get(name) != shuffled.options.get(name)]
+        if unlike:
             shuffled, missing = None, f"{own[0].path}: the control differs in {', '.join(unlike)}, too"
         control = None if shuffled is None else _chat_difference(chat, shuffled, primary)
         contrasts = (
@@ -271,9 +273,3 @@ def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
 def _chat_difference(first: RunFacts, second: RunFacts, primary: Metric) -> Estimate:
     facts = common_facts([first, second], same_candidates=False)
     return difference(primary.name, [(1, first), (-1, second)], [first.values(primary), second.values(primary)], facts)
-
-
-def _unlike(chat: RunFacts, control: RunFacts) -> list[str]:
-    """Return the options in which a control differs from its run, in addition to the shuffling."""
-    one, other = chat.options, control.options
-    return sorted(name for name in {*one, *other} if one.get(name) != other.get(name) and name != "shuffle_chat")

@@ -44,7 +44,9 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
 def data_tables(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None = None) -> list[Table]:
     """Return totals, then one row per relation. :param count_tokens: adds the share of answers of one token."""
     if isinstance(queryset, GraphQuerySet) and isinstance(queryset.queries, TripleQueries):
-        return [_graph_totals(queryset), _graph_relations(queryset.queries, count_tokens)]
+        counts = tuple(graph_statistics(queryset).items())
+        totals = Table(("what", "count"), counts, title=_title(queryset), notes=queryset.notes)
+        return [totals, _graph_relations(queryset.queries, count_tokens)]
     readings = [readings_table(queryset)] if queryset.has_sentences else []
     return [_totals(queryset), *readings, _relations(queryset, count_tokens)]
 
@@ -108,11 +110,6 @@ def _shortened(note: str, length: int = 300) -> str:
 def _title(queryset: QuerySet) -> str:
     version = f" {queryset.version}" if queryset.version else ""
     return f"{queryset.name}{version}, content {queryset.content_hash}, licence: {queryset.licence}"
-
-
-def _graph_totals(queryset: GraphQuerySet) -> Table:
-    rows = tuple(graph_statistics(queryset).items())
-    return Table(("what", "count"), rows, title=_title(queryset), notes=queryset.notes)
 
 
 def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:

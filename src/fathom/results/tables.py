@@ -111,7 +111,13 @@ class Table:
         for row in table:
             values = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name, ()))]
             own = [cell for cell in row.values() if _is_estimate(cell)]
-            body.append((*values, "; ".join(dict.fromkeys(one.note for one in own if one.note)), _recipe_of(own)))
+            body.append(
+                (
+                    *values,
+                    "; ".join(dict.fromkeys(one.note for one in own if one.note)),
+                    _one_recipe(one.recipe for one in own),
+                )
+            )
         secondary = [name for other, names in numbers.items() for name in (names[:2] if other == main else names)]
         below = [*notes, *map(legend, dict.fromkeys(one.sample for one in every if one.low is not None))]
         below += [note for note in dict.fromkeys(one.note for one in every) if not any(note in own for own in below)]
@@ -124,7 +130,7 @@ class Table:
             frozenset({"note", "recipe", *secondary, *hidden}),
             tuple(filter(None, below)),
             numbers,
-            _recipe_of(every),
+            _one_recipe(one.recipe for one in every),
             frozenset(numbers) & ({*numbers} if inline else {main}),
         )
 
@@ -179,13 +185,13 @@ def _unsigned(one: Estimate) -> str:
     return one.form.lstrip("+")
 
 
-def _recipe_of(numbers: Sequence[Estimate]) -> str:
-    """Return one recipe of several numbers, "" without numbers."""
+def _one_recipe(recipes: Iterable[str]) -> str:
+    """Return what several recipes share once, and what differs side by side; "" without any."""
     from fathom.results.recipes import combined
 
-    recipes = [number.recipe for number in numbers if number.recipe]
-    names = dict.fromkeys(line.partition("|")[0] for line in recipes)
-    return combined(", ".join(names), recipes, " or ") if recipes else ""
+    named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
+    names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))
+    return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
 
 
 class Tabled(ABC):
@@ -253,14 +259,6 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
         rendered = [*(["\n".join(lines(_plain(one)) for one in answer)] if answer else []), *rendered]
         rendered += [f"{'% ' if form == 'latex' else ''}recipe: {_plain(recipe)}"] if recipe else []
     return "\n\n".join(rendered)
-
-
-def _one_recipe(recipes: Sequence[str]) -> str:
-    from fathom.results.recipes import combined
-
-    named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
-    names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))
-    return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
 
 
 def _wrapped(line: str) -> str:
