@@ -100,31 +100,24 @@ def read_entities(given: Sequence[str], options: ClozeBuildOptions) -> EntityLis
         lines = _numbered_lines(path, faults)
         if lines is None:
             continue
-        layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(lines)
-        empty = 0
-        if lines[0].startswith("#") and lines[0][1:].split("\t")[0].strip() in _IN_WORDS:
+        stated = _stated_layout(lines[0])
+        layout: Layout = "json" if path.suffix in (".jsonl", ".ndjson") else _layout(stated, lines)
+        if stated:
             lines[0] = ""  # so that the others keep their numbers
-            empty -= 1
         named = [line for line in _parsed(path, lines, layout, faults) if any(line.names)]
         again = _merge(named, type_, path.stem.split(".")[0], options, merged)
-        empty += sum(not line.strip() for line in lines)
-        about.append(
-            {
-                "path": path,
-                "layout": layout,
-                "lines": len(lines),
-                "entities": len(named) - len(again),
-                "empty lines": empty,
-                "named again": len(again),
-            }
-        )
-        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {len(named) - len(again):,} entities")
-        if empty:
-            notes.append(f"{path.name}: {empty:,} empty lines")
+        counts = {
+            "entities": len(named) - len(again),
+            "empty lines": sum(not line.strip() for line in lines) - bool(stated),
+            "named again": len(again),
+        }
+        about.append({"path": path, "layout": layout, "lines": len(lines)} | counts)
+        notes.append(f"{path.name}: {_IN_WORDS[layout]}: {counts['entities']:,} entities")
+        if counts["empty lines"]:
+            notes.append(f"{path.name}: {counts['empty lines']:,} empty lines")
         if again:
             first = f"line {again[0].number}: {again[0].names[0]!r}"
-            repeated = "lines repeat an earlier entity, and are merged with it"
-            notes.append(f"{path.name}: {len(again):,} {repeated} (the first is {first})")
+            notes.append(f"{path.name}: {len(again):,} lines repeat an earlier entity and are merged, first {first}")
         if not named:
             faults.add(path, None, "no names: expected one per line")
     entities = tuple(merged.values())
@@ -149,8 +142,12 @@ def _numbered_lines(path: Path, faults: Faults) -> list[str] | None:
     return None
 
 
-def _layout(lines: list[str]) -> Layout:
-    stated = lines[0][1:].split("\t")[0].strip() if lines[0].startswith("#") else ""
+def _stated_layout(line: str) -> str:
+    stated = line.removeprefix("#").partition("\t")[0].strip() if line.startswith("#") else ""
+    return stated if stated in _IN_WORDS else ""
+
+
+def _layout(stated: str, lines: list[str]) -> Layout:
     if stated in ("name", "count", "type"):
         return stated  # type: ignore[return-value]
     rows = [line.split("\t") for line in lines if line.strip()]
