@@ -27,8 +27,6 @@ from tests.test_entailment import asked_several, folder
 from tests.test_entailment_controls import ABOVE, KNOWN, lot, things
 from tests.test_server import completion
 
-pytestmark = pytest.mark.slow
-
 assert folder, things  # fixtures
 
 
@@ -91,6 +89,7 @@ def reasons(question, options):
     return by_lot(question, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chooses", [first, by_lot, copies, remembers, reasons], ids=lambda chooses: chooses.__name__)
 def test_only_who_reasons_is_said_to_reason(things, tmp_path, chooses):
     chat = Choosing(chooses)

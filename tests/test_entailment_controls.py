@@ -37,8 +37,6 @@ from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 
-pytestmark = pytest.mark.slow
-
 KIND = "BertForMaskedLM"
 KINDS_OF_THINGS = [f"kind{number}" for number in range(12)]
 ABOVE = {f"thing{number}": KINDS_OF_THINGS[number * 7 % 12] for number in range(120)}
@@ -141,6 +139,7 @@ def asked(things, small, out, answerer, monkeypatch, **options):
     return entailment.analyse([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERERS)
 def test_only_who_reasons_is_said_to_reason(things, small, tmp_path, monkeypatch, name):
     found = asked(things, small, tmp_path, ANSWERERS[name], monkeypatch).contrasts
@@ -305,6 +304,7 @@ def concluded(seed, effect):
     return [verdict(found[:3]), verdict(found[3:])]
 
 
+@pytest.mark.slow
 def test_random_models_seldom_seem_to_reason_and_a_reasoner_does():
     """Models whose bias and associations decide both what they remember and what they answer: at most one in twenty.
     One who reasons is told from them with 100 items, four times in five."""

@@ -29,8 +29,6 @@ from fathom.studies.grid_plan import read_plan
 from fathom.studies.memory import NAMELESS
 from tests.conftest import write_graph_folder
 
-pytestmark = pytest.mark.slow
-
 CPU = torch.device("cpu")
 ENTITIES = [f"e{number}\tname {number}\tabout {number}" for number in range(7)]
 TRIPLES = {
@@ -209,6 +207,7 @@ def ladder(folder) -> Path:
     return write_graph_folder(folder, {name: [lines[n] for n in own] for name, own in splits.items()}, texts, NAMES)
 
 
+@pytest.mark.slow
 def test_a_study_finds_no_memory_in_it(weights, tmp_path):
     """The row that every memory term is read beside: 0 for each fact, each seed and each world, not only on average."""
     ladder(tmp_path / "graph")
@@ -241,6 +240,7 @@ def test_a_study_finds_no_memory_in_it(weights, tmp_path):
 # -------------------------------------------------------------------------------------------------- the published model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "count"), [(0, 100)])
 def test_the_published_model_answers_as_published(shared_data, tmp_path, seed, count):
     """All 3,656 questions give MRR 0.4715 and Hits@10 66.8 %, published are 0.472 and 66.7 % (Galkin et al. 2024). Here
