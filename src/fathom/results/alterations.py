@@ -46,7 +46,7 @@ Firsts = dict[str, dict[str, float]]
 
 
 class Primed(NamedTuple):
-    """How often the first answer is the prime, in misprimed and in unmodified sentences, and by chance."""
+    """Share of first answers that are the prime, in misprimed and in unmodified sentences, and by chance."""
 
     share: Estimate
     anyway: Estimate

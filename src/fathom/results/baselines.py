@@ -267,7 +267,7 @@ def _ranked(rows: Rows, place: int | None) -> npt.NDArray[np.bool_] | None:
 
 
 class _TimesRight:
-    """How often each candidate of a space is right. :param space: None without candidates."""
+    """Number of times each candidate of a space is right. :param space: None without candidates."""
 
     def __init__(self, counts: Mapping[str, int], rows: Rows, space: str | None) -> None:
         ids = rows.candidates[space][0] if space in rows.candidates else list(counts)

@@ -39,7 +39,7 @@ class Contrast(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a study would conclude.
+    """A conclusion of a study.
 
     :param contrasts: all of them must be significant, the undirected ones in the direction of the first.
     :param margin: smallest difference that matters; None if not given.
@@ -75,7 +75,7 @@ class Decision(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the claim is supported."""
+        """True if the claim is supported."""
         return self.word == SIGNIFICANT
 
     @property

@@ -64,7 +64,7 @@ class Difference(NamedTuple):
 
 
 class RightWrong(NamedTuple):
-    """How many facts both runs, one of them or neither have right.
+    """Number of facts that both runs, one of them or neither have right.
 
     :param undecided: facts of which one run has neither 0 nor 1 for Hits@1: ties, templates that disagree.
     """

@@ -15,7 +15,7 @@ NATS = "nats"
 
 
 class Declarations(NamedTuple):
-    """How the numbers of a run are to be read.
+    """Declarations on the numbers of a run.
 
     :param scorings: each with its ``unit`` (nats, cosine, score or credit), and others such as ``masks``, ``pooling``.
     :param headline: the first table: "metrics", or "tasks", a line for each relation.

@@ -92,7 +92,7 @@ class Part(NamedTuple):
 
     @property
     def verdict(self) -> str | None:
-        """Whether the run after is above the baselines; None without any."""
+        """The verdict on the run after against the baselines; None without any."""
         return verdict_of(self.above)
 
 
@@ -114,7 +114,7 @@ class Change(Tabled):
 
     @property
     def answer(self) -> list[str]:
-        """What changed over all facts, whether groups changed, and what was learnt and forgotten."""
+        """Sentences on the change over all facts and over groups, and on what was learnt and forgotten."""
         whole, changed = self.parts[0], self.parts[0].changed
         assert changed is not None
         if changed.word == UNDETERMINED:

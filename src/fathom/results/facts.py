@@ -318,12 +318,12 @@ class RunFacts:
 
     @cached_property
     def why_untold(self) -> str:
-        """Why scored facts may lack a value."""
+        """Reason why scored facts may lack a value."""
         return STOPPED if np.isnan(self.rows.correct[self.places]).all() else WRITTEN
 
     @cached_property
     def recipe_without_name(self) -> str:
-        """How its estimates were made; see :func:`fathom.results.recipes.recipe`."""
+        """Recipe of its estimates; see :func:`fathom.results.recipes.recipe`."""
         return recipe(self.rows, "", self.scoring)
 
     def recipe(self, name: str) -> str:

@@ -189,7 +189,7 @@ class Rows:
 
     @cached_property
     def scored(self) -> npt.NDArray[np.bool_]:
-        """Whether each prediction has a rank, a bound of it, or credit; shape (n)."""
+        """Mask of predictions with a rank, a bound of it, or credit; shape (n)."""
         return np.array([reason is None for reason in self.reason], dtype=bool)
 
     @cached_property

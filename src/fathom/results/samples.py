@@ -27,7 +27,7 @@ AND_SEED = " and seed"
 
 
 class Sample(NamedTuple):
-    """How values were drawn.
+    """The way in which values were drawn.
 
     :param key: as recipes name it: "relation", or "fact within relation".
     :param clusters: label of each value, shape (n); None: each was drawn by itself.
@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
     @property
     def one_cluster(self) -> bool:
-        """Whether all values are of one cluster, so that they show nothing of others."""
+        """True if all values are of one cluster, so that they show nothing of others."""
         labels = self.clusters
         return self.within is None and labels is not None and all(label == labels[0] for label in labels)
 
@@ -62,7 +62,7 @@ class Sample(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How one value was drawn, by a key that the user chose.
+    """The way in which one value was drawn, by a key that the user chose.
 
     :param unit: its query if queries are drawn, else its fact.
     :param label: value of the key; None without one.

@@ -224,7 +224,10 @@ class RunNumbers:
         for key in STANDARD_BREAKDOWNS:
             if key in self.keys:
                 for part in self._parts((key,)):
-                    scorings[part.scoring]["by"].setdefault(key, {})[part.keys[0]] = _plain_part(part)
+                    names = dict.fromkeys((*_OF_PARTS[: 5 if "precision" in part.numbers else 2], *part.numbers))
+                    numbers = {name: part.numbers[name].plain() if name in part.numbers else None for name in names}
+                    counts = {"queries": part.queries, "n": part.n, "unscored": part.unscored}
+                    scorings[part.scoring]["by"].setdefault(key, {})[part.keys[0]] = counts | numbers
         return {
             "format": FORMAT,
             "fathom": str(self.rows.identity.get("version", "")),
@@ -416,17 +419,13 @@ def _notes(line: Headline, shown: Mapping[str, Estimate], queries: int) -> list[
 def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
     """Count reasons, those that differ only in numbers as one with their range: "of 101 to 125 tokens"."""
     groups = grouped((tuple(_NUMBER.split(why)), why) for why in reasons)
-    together = [(_in_one(words, whys), sum(map(reasons.__getitem__, whys))) for words, whys in groups.items()]
+    together = []
+    for words, whys in groups.items():
+        ends = [sorted(numbers, key=int) for numbers in zip(*map(_NUMBER.findall, whys), strict=True)]
+        ranges = [low if low == high else f"{low} to {high}" for low, *_, high in ([own[0], *own] for own in ends)]
+        text = words[0] + "".join(both + rest for both, rest in zip(ranges, words[1:], strict=True))
+        together.append((text, sum(map(reasons.__getitem__, whys))))
     return sorted(together, key=lambda line: -line[1])
-
-
-def _in_one(words: tuple[str, ...], whys: Sequence[str]) -> str:
-    """:param words: what *whys* share, between their numbers."""
-    ranges = [
-        f"{min(numbers, key=int)} to {max(numbers, key=int)}" if len(set(numbers)) > 1 else numbers[0]
-        for numbers in zip(*map(_NUMBER.findall, whys), strict=True)
-    ]
-    return words[0] + "".join(both + rest for both, rest in zip(ranges, words[1:], strict=True))
 
 
 def _parts_table(breakdown: Breakdown) -> Table:
@@ -449,10 +448,3 @@ def _parts_table(breakdown: Breakdown) -> Table:
     ]
     formats = {name: metric(name).shown for name in further}
     return Table.of(rows, f"By {' and '.join(breakdown.by)}", formats=formats)
-
-
-def _plain_part(part: BreakdownPart) -> dict[str, Any]:
-    usual = _OF_PARTS if "precision" in part.numbers else _OF_PARTS[:2]
-    names = dict.fromkeys((*usual, *part.numbers))
-    plain = {name: part.numbers[name].plain() if name in part.numbers else None for name in names}
-    return {"queries": part.queries, "n": part.n, "unscored": part.unscored, **plain}
