@@ -20,7 +20,7 @@ import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
 from fathom.report.counting import dimensions, kinds_of, weights
-from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, Predictions, showable
+from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
 from fathom.report.page import report
 from fathom.report.slices import slices
@@ -45,7 +45,7 @@ def made(tmp_path) -> Made:
     )
 
 
-def gathered(*runs: RunFolder) -> tuple[Evidence, Predictions]:
+def gathered(*runs: RunFolder) -> tuple[Evidence, PredictionColumns]:
     evidence = Evidence()
     for run in runs:
         evidence.add_run(run, Rows(run), run.manifest["identity"]["model"]["name"])

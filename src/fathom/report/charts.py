@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput, MissingExtra
 from fathom.report.counting import Dimension, dimensions, weights
-from fathom.report.evidence import Array, Evidence, Predictions, View, narrow
+from fathom.report.evidence import Array, Evidence, PredictionColumns, View, narrow
 from fathom.results.names import short_names
 from fathom.results.rows import Floats, Rows
 from fathom.store.folder import RunFolder
@@ -66,7 +66,7 @@ def classes_of(keys: Sequence[str], dims: Dimensions) -> list[Row]:
     return [dict(zip(keys, labels, strict=True)) for labels in product(*(dims[key].labels for key in keys))]
 
 
-def places_of(keys: Sequence[str], dims: Dimensions, predictions: Predictions) -> Array:
+def places_of(keys: Sequence[str], dims: Dimensions, predictions: PredictionColumns) -> Array:
     """Return the number of each prediction's combination of classes, −1 if it counts in none; shape (n)."""
     shape = [len(dims[key].labels) for key in keys]
     parts = []
@@ -79,7 +79,7 @@ def places_of(keys: Sequence[str], dims: Dimensions, predictions: Predictions) -
     return narrow(np.concatenate(parts))
 
 
-def counted(keys: Sequence[str], dims: Dimensions, predictions: Predictions) -> list[Row]:
+def counted(keys: Sequence[str], dims: Dimensions, predictions: PredictionColumns) -> list[Row]:
     """Count each combination of classes that occurs.
 
     :returns: its labels, ``facts`` (each counts once in a run), means ``hit`` and ``sure`` of hits and confidence, and
@@ -100,7 +100,7 @@ def counted(keys: Sequence[str], dims: Dimensions, predictions: Predictions) -> 
     ]
 
 
-def _sums(view: Predictions, places: Array, size: int) -> Floats:
+def _sums(view: PredictionColumns, places: Array, size: int) -> Floats:
     """Return facts, hits, facts with a known confidence, and these confidences of each class, shape (4, size)."""
     counts = places >= 0
     place, weight, sure = places[counts], weights(view)[counts], view.confidence[counts]
@@ -133,7 +133,7 @@ def _correlation(pair: Floats) -> float | None:
     return float((centred[0] * centred[1]).sum() / spread) if spread > 1e-12 else None
 
 
-def rows_of(drawing: Drawing, evidence: Evidence, dims: Dimensions, predictions: Predictions) -> list[Row]:
+def rows_of(drawing: Drawing, evidence: Evidence, dims: Dimensions, predictions: PredictionColumns) -> list[Row]:
     """Return the data of a chart of everything."""
     if drawing.pairs:
         return agreeing(evidence.hits, dims["run"].labels)
@@ -155,7 +155,7 @@ def whole(views: Sequence[View]) -> list[Row]:
     ]
 
 
-def drawable(evidence: Evidence, dims: Dimensions, predictions: Predictions) -> list[tuple[Drawing, list[Row]]]:
+def drawable(evidence: Evidence, dims: Dimensions, predictions: PredictionColumns) -> list[tuple[Drawing, list[Row]]]:
     """Return the charts that have something to draw, with their data."""
     drawings = (one for one in DRAWINGS if one.there(evidence.views, dims))
     return [(one, rows) for one in drawings if (rows := rows_of(one, evidence, dims, predictions))]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.report.evidence import Array, Evidence, Predictions, narrow
+from fathom.report.evidence import Array, Evidence, PredictionColumns, narrow
 from fathom.results.rows import NONE, Floats, Ints
 
 RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -25,7 +25,7 @@ class Dimension(NamedTuple):
     codes: Array
 
 
-def dimensions(evidence: Evidence, predictions: Predictions) -> Mapping[str, Dimension]:
+def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[str, Dimension]:
     """Return the dimensions run, relation, template, rank, confidence, score and length."""
     texts = evidence.pool.texts
     named = sorted(set(evidence.relation), key=texts.__getitem__)
@@ -34,7 +34,7 @@ def dimensions(evidence: Evidence, predictions: Predictions) -> Mapping[str, Dim
     templates = np.unique(predictions.template).tolist()
     lengths = np.minimum(predictions.length, LENGTHS).astype(np.int8) - np.int8(1)  # 0 tokens are no class
 
-    def coded(codes: Callable[[Predictions], Array]) -> Array:
+    def coded(codes: Callable[[PredictionColumns], Array]) -> Array:
         """Code one view after the other: intermediate values take more memory than the result."""
         return np.concatenate([narrow(codes(view)) for view in predictions.each_view()])
 
@@ -82,12 +82,12 @@ def _tenths(confidence: Floats) -> Ints:
     return np.where(np.isnan(confidence), -1, np.minimum(place, TENTHS - 1))
 
 
-def weights(predictions: Predictions) -> Floats:
+def weights(predictions: PredictionColumns) -> Floats:
     """Return 1 / number of predictions of the fact in the view, so that it counts once; 0 if one is unscored."""
     return np.where(predictions.times > 0, 1 / np.maximum(predictions.times, 1), 0.0)
 
 
-def weights_by_template(view: Predictions) -> Floats:
+def weights_by_template(view: PredictionColumns) -> Floats:
     """Return the same among the predictions of one template. :param view: predictions of one view."""
     key = view.template.astype(np.int64) * (int(view.fact.max(initial=0)) + 1) + view.fact
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
@@ -104,7 +104,7 @@ class Kinds(NamedTuple):
     of_facts: list[list[int]]
 
 
-def kinds_of(evidence: Evidence, predictions: Predictions) -> Kinds:
+def kinds_of(evidence: Evidence, predictions: PredictionColumns) -> Kinds:
     """Return the groups of the queries, and the facts that all runs scored, all or none has right, or some left out."""
     labels: dict[str, int] = {}
     of_facts: list[list[int]] = [[] for _ in evidence.facts]

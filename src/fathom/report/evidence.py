@@ -70,7 +70,7 @@ class View(NamedTuple):
     accuracy: Estimate
 
 
-class Pool:
+class TextPool:
     """Texts by number, each once; 0 is the empty text."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Pool:
         return list(self._place)
 
 
-class Predictions(NamedTuple):
+class PredictionColumns(NamedTuple):
     """Columns of one view, or of all views end to end, shape (n) each, in as few bytes as hold the values.
 
     :param times: number of predictions of the fact in the view; 0 if one of them is unscored.
@@ -123,11 +123,11 @@ class Predictions(NamedTuple):
         ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
         return [slice(begin, end) for begin, end in pairwise([0, *ends]) if end > begin]
 
-    def only(self, places: slice) -> Predictions:
+    def only(self, places: slice) -> PredictionColumns:
         """Return the predictions of a range."""
-        return Predictions(*(column[places] for column in self))
+        return PredictionColumns(*(column[places] for column in self))
 
-    def each_view(self) -> Iterator[Predictions]:
+    def each_view(self) -> Iterator[PredictionColumns]:
         """Yield the predictions of each view."""
         return map(self.only, self.places_of_views())
 
@@ -148,7 +148,7 @@ class Evidence:
     """All facts and predictions of the added runs. Only one run at a time is in memory as a whole."""
 
     def __init__(self) -> None:
-        self.pool = Pool()
+        self.pool = TextPool()
         self.views: list[View] = []
         self.facts: dict[str, int] = {}
         self.relation: list[int] = []
@@ -157,7 +157,7 @@ class Evidence:
         self.groups: list[dict[str, int]] = []
         self._hits: list[tuple[Array, Array]] = []
         self._identities: list[tuple[str, ...]] = []
-        self._parts: list[Predictions] = []
+        self._parts: list[PredictionColumns] = []
 
     def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[RunFacts]:
         """Add a view for each scoring, and return its facts."""
@@ -175,9 +175,9 @@ class Evidence:
         self.views.append(View("", *about, outcome.mean("accuracy", hits)))
         self._identities.append(outcome.told_by)
         self._hits.append((narrow(facts), narrow(hits)))
-        self._parts.append(Predictions(*map(narrow, columns)))
+        self._parts.append(PredictionColumns(*map(narrow, columns)))
 
-    def finish(self) -> Predictions:
+    def finish(self) -> PredictionColumns:
         """Name the views, and return their predictions end to end."""
         names = distinguished(self._identities)
         self.views = [view._replace(name=showable(name)) for view, name in zip(self.views, names, strict=True)]
@@ -185,7 +185,7 @@ class Evidence:
         self._parts.clear()
         for column in columns:
             column[:] = [np.concatenate(column)]  # one column after the other, so that none is held twice
-        whole = Predictions(*(column for [column] in columns))
+        whole = PredictionColumns(*(column for [column] in columns))
         self._parts.append(whole)
         return whole
 
@@ -221,7 +221,7 @@ class Evidence:
         return np.array([self.facts[fact] for fact in facts], dtype=np.int64)
 
 
-def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) -> Predictions:
+def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) -> PredictionColumns:
     """:param facts: number of each fact of the outcome."""
     rows, places, pool = outcome.rows, outcome.places, evidence.pool
     table = rows.table.take(places)
@@ -242,7 +242,7 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
     def numbers(texts: Iterable[str]) -> Ints:
         return np.array([pool.add(text) for text in texts], dtype=np.int64)
 
-    return Predictions(
+    return PredictionColumns(
         np.full(len(places), view),
         facts[outcome.fact_of],
         times[outcome.fact_of],
@@ -272,7 +272,7 @@ def _log_sums(rows: Rows, places: Ints) -> Floats:
         return np.array([np.logaddexp.reduce(own) if len(own := rows.scores(at)) else np.nan for at in places.tolist()])
 
 
-def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
+def _answers(rows: Rows, table: pa.Table, pool: TextPool) -> tuple[Ints, Floats]:
     """Return the best, or the written, answers and their scores, shape (n, ANSWERS)."""
     names = names_of(rows.candidates)
     answers = np.zeros((len(table), ANSWERS), dtype=np.int64)
@@ -285,7 +285,7 @@ def _answers(rows: Rows, table: pa.Table, pool: Pool) -> tuple[Ints, Floats]:
 
 
 def _right(table: pa.Table, golds: Sequence[Sequence[str]]) -> Ints:
-    """Return which of the best, or of the written, answers are gold, as :class:`Predictions` has it."""
+    """Return which of the best, or of the written, answers are gold, as :class:`PredictionColumns` has it."""
     best, written = (table.column(name).to_pylist() for name in ("top_ids", "answer_ids"))
     each = zip((own or others or () for own, others in zip(written, best, strict=True)), golds, strict=True)
     return np.array([sum(1 << at for at, id_ in enumerate(ids[:ANSWERS]) if id_ in gold) for ids, gold in each], int)

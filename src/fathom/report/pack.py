@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.report.charts import places_of
 from fathom.report.counting import Dimension, Kinds, weights, weights_by_template
-from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, Predictions, narrow, showable
+from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, PredictionColumns, narrow, showable
 from fathom.report.slices import Slice
 from fathom.results.estimates import Estimate
 from fathom.results.rows import Floats
@@ -46,7 +46,7 @@ def packed(text: str) -> str:
 
 def packed_evidence(
     evidence: Evidence,
-    predictions: Predictions,
+    predictions: PredictionColumns,
     dims: Mapping[str, Dimension],
     kinds: Kinds,
     drawings: Sequence[Mapping[str, Any]],
@@ -97,7 +97,7 @@ def _for_page(contents: Iterable[bytes]) -> Iterator[str]:
 
 
 def _columns(
-    evidence: Evidence, predictions: Predictions, dims: Mapping[str, Dimension]
+    evidence: Evidence, predictions: PredictionColumns, dims: Mapping[str, Dimension]
 ) -> dict[str, Callable[[], Array]]:
     """Return functions that make the columns: together these are larger than what they are made of.
 
@@ -107,7 +107,7 @@ def _columns(
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
     texts, size = evidence.pool.texts, (len(evidence.views), len(evidence.facts))
 
-    def by_view(values: Callable[[Predictions], Array]) -> Array:
+    def by_view(values: Callable[[PredictionColumns], Array]) -> Array:
         return np.concatenate([values(view) for view in predictions.each_view()])
 
     return {
@@ -134,13 +134,13 @@ def _columns(
     }
 
 
-def templates_of(predictions: Predictions, size: tuple[int, int]) -> list[int]:
+def templates_of(predictions: PredictionColumns, size: tuple[int, int]) -> list[int]:
     """Return the templates that may be chosen; none if facts × runs × templates would make a page too large."""
     templates = np.unique(predictions.template).tolist()
     return templates if len(templates) * size[0] * size[1] <= MOST else []
 
 
-def _first_answers(predictions: Predictions, size: tuple[int, int]) -> Array:
+def _first_answers(predictions: PredictionColumns, size: tuple[int, int]) -> Array:
     """Return each fact's best answer, or why there is none, in each view, by its first template and by each."""
     templates = templates_of(predictions, size)
     answers = np.zeros((1 + len(templates), *size), dtype=np.uint32)
@@ -152,7 +152,9 @@ def _first_answers(predictions: Predictions, size: tuple[int, int]) -> Array:
     return answers.ravel()
 
 
-def _by_template(predictions: Predictions, of: Callable[[Predictions], Floats], size: tuple[int, int]) -> Array:
+def _by_template(
+    predictions: PredictionColumns, of: Callable[[PredictionColumns], Floats], size: tuple[int, int]
+) -> Array:
     """Return means of each fact in each view, over all templates and by each; NaN if the fact does not count."""
     templates = templates_of(predictions, size)
     means = np.full((1 + len(templates), *size), np.nan, dtype="<f4")

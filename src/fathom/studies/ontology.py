@@ -68,7 +68,7 @@ class SettingsCompared(NamedTuple):
     settings: int
 
 
-class Example(NamedTuple):
+class ShownItem(NamedTuple):
     """One evaluated item. :param answers: names of the gold answers. :param top: names of the best candidates."""
 
     setting: Setting
@@ -77,7 +77,7 @@ class Example(NamedTuple):
     top: tuple[str, ...]
 
 
-class Chosen(NamedTuple):
+class ChosenSettings(NamedTuple):
     """The settings of one model and task, for each fold of the items the best on the other folds.
 
     :param settings: number of folds that each was chosen for.
@@ -106,8 +106,8 @@ class Ontology:
     baselines: dict[str, ByFrequency]
     best: dict[About, TaskLine]
     comparisons: list[SettingsCompared]
-    examples: list[Example]
-    chosen: dict[About, Chosen] = field(default_factory=dict)
+    examples: list[ShownItem]
+    chosen: dict[About, ChosenSettings] = field(default_factory=dict)
     decisions: dict[About, Decision | None] = field(default_factory=dict)
 
     @property
@@ -272,7 +272,7 @@ def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     )
 
 
-def _examples(read: Sequence[_Read], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[Example]:
+def _examples(read: Sequence[_Read], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[ShownItem]:
     """Return each example as every model's best setting, by words and learnt, has it (table 7)."""
     known = {id_ for one in read for items in one.items.values() for id_ in items}
     if unknown := [id_ for id_ in wanted if id_ not in known]:
@@ -287,14 +287,14 @@ def _examples(read: Sequence[_Read], best: Mapping[About, TaskLine], wanted: Seq
             if query in shown:
                 answers = tuple(name_of.get(id_, id_) for id_ in rows.gold[query])
                 top = tuple(name_of[id_] for id_ in rows.best(place)[:SHOWN])
-                examples.append(Example(line.setting, rows.asked(place)[0], answers, top))
+                examples.append(ShownItem(line.setting, rows.asked(place)[0], answers, top))
     return examples
 
 
 # --- cross-validation
 
 
-def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen:
+def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> ChosenSettings:
     """Choose the best setting of one model and task for each fold of the items on the other folds.
 
     :raises BadInput: fewer than two subjects, which leaves no other fold.
@@ -319,7 +319,7 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
         recipe = f"{recipe}|chosen:on the other of {count} folds, seed {seed}"
         numbers[name] = mean(values, sample, recipe, form=FORMATS[name])
     reciprocal = np.concatenate([line.rows.reciprocal()[places] for line, places in best])
-    return Chosen(Counter(line.setting for line, _ in best), numbers, queries, reciprocal)
+    return ChosenSettings(Counter(line.setting for line, _ in best), numbers, queries, reciprocal)
 
 
 def _best_elsewhere(lines: Iterable[TaskLine], fold_of: Mapping[str, int], fold: int) -> tuple[TaskLine, Ints]:

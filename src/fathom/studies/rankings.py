@@ -45,7 +45,7 @@ from fathom.studies.rankings_columns import (
     left_out_of,
     on_common_facts,
 )
-from fathom.studies.steps import Step, decide_steps
+from fathom.studies.steps import SizeStep, decide_steps
 
 
 class Rankings(NamedTuple):
@@ -58,7 +58,7 @@ class Rankings(NamedTuple):
     agreements: list[RankingAgreement]
     groups: Mapping[str, str]
     left_out: list[LeftOut]
-    steps: list[Step]
+    steps: list[SizeStep]
 
 
 def analyse(
@@ -100,7 +100,7 @@ def analyse(
     return Rankings(columns, agreements_of(grids, group_of), group_of, left_out, steps)
 
 
-def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[Step]:
+def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[SizeStep]:
     """Order models by parameters within groups; skip those whose run does not record them."""
     steps = []
     for grid, group in product(grids, dict.fromkeys(groups.values())):
@@ -111,7 +111,7 @@ def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[Step]
         ]
         about = {"data": grid.data, "reading": grid.reading, "group": group}
         steps += [
-            Step(about, smaller, larger, accuracy_difference(grid, larger, smaller, ACCURACIES[0]))
+            SizeStep(about, smaller, larger, accuracy_difference(grid, larger, smaller, ACCURACIES[0]))
             for (least, smaller), (most, larger) in pairwise(sorted(sized))
             if least < most
         ]
@@ -248,7 +248,7 @@ def _agreement_table(agreements: Sequence[RankingAgreement]) -> Table:
     return Table.of(agreements, title, [note], columns=columns, main=COEFFICIENTS[0])
 
 
-def _steps_table(steps: Sequence[Step]) -> Table:
+def _steps_table(steps: Sequence[SizeStep]) -> Table:
     counts = Counter((step.about["reading"], step.verdict) for step in steps)
     summaries = (
         f"{reading}: " + ", ".join(f"{counts[reading, name]} {name}" for name in ("rise", "drop", NO_DIFFERENCE))

@@ -33,7 +33,7 @@ class OfRelation(NamedTuple):
     scores: tuple[Estimate, Estimate]
 
 
-class Shared(NamedTuple):
+class SharedScores(NamedTuple):
     """One model.
 
     :param scores: mean over the shared relations, in each data set.
@@ -54,7 +54,7 @@ class SharedRelations(NamedTuple):
     """:param names: of the data sets. :param spread: best minus worst model in each; None for one model."""
 
     names: tuple[str, str]
-    models: list[Shared]
+    models: list[SharedScores]
     spread: tuple[float, float] | None
 
 
@@ -82,7 +82,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
     return SharedRelations(names, models, tuple(np.ptp(means, axis=0).tolist()) if len(models) > 1 else None)
 
 
-def _shared(model: str, first: RunFacts, second: RunFacts) -> Shared:
+def _shared(model: str, first: RunFacts, second: RunFacts) -> SharedScores:
     sides = [_by_relation(side) for side in (first, second)]
     relations = [set(scores) - {""} for scores in sides]
     both = sorted(relations[0] & relations[1])
@@ -97,7 +97,7 @@ def _shared(model: str, first: RunFacts, second: RunFacts) -> Shared:
     means = [[scores[side].value for scores in pairs] for side in (0, 1)]
     recipes = [side.recipe("") for side in (first, second)]
     name, sample = "Acc@1, mean over shared relations", Sample(RELATION, both)
-    return Shared(
+    return SharedScores(
         model,
         (mean(means[0], sample, first.recipe(name)), mean(means[1], sample, second.recipe(name))),
         difference(means[0], means[1], sample, combined(name, recipes)),

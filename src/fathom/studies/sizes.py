@@ -26,7 +26,7 @@ from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
 from fathom.studies.options import SeveralProbesOptions, SizesOptions
-from fathom.studies.steps import Step, decide_steps
+from fathom.studies.steps import SizeStep, decide_steps
 
 CUTS = (1, 10, 100)
 MAX_RANK = 100
@@ -65,7 +65,7 @@ class Sizes(NamedTuple):
     """Models in order of size, and for each probe and scoring the steps from each model to the next."""
 
     lines: list[HitsLine]
-    steps: list[Step]
+    steps: list[SizeStep]
 
 
 def analyse(
@@ -111,7 +111,7 @@ def probes_of(options: SeveralProbesOptions, defaults: dict[str, object] | None 
     return [ProbeWithOptions(e.name, parse_options(e.options, chosen)) for e, chosen in zip(entries, own, strict=True)]
 
 
-def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[Step]:
+def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeStep]:
     """Compare each model with the next larger one at every cut.
 
     Hits@1 decides: whether it changes in each step, and whether each model is above the baselines, is one family.
@@ -126,14 +126,14 @@ def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[Step]
     return steps
 
 
-def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> Step:
+def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> SizeStep:
     metric = f"hits@{k}"
     try:
         facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
         number = difference(metric, [(1, larger), (-1, smaller)], hits, facts)
     except BadInput as error:
         number = untold(str(error), form="+.1%")
-    return Step({"probe": probe, "of": metric}, smaller.model, larger.model, number)
+    return SizeStep({"probe": probe, "of": metric}, smaller.model, larger.model, number)
 
 
 def conclude(findings: Sizes) -> list[str]:

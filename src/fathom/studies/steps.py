@@ -12,7 +12,7 @@ from fathom.results.estimates import Estimate
 Side = TypeVar("Side")
 
 
-class Step(NamedTuple):
+class SizeStep(NamedTuple):
     """A paired difference between a model and the next larger one.
 
     :param about: cells that identify the step, by column.
@@ -43,8 +43,8 @@ class Step(NamedTuple):
 
 
 def decide_steps(
-    steps: Sequence[Step], claims: Mapping[Side, Claim | None], side: Callable[[Step, str], Side]
-) -> tuple[list[Step], dict[Side, Decision | None]]:
+    steps: Sequence[SizeStep], claims: Mapping[Side, Claim | None], side: Callable[[SizeStep, str], Side]
+) -> tuple[list[SizeStep], dict[Side, Decision | None]]:
     """Decide as one family which steps change accuracy and which models are above the baselines.
 
     :param claims: that a model is above its baselines; None without any.

@@ -1,7 +1,7 @@
-// Glue between the evidence and the libraries that show it: what is chosen, what that leaves, and the link to it.
+// Glue between the evidence and the libraries that show it: choices, the facts that they leave, and the page's link.
 // Whatever comes from data or models is set as text, never as HTML.
 
-const UNSURE = 65535; // a confidence that cannot be told
+const UNSURE = 65535; // an unknown confidence
 const BRUSHED = ["rank", "confidence", "score", "length"];
 const CHOSEN = ["q", "relation", "slice", "template", "cell", ...BRUSHED];
 const TABLE = { autoWidth: false, deferRender: true, order: [], pageLength: 25 };
@@ -34,7 +34,7 @@ async function loadLibraries() {
   return (await import(URL.createObjectURL(code))).default;
 }
 
-// A header in JSON behind its length, then columns of numbers.
+// The length of a JSON header, the header, then columns of numbers.
 async function readEvidence() {
   const buffer = await (await unpacked("evidence-data")).arrayBuffer();
   const size = new DataView(buffer).getUint32(0, true);
@@ -47,7 +47,7 @@ async function readEvidence() {
   return new Evidence(found);
 }
 
-// --- what the runs said
+// --- predictions
 class Evidence {
   constructor(found) {
     Object.assign(this, found);
@@ -56,7 +56,7 @@ class Evidence {
     this.fact.forEach((fact, at) => this.ofFact[fact].push(at));
   }
 
-  // As all templates together say, or the one chosen.
+  // Over all templates, or by the chosen one.
   chosen = 0;
   start = (view) => (this.chosen * this.views.length + view) * this.facts.length;
   hit = (view, fact) => this.hits[this.start(view) + fact];
@@ -123,13 +123,13 @@ class Evidence {
   }
 }
 
-// --- what is chosen, and what that leaves
+// --- choices, and the facts that they leave
 class Choice {
   constructor(evidence, change) {
     Object.assign(this, { evidence, change, state: this.read() });
   }
 
-  // name → list of texts, as they stand in the link.
+  // name → list of texts, as in the link.
   read(given = new URLSearchParams(location.hash.slice(1))) {
     return Object.fromEntries(STATE.map((name) => [name, given.getAll(name)]));
   }
@@ -199,7 +199,7 @@ async function drawChart({ name, brush, spec }, choice) {
   charts.get(name)?.finalize();
   const [box, actions] = [byId(`chart-${name}`), { source: false, compiled: false, editor: false }];
   const { view } = await window.vegaEmbed(box, spec, { renderer: "svg", actions, config: { background: null } });
-  // For screen readers a chart is one image: what it shows stands in the tables.
+  // For screen readers a chart is one image: its values are in the tables.
   const drawn = Object.assign(box.querySelector("svg"), { role: "img", ariaLabel: `chart: ${name}` });
   drawn.firstElementChild.ariaHidden = "true";
   box.querySelector("summary").ariaLabel = `Save the chart ${name}`;
@@ -209,7 +209,7 @@ async function drawChart({ name, brush, spec }, choice) {
   if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(told(value))));
 }
 
-// A choice that was not made in a chart: it forgets its brush only when it is drawn anew.
+// After a choice outside the chart: a chart forgets its brush only when it is drawn anew.
 async function choose(evidence, choice, changes) {
   const stale = evidence.drawings.filter((own) => own.of in changes && charts.get(own.name).signal("brush")[own.of]);
   for (const name of BRUSHED) if (name in changes) changes[`${name}.run`] ??= [];
