@@ -32,8 +32,8 @@ from fathom.prompts.entailment import (
     IMPLICIT,
     REMEMBERED,
     WORDINGS,
-    Beginning,
     RuleWording,
+    TokenStart,
     items,
     phrase_of,
     sources,
@@ -143,9 +143,9 @@ def test_texts_are_those_of_the_golden_files(folder, rule):
 def test_every_learnt_token_has_a_source():
     """As many as there are in the text, numbered from 1 in their order."""
     assert sources("rdfs9", "both", RuleWording()) == ()
-    assert sources("rdfs9", "none", RuleWording(conjunction=True)) == (Beginning("conjunction", 0),)
-    three = [[Beginning(task, place) for place in range(3)] for task in ("subClassOf", "type")]
-    conjunction = [Beginning("conjunction", 0)]
+    assert sources("rdfs9", "none", RuleWording(conjunction=True)) == (TokenStart("conjunction", 0),)
+    three = [[TokenStart(task, place) for place in range(3)] for task in ("subClassOf", "type")]
+    conjunction = [TokenStart("conjunction", 0)]
     assert list(sources("rdfs9", "both", RuleWording(True, True))) == [
         *three[0], *conjunction, *three[1], *conjunction, *three[1]
     ]  # fmt: skip
@@ -759,12 +759,12 @@ def test_effects_say_of_how_many_items(done, tmp_path, limit):
     [table] = [one for one in entailment.tables(found) if one.title == "what saying premises adds"]
     assert table.columns[-3:] == ("items", "note", "recipe")
     places = {name: place for place, name in enumerate(table.columns)}
-    asked_of = {
+    hypothesis = {
         line.setting.rule: len(set(line.items))
         for line in found.lines
         if line.setting.first == line.setting.second == "explicit"
     }
-    assert {row[places["rule"]]: row[places["items"]] for row in table.rows} == asked_of
+    assert {row[places["rule"]]: row[places["items"]] for row in table.rows} == hypothesis
     notes = {row[places["items"]]: row[places["note"]] for row in table.rows}
     assert all(notes[count] for count in notes if count < ENOUGH)
     assert (min(notes) < ENOUGH) == (limit is not None)

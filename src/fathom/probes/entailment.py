@@ -32,7 +32,7 @@ from fathom.probes.entailment_causal import PSEUDOWORDS, CausalEntailmentProbe, 
 from fathom.probes.ontology_options import EntailmentOptions, OntologyT, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
-from fathom.prompts.entailment import CONJUNCTION, Beginning, RuleWording, sources
+from fathom.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, sources
 from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands
 from fathom.scoring.rows import Columns
@@ -120,7 +120,7 @@ class EntailmentProbe(SlotProbe):
         tasks = dict.fromkeys(source.task for source in self._sources(block))
         return [task for task in tasks if task != CONJUNCTION]
 
-    def _sources(self, block: _Block) -> tuple[Beginning, ...]:
+    def _sources(self, block: _Block) -> tuple[TokenStart, ...]:
         return sources(block.rule, block.given, self.wording)
 
     def _file(self, block: _Block, task: str) -> Path:

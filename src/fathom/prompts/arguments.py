@@ -25,8 +25,8 @@ from fathom.prompts.entailment import (
     X,
     Y,
     Z,
-    asked_of,
     first_premise,
+    hypothesis,
     items,
     pattern_space,
     phrase_of,
@@ -53,18 +53,17 @@ class Fact(NamedTuple):
     plain: str
     paraphrased: str
 
-    def said(self, form: str) -> str:
+    def text(self, form: str) -> str:
         """:param form: one of :data:`FORMS`."""
         return self.paraphrased if form == PARAPHRASED else self.plain
 
 
 class Argument(NamedTuple):
-    """What a rule is applied to, step by step.
+    """An item of a rule with a chain of facts.
 
-    :param item: of the rule.
     :param facts: one for each step.
-    :param steps: ids of what follows from as many facts, from one on.
-    :param right: ids of all that is right in any case, *steps* among them.
+    :param steps: ids of the conclusions of one, two, … facts.
+    :param right: ids of all correct answers, including *steps*.
     """
 
     item: RuleItem
@@ -76,18 +75,18 @@ class Argument(NamedTuple):
 def arguments(
     data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str, depth: int
 ) -> tuple[list[Argument], list[str]]:
-    """Those of *depth* steps, and why to the rule's other items there is none.
+    """Return the arguments of *depth* steps, and why other items of the rule have none.
 
     :param data: a folder's memorising tasks.
-    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    :param patterns: from :func:`fathom.formats.ontoprobe.read_patterns`.
     """
     whole = data.whole or data
-    found, left_out = items(whole, patterns, rule)
+    fitting, left_out = items(whole, patterns, rule)
     task = "subPropertyOf" if rule in ("rdfs5", "rdfs7") else "subClassOf"
     above = {query.subject: query.gold for query in whole.by_relation().get(task, ()) if query.unscored is None}
     phrases = {name: phrase_of(pattern) for name, pattern in patterns.get(task, {}).items()}
-    made, short = [], 0
-    for item in found:
+    chains, short = [], 0
+    for item in fitting:
         names = _upwards(item.query.gold[0], above, depth)
         answers = [phrases.get(name, "") for name in names] if rule == "rdfs7" else names
         if len(names) < depth or not all(answers) or len(set(answers)) < depth:
@@ -97,17 +96,17 @@ def arguments(
         if rule == "rdfs7":
             right = {phrases.get(name, "") for name in right} | {phrase_of(item.pattern)}
         links = [_link(rule, *step) for step in pairwise(names)]
-        made.append(Argument(item, (_first(rule, item), *links), tuple(answers), frozenset(right)))
-    notes = [f"{rule}: {short} of {len(found)} items are left out: their chains have fewer than {depth} steps"]
-    return made, [*left_out, *(notes if short else [])]
+        chains.append(Argument(item, (_first(rule, item), *links), tuple(answers), frozenset(right)))
+    notes = [f"{rule}: {short} of {len(fitting)} items are left out: their chains have fewer than {depth} steps"]
+    return chains, [*left_out, *(notes if short else [])]
 
 
 def _upwards(name: str, above: Mapping[str, Sequence[str]], depth: int) -> list[str]:
     """The name, the nearest above it, and so on, each once."""
-    found = [name]
-    while len(found) < depth and above.get(found[-1]) and above[found[-1]][0] not in found:
-        found.append(above[found[-1]][0])
-    return found
+    chain = [name]
+    while len(chain) < depth and above.get(chain[-1]) and above[chain[-1]][0] not in chain:
+        chain.append(above[chain[-1]][0])
+    return chain
 
 
 def argument_queries(
@@ -147,7 +146,7 @@ def argument_queries(
 
 
 class _Others:
-    """What other items lend to the texts of one.
+    """Facts of other items for the texts of one argument.
 
     :param every: the other arguments of the rule, those after it first.
     """
@@ -206,7 +205,7 @@ def _texts(rule: str, argument: Argument, others: _Others, steps: int, form: str
         order = others.shuffled(premises) if form == SHUFFLED else [fact for _, fact in premises]
         yield (
             name,
-            " ".join([*(fact.said(form) for fact in order), "Therefore,", *_words(asked_of(rule, RuleWording()))]),
+            " ".join([*(fact.text(form) for fact in order), "Therefore,", *_words(hypothesis(rule, RuleWording()))]),
         )
 
 
@@ -231,7 +230,7 @@ def _link(rule: str, below: str, above: str) -> Fact:
 
 
 def _about(rule: str, item: RuleItem, x: str, y: str) -> Fact:
-    """What is said of pseudowords. A sentence pattern has one wording."""
+    """Return the fact about the pseudowords. A sentence pattern has no paraphrase."""
     plain = " ".join(_words(second_premise(rule, RuleWording(), item, x, y)))
     subject = item.query.subject
     if rule in OF_PATTERN:

@@ -162,7 +162,6 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
 
 
 def _strange(item: AxiomItem, other: AxiomItem) -> bool:
-    """Whether nothing of the one is about the other."""
     own, theirs = ({one.name, one.gold, one.phrase} - {""} for one in (item, other))
     return own.isdisjoint(theirs) and item.right.isdisjoint(theirs) and own.isdisjoint(other.right)
 
@@ -170,8 +169,8 @@ def _strange(item: AxiomItem, other: AxiomItem) -> bool:
 def _texts(
     item: AxiomItem, another: Sequence[AxiomItem], distractors: Sequence[Fact], form: str, lot: str
 ) -> Iterator[tuple[str, str]]:
-    """The whole argument, and what is broken of it, by name."""
-    fact = ("fact", item.fact.said(form))
+    """Yield the whole argument and its broken variants, by name."""
+    fact = ("fact", item.fact.text(form))
     given = {
         WHOLE: [fact, *_begins(item, item, form)],
         ANSWER_ALONE: [fact],
@@ -183,17 +182,17 @@ def _texts(
     for name, premises in given.items():
         every = list(premises)
         if form == SHUFFLED:
-            every += [(f"other {number}", one.said(form)) for number, one in enumerate(distractors)]
+            every += [(f"other {number}", one.text(form)) for number, one in enumerate(distractors)]
             every.sort(key=lambda one: random.Random(f"{lot} {one[0]}").random())
-        yield name, " ".join([*(said for _, said in every), "Therefore,", _asked(item)])
+        yield name, " ".join([*(text for _, text in every), "Therefore,", _asked(item)])
 
 
 def _begins(item: AxiomItem, of: AxiomItem, form: str, of_others: bool = False) -> list[tuple[str, str]]:
-    """What is said of pseudowords, each with its role. :param of: whose property or class."""
+    """Return the facts about pseudowords, each with its role. :param of: the item whose property or class is used."""
     if item.kind == DISJOINT:
         who = Z if of_others else X
         fact = Fact(f"{who} is {with_article(of.name)} .", f"{who} belongs to the class {of.name} .")
-        return [("begins", fact.said(form))]
+        return [("begins", fact.text(form))]
     if item.kind == TRANSITIVE:
         second = W if of_others else Y
         return [("begins", f"{_holds(of.phrase, X, Y)} ."), ("goes on", f"{_holds(of.phrase, second, Z)} .")]

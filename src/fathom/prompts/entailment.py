@@ -56,7 +56,7 @@ NO_OTHER = "every other item says something of what they are about"
 REMEMBERED = "remembered"
 """In place of one of :data:`GIVEN`: P2 itself is asked for."""
 CONJUNCTION = "conjunction"
-"""Beginning of a learnt token that no memorising task has learnt."""
+"""TokenStart of a learnt token that no memorising task has learnt."""
 PATTERNS = "patterns"
 """Name of the candidate set of sentence patterns."""
 SUBSETS = ("train", "dev", "test")
@@ -77,7 +77,7 @@ class RuleWording(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What users type, one of :data:`WORDINGS`."""
+        """Its name in :data:`WORDINGS`, as users type it."""
         return next(name for name, wording in WORDINGS.items() if wording == self)
 
 
@@ -89,11 +89,11 @@ WORDINGS = {
 }
 
 
-class Beginning(NamedTuple):
-    """What a learnt token begins with.
+class TokenStart(NamedTuple):
+    """The initial value of a learnt token.
 
-    :param task: whose learnt template, or :data:`CONJUNCTION`.
-    :param place: which token of it, from 0.
+    :param task: task of the learnt template, or :data:`CONJUNCTION`.
+    :param place: number of the token in it, from 0.
     """
 
     task: str
@@ -101,12 +101,12 @@ class Beginning(NamedTuple):
 
 
 class RuleItem(NamedTuple):
-    """What a rule is applied to.
+    """A fact to which a rule applies.
 
-    :param query: of the memorising task, whose answer is P1.
-    :param gold: ids of what is entailed, finest first.
+    :param query: the query of the memorising task whose answer is P1.
+    :param gold: ids of the conclusions, finest first.
     :param pattern: "[X] sings [Y] .", "" for classes.
-    :param first: name of what P1 says, "" where it has no name.
+    :param first: name of the answer of P1, or "".
     """
 
     query: Query
@@ -116,29 +116,29 @@ class RuleItem(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """How premises are remembered, :data:`IMPLICIT` or :data:`ABSENT`; what stands in none is left out.
+    """How premises are remembered, :data:`IMPLICIT` or :data:`ABSENT`; missing items are in neither half.
 
-    :param first: of P1 by id of the memorising query.
-    :param second: of P2 by rule, pair, and that id.
+    :param first: for P1, by id of the memorising query.
+    :param second: for P2, by rule, pair and that id.
     """
 
     first: Mapping[str, str]
     second: Mapping[tuple[str, int, str], str]
 
 
-_Pieces = list[str | Beginning]
+_Pieces = list[str | TokenStart]
 """What a text is made of, with a space between: words and learnt tokens."""
 
 
 def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[RuleItem], list[str]]:
-    """What *rule* can be applied to, and why to the others it cannot.
+    """Return the items to which *rule* applies, and why it does not apply to the others.
 
     :param data: a folder's memorising tasks.
-    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
+    :param patterns: from :func:`fathom.formats.ontoprobe.read_patterns`.
     """
     task = RULES[rule]
     of_task = patterns.get(task, {})
-    found, left_out = [], []
+    fitting, left_out = [], []
     for query in data.by_relation().get(task, ()):
         pattern = of_task.get(query.subject, "")
         gold = query.gold
@@ -150,16 +150,16 @@ def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) 
         if reason is None and not gold:
             reason = f"no pattern of what it implies has all its words between {SUBJECT} and {ANSWER}"
         if reason is None:
-            found.append(RuleItem(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
+            fitting.append(RuleItem(query, gold, pattern, data.candidates[query.candidates].name_of(query.gold[0])))
         else:
             left_out.append(f"{rule}: {query.id} ({query.subject}) is left out: {reason}")
-    return found, left_out
+    return fitting, left_out
 
 
 def phrase_of(pattern: str) -> str:
-    """ "'s mother is" of "[X]'s mother is [Y] ."; "" where not all words stand between the two."""
-    found = re.fullmatch(r"\[X\]\s*(.*?\S)\s*\[Y\]\s*\.?", pattern)
-    return found[1] if found and SUBJECT not in found[1] and ANSWER not in found[1] else ""
+    """Return "'s mother is" for "[X]'s mother is [Y] ."; "" if not all words are between subject and answer."""
+    match = re.fullmatch(r"\[X\]\s*(.*?\S)\s*\[Y\]\s*\.?", pattern)
+    return match[1] if match and SUBJECT not in match[1] and ANSWER not in match[1] else ""
 
 
 def entailment(
@@ -170,11 +170,12 @@ def entailment(
     pairs: int,
     halves: Halves,
 ) -> QuerySet:
-    """What follows? Each item by four texts for each pair of pseudowords; training items by one pair each, in turn.
+    """Make the queries of entailment: for each test item four texts per pair of pseudowords, for training items one
+    pair.
 
-    :param data: the memorising tasks, with their subsets; with folds where each item is asked by what others teach.
-    :param halves: test items that are not in them are asked by no text but those of which memory has no say
-        (:data:`BOTH_SAID`), without a group that says how premises are given.
+    :param data: the memorising tasks, with their subsets, or with folds for cross-validation.
+    :param halves: test items in neither half have only the texts of :data:`BOTH_SAID`, which memory cannot affect,
+        without a group on how premises are given.
     """
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
@@ -253,21 +254,21 @@ def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem, another
     """
     number = count(1)
     pieces = _pieces(rule, given, wording, item, another)
-    return " ".join(f"<s{next(number)}>" if isinstance(piece, Beginning) else piece for piece in pieces)
+    return " ".join(f"<s{next(number)}>" if isinstance(piece, TokenStart) else piece for piece in pieces)
 
 
-def sources(rule: str, given: str, wording: RuleWording) -> tuple[Beginning, ...]:
-    """What the learnt tokens of a text begin with, in their order.
+def sources(rule: str, given: str, wording: RuleWording) -> tuple[TokenStart, ...]:
+    """Return the initial values of a text's learnt tokens, in order.
 
     :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
     """
     if not (wording.templates or wording.conjunction):
         return ()
-    return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, Beginning))
+    return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, TokenStart))
 
 
 _Questions = Callable[[str, RuleItem, int, str], Iterable[Query]]
-"""Of a rule, an item, a pair and a subset."""
+"""Makes the queries of a rule, an item, a pair and a subset."""
 
 
 def _queryset(
@@ -350,28 +351,28 @@ def _query(
 
 
 def pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
-    """What stands between subject and object in the patterns of all properties."""
+    """Return the candidates of patterns: the words between subject and object of all properties."""
     phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
     names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
     return CandidateSet(PATTERNS, names, names)
 
 
 _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), (), "", "a")
-"""Stands for any item where its words do not matter."""
+"""An item whose words do not matter."""
 
 
 def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> _Pieces:
     if given == REMEMBERED:
-        return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else asked_of(rule, wording)
+        return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else hypothesis(rule, wording)
     first, second = GIVEN[given] if given in GIVEN else CONTROLS[given]
     others = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
-    said = first_premise(rule, wording, item) if first else []
+    premises = first_premise(rule, wording, item) if first else []
     if first and second and wording.conjunction:
-        said = [*said, Beginning(CONJUNCTION, 0)]
+        premises = [*premises, TokenStart(CONJUNCTION, 0)]
     if second:
-        said = [*said, *second_premise(rule, wording, another or item, *others)]
-    therefore = Beginning(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
-    return [*said, therefore, *asked_of(rule, wording)]
+        premises = [*premises, *second_premise(rule, wording, another or item, *others)]
+    therefore = TokenStart(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
+    return [*premises, therefore, *hypothesis(rule, wording)]
 
 
 def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
@@ -397,7 +398,7 @@ def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: s
     return [f"{x} implies {subject} ."] if rule == "rdfs5" else [f"{x} is {with_article(subject or 'a')} ."]
 
 
-def asked_of(rule: str, wording: RuleWording) -> _Pieces:
+def hypothesis(rule: str, wording: RuleWording) -> _Pieces:
     """The hypothesis, with a gap."""
     if rule == "rdfs7":
         return [X, ANSWER, f"{Y} ."]
@@ -407,6 +408,6 @@ def asked_of(rule: str, wording: RuleWording) -> _Pieces:
     return [about, f"implies {ANSWER} ." if rule == "rdfs5" else f"is a particular {ANSWER} ."]
 
 
-def _learnt(task: str) -> list[Beginning]:
+def _learnt(task: str) -> list[TokenStart]:
     """The three learnt tokens of a task's template, which stand together."""
-    return [Beginning(task, place) for place in range(3)]
+    return [TokenStart(task, place) for place in range(3)]
