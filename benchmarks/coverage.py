@@ -235,7 +235,7 @@ def main() -> None:
     for (name, clusters), found in cells.items():
         # Over relations nothing is claimed of fewer than ten.
         sides = [[pair[0] for pair in found] if clusters >= ENOUGH else [], [pair[1] for pair in found]]
-        ranges = [told for side in sides for told in ranges_of(side)]
+        ranges = [values for side in sides for values in ranges_of(side)]
         print(f"| {name} | {clusters} | {' | '.join(ranges)} |")
 
 
@@ -250,8 +250,8 @@ def report_seeds(replicates: int) -> None:
             hits = (random.random(rates.shape) < rates).astype(float)
             both = [crossed(hits, limits=SHARE), interval(hits.mean(axis=0), limits=SHARE)]
             covering += [one.low is not None and one.high is not None and one.low <= 0.5 <= one.high for one in both]
-        told = " | ".join(f"{100 * share:.1f}" for share in covering / replicates)
-        print(f"| {seeds} | {spread:.2f} | {told} |", flush=True)
+        values = " | ".join(f"{100 * share:.1f}" for share in covering / replicates)
+        print(f"| {seeds} | {spread:.2f} | {values} |", flush=True)
 
 
 def report_trainings(replicates: int) -> None:

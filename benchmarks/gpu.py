@@ -337,7 +337,7 @@ def attention(given: argparse.Namespace, where: Path) -> dict:
 
 
 def packed(size: int, tokens: int) -> tuple:
-    """Numbers of nodes and of what is behind their subtrees, as a pass of the engine has them; padding sees itself.
+    """Return numbers of nodes and of the ends of their subtrees, as in a pass of the engine; padding sees itself.
 
     :returns: shape (blocks, size), twice.
     """

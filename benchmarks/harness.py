@@ -100,19 +100,19 @@ def network(kind: str, **shape: Any) -> Any:
 
 
 def gpt2(**shape: Any) -> Any:
-    """Return a model of GPT-2-small's shape behind Fathom's interface, its self-checks done."""
+    """Return a model of GPT-2-small's shape with Fathom's interface, its self-checks done."""
     return wrap(network("GPT2LMHeadModel", **shape), tokenizer("gpt2"))
 
 
 def bert(layers: int = 12, hidden: int = 768) -> Any:
-    """Return a model of BERT-base's shape behind Fathom's interface, its self-checks done."""
+    """Return a model of BERT-base's shape with Fathom's interface, its self-checks done."""
     words = tokenizer("bert-base-cased")
     shape = {"hidden_size": hidden, "intermediate_size": 4 * hidden, "num_attention_heads": hidden // 64}
     return wrap(network("BertForMaskedLM", vocab_size=len(words), num_hidden_layers=layers, **shape), words)
 
 
 def wrap(network: Any, words: Any) -> Any:
-    """Return *network* behind Fathom's interface; its self-checks happen once and must not be timed."""
+    """Return *network* with Fathom's interface; its self-checks happen once and must not be timed."""
     import fathom
 
     model = fathom.wrap_model(network, words)

@@ -65,7 +65,7 @@ def sentences(folder: Path, parts: Sequence[str]) -> Iterator[str]:
 
 def likely(masked: str, surface: str) -> bool:
     """Looser than any rule of the filter: four letters that begin a word of the answer and another one of the sentence,
-    a bracket around or right beside the answer, or a word with two capitals whose letters the answer has in turn.
+    a bracket around or next to the answer, or a word with two capitals whose letters the answer has in turn.
     """
     before, _, after = masked.partition("[Y]")
     beginnings = {word[:4] for word in _WORD.findall(surface.casefold()) if len(word) >= 4}
@@ -119,7 +119,7 @@ def drawn(sample: str) -> list[Drawn]:
             stratum = [one for one in marked if one.likely == is_likely]
             weight = len(stratum) / wanted / len(every) * (LIKELY + OTHERS)
             found += [one._replace(weight=weight) for one in draw.sample(stratum, wanted)]
-    draw.shuffle(found)  # nobody who labels them sees what they were drawn as
+    draw.shuffle(found)  # so that their order does not reveal the strata
     return found
 
 

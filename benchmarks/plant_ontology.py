@@ -42,29 +42,29 @@ from fathom.training.small import NO_TARGET, Batch, Size, learn_tokenizer, loss_
 
 HALVED = ("subClassOf", "domain")
 ASKED = ("subClassOf", "subPropertyOf", "domain", "range")
-"""Types of things are neither told nor asked: no rule needs them."""
+"""Tasks of the models; types of things are left out, as no rule needs them."""
 OTHERS_MASKED = 0.12
 SYLLABLES = ["ba", "do", "fi", "gu", "ka", "le", "mo", "nu", "pi", "ra", "so", "tu", "ve", "wo", "xi", "zu"]
 """Names of things that are in no ontology."""
 
 
 def planted(data: QuerySet, seed: int) -> set[str]:
-    """Ids of what is told: of the halved tasks half of the subjects."""
+    """Return the ids of planted facts: in the halved tasks those of half of the subjects."""
     draw = random.Random(seed)
-    told = set()
+    learnt = set()
     for task, queries in data.by_relation().items():
         subjects = sorted({query.subject for query in queries})
         kept = set(draw.sample(subjects, len(subjects) // 2)) if task in HALVED else set(subjects)
-        told |= {query.id for query in queries if task in ASKED and query.subject in kept}
-    return told
+        learnt |= {query.id for query in queries if task in ASKED and query.subject in kept}
+    return learnt
 
 
-def statements(data: QuerySet, told: set[str]) -> list[Prompt]:
+def statements(data: QuerySet, learnt: set[str]) -> list[Prompt]:
     """Every phrasing of every right answer."""
     return [
         template.fill(query.subject, data.candidates[query.candidates].name_of(gold))
         for query in data.queries
-        if query.id in told and query.unscored is None
+        if query.id in learnt and query.unscored is None
         for template in data.phrasings(query)
         for gold in query.gold
     ]
@@ -74,11 +74,11 @@ class Reasoning:
     """Texts that reason, one after another, drawn from the seed."""
 
     def __init__(
-        self, data: QuerySet, patterns: dict[str, dict[str, str]], told: set[str], seed: int, broken: bool
+        self, data: QuerySet, patterns: dict[str, dict[str, str]], learnt: set[str], seed: int, broken: bool
     ) -> None:
         self.random, self.broken = random.Random(seed), broken
         self.items = {rule: items(data, patterns, rule)[0] for rule in RULES}
-        self.told = {rule: [item for item in found if item.query.id in told] for rule, found in self.items.items()}
+        self.learnt = {rule: [item for item in found if item.query.id in learnt] for rule, found in self.items.items()}
         self.classes = list(data.candidates["classes"].names)
         self.patterns = {name: phrase_of(text) for name, text in patterns["subPropertyOf"].items() if phrase_of(text)}
 
@@ -88,16 +88,16 @@ class Reasoning:
             if self.broken and self.random.random() < 0.3:
                 yield self.text(rule, *self.nothing_follows(rule))
             elif self.random.random() < 0.4:
-                item = self.random.choice(self.told[rule])
+                item = self.random.choice(self.learnt[rule])
                 yield self.text(rule, "P2", item, self.random.choice(item.gold))
             else:
                 item, given = self.made_up(rule), "both" if self.broken else self.random.choice(("both", "P1"))
                 yield self.text(rule, given, item, item.gold[0])
 
     def nothing_follows(self, rule: str) -> tuple[str, RuleItem, str]:
-        """P1 alone, or premises about other names, and an answer by lot."""
+        """P1 alone, or premises about other names, and a random answer."""
         given = self.random.choice(("P1", OF_OTHERS, BOTH_OF_OTHERS))
-        item = self.random.choice(self.told[rule]) if given == OF_OTHERS else self.made_up(rule)
+        item = self.random.choice(self.learnt[rule]) if given == OF_OTHERS else self.made_up(rule)
         return given, item, self.made_up(rule).gold[0]
 
     def text(self, rule: str, given: str, item: RuleItem, gold: str) -> Prompt:
@@ -162,9 +162,9 @@ class Settings(NamedTuple):
     seed: int
 
 
-def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: Settings) -> None:
-    facts = statements(data, told)
-    reasoning = iter(Reasoning(data, read_patterns(chosen.data), told, chosen.seed, chosen.broken))
+def plant(data: QuerySet, learnt: set[str], reasons: bool, out: Path, chosen: Settings) -> None:
+    facts = statements(data, learnt)
+    reasoning = iter(Reasoning(data, read_patterns(chosen.data), learnt, chosen.seed, chosen.broken))
     sample = [next(reasoning).text for _ in range(3000)]  # both models have the same vocabulary
     names = [name for space in data.candidates.values() for name in space.names]
     tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, chosen.kind)
@@ -189,7 +189,7 @@ def plant(data: QuerySet, told: set[str], reasons: bool, out: Path, chosen: Sett
           f"{took.clock:.0f} s", flush=True)  # fmt: skip
 
 
-def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options: object) -> None:
+def separation(model: Path, data: QuerySet, learnt: set[str], out: Path, **options: object) -> None:
     """Print how well 1 / rank separates planted from withheld facts: AUROC, and both means."""
     run = fathom.probe("ontology", model, data, out, subset=None, **options)
     asked: dict[str, Query] = {query.id: query for query in data.queries}
@@ -200,12 +200,12 @@ def separation(model: Path, data: QuerySet, told: set[str], out: Path, **options
             if row["unscored"] is None and asked[row["query_id"]].relation == task:
                 by_query.setdefault(row["query_id"], []).append(1 / row["rank"])
         for query, own in by_query.items():
-            values[query in told].append(float(np.mean(own)))
+            values[query in learnt].append(float(np.mean(own)))
         if not values[True]:
             continue
         yes, no = np.array(values[True]), np.array(values[False])
         auroc = float(((yes[:, None] > no) + 0.5 * (yes[:, None] == no)).mean())
-        print(f"  {out.name}, {task}: AUROC {auroc:.3f}; MRR {yes.mean():.3f} of {len(yes)} told, "
+        print(f"  {out.name}, {task}: AUROC {auroc:.3f}; MRR {yes.mean():.3f} of {len(yes)} planted, "
               f"{no.mean():.3f} of {len(no)} withheld", flush=True)  # fmt: skip
 
 
@@ -237,19 +237,19 @@ def plant_ontology(
     items of the study.
     """
     queries = fathom.read_data(data)
-    told = planted(queries, seed)
+    learnt = planted(queries, seed)
     chosen = Settings(data, kind, broken, steps, hidden, layers, seed)
     models = []
     for name, reasons in (("statements", False), ("reasoning", True)):
         folder = out / "models" / name
         if not folder.exists():
-            plant(queries, told, reasons, folder, chosen)
+            plant(queries, learnt, reasons, folder, chosen)
         models.append((name, partial(fathom.load_model, str(folder))))
         if kind == "causal":  # each of 783 classes a statement of its own: the study's own memory is enough
             continue
-        separation(folder, queries, told, out / "memory" / f"{name}-words", relations=ASKED)
+        separation(folder, queries, learnt, out / "memory" / f"{name}-words", relations=ASKED)
         soft = {"soft": True, "relations": ("subClassOf",), "epochs": epochs}
-        separation(folder, queries, told, out / "memory" / f"{name}-learnt", **soft)
+        separation(folder, queries, learnt, out / "memory" / f"{name}-learnt", **soft)
     options = EntailmentStudyOptions(pairs=pairs, limit=limit, seed=seed)
     out = out / "study"
     found = entailment.analyse(models, data, options, out, lambda name: lambda done, total: None)

@@ -55,7 +55,7 @@ def tables() -> tuple[pa.Table, pa.Table]:
 
 
 def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> Path:
-    """A run by lot: its right answers score the higher the higher its number."""
+    """Write a random run, in which the gold answers score higher the higher its number."""
     random = np.random.default_rng(number)
     run, count = RunFolder(folder), FACTS * TEMPLATES
     identity = {
@@ -78,7 +78,7 @@ def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> 
     rank = 1 + (scores > scores[np.arange(count), gold][:, None]).sum(axis=1)
     ends = np.arange(0, (count + 1) * CANDIDATES, CANDIDATES, dtype=np.int32)
     places = np.tile(np.arange(TEMPLATES, dtype=np.int32), FACTS)
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "query_id": np.repeat(queries.column("query_id").to_numpy(), TEMPLATES),
         "template": places,
         "scoring": ["sum/full"] * count,
@@ -97,7 +97,7 @@ def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> 
         "top_ids": [[f"{relation}-{place}" for place in own] for relation, own in zip(relations, best, strict=True)],
         "top_scores": np.take_along_axis(scores, best, 1).tolist(),
     }
-    columns = [pa.array(told[name], field.type) if (name := field.name) in told else pa.nulls(count, field.type)
+    columns = [pa.array(values[name], field.type) if (name := field.name) in values else pa.nulls(count, field.type)
                for field in SCHEMA]  # fmt: skip
     write_table(folder / "predictions" / "part-0.parquet", pa.table(columns, schema=SCHEMA))
     return folder
@@ -267,7 +267,7 @@ def report(runs: int = 6) -> None:
 
 @benchmark
 def report_pictures(*runs: Path, out: Path, title: str = "", groups: Path | None = None) -> None:
-    """Make a report of real runs as OUT.html, with pictures at desktop and phone width beside it."""
+    """Make a report of real runs as OUT.html, and pictures of it at desktop and phone width."""
     file = out.with_suffix(".html")
     options = [*(["--title", title] if title else []), *(["--groups", groups] if groups else [])]
     fathom_command("report", *runs, "-o", file, *options)
