@@ -190,7 +190,7 @@ def test_one_occurrence_of_one_entity():
     [
         ("We examine aspirin.", {}, "holds a blocked sub-string"),  # "we " in any case
         ("We examine aspirin.", {"blocked_as_written": True}, "kept"),
-        ("Newer aspirin.", {}, "kept"),  # no space behind "we"
+        ("Newer aspirin.", {}, "kept"),  # no space after "we"
         ("There is aspirin.", {}, "holds a blocked sub-string"),  # "here": sub-strings, not words
         ("However aspirin works.", {}, "kept"),  # "However." has a full stop
         ("Aspirin (ASA) works.", {}, "holds a blocked sub-string"),
@@ -231,7 +231,7 @@ def test_blocked_file_faults(tmp_path):
 
 
 def test_a_name_is_never_cut():
-    """sentencex ends a sentence behind "Qx."; the name goes on."""
+    """sentencex ends a sentence after "Qx."; the name goes on."""
     text = "It holds Qx. Wyz in water. It is old."
     assert selected("Alpha beta. Gamma rays.", entity("beta. Gamma")) == [("kept", "Alpha [Y] rays.")]
     assert [found[1] for found in selected(text, entity("Qx. Wyz"))] == ["It holds [Y] in water.", ""]
@@ -365,7 +365,7 @@ def test_markup_labels_and_titles(tmp_path):
     assert first["groups"] | second["groups"] == {
         "document": "7",
         "date": "2022-03-01",
-        "offset": "21",  # behind "On aspirin." and "No name.", with a line break each: 11 + 1 + 8 + 1
+        "offset": "21",  # after "On aspirin." and "No name.", with a line break each: 11 + 1 + 8 + 1
         "section": "RESULTS",
         "source": "a.xml",
         "mention": "aspirin",
@@ -766,7 +766,7 @@ def test_building_loads_no_model_library(tmp_path):
 
 
 def test_a_name_in_any_case_and_one_as_written_are_one_name(tmp_path):
-    """IRON is short for something in one list, and iron is in the other in any case: nobody can tell which is meant."""
+    """IRON is short for something in one list, and iron is in the other in any case: which is meant is unknown."""
     lists = [names(tmp_path / "chemicals.txt", "Iron\n"), names(tmp_path / "genes.txt", "IRON\nTP53\n")]
     document = tmp_path / "a.txt"
     document.write_text("IRON is what many need. Much iron is lost. TP53 is a gene.")

@@ -46,7 +46,7 @@ def row(entity: int, masked: str, document: str, *others: int) -> Row:
 
 
 def test_by_hand(tmp_path):
-    """Asked is "she took [Y] daily." of document d, of two others: 0 twice behind "took", 1 once; only 1 before
+    """Asked is "she took [Y] daily." of document d, of two others: 0 twice after "took", 1 once; only 1 before
     "daily". S(0 | took) = 2/3 · 0.4 as "she took" was never counted, S(daily | 0) = 0.4 · 1/3 (one of three gaps),
     S(. | 0 daily) = 0.4 · 1; S(1 | took) = 1/3 · 0.4, S(daily | 1) = 1, S(. | 1 daily) = 1."""
     asked = (0, "She took [Y] daily.", "d")
@@ -58,7 +58,7 @@ def test_by_hand(tmp_path):
     assert [str(NgramRank(1, 1, 5)), str(NgramRank(2, 4, 5))] == ["1 of 5", "2-4 of 5"]
 
 
-def test_what_nobody_else_says_is_tied(tmp_path):
+def test_answers_of_one_document_are_tied(tmp_path):
     """The answer is in its own document alone: level with the names that are in none."""
     said = [(0, "Only [Y] here.", "d"), (0, "Again [Y] here.", "d"), (1, "Then [Y].", "a")]
     found = ngrams(tmp_path, said)
@@ -82,8 +82,8 @@ def naive(said: list[tuple[int, str, str]], asked: int, entities: int) -> list[f
     """From the definition, sentence by sentence."""
 
     def words(text):
-        before, behind = (re.findall(r"\w+|[^\w\s]", part.casefold()) for part in text.split("[Y]"))
-        return tuple([None, None, *before][-2:]), tuple([*behind, None, None][:2])
+        before, after = (re.findall(r"\w+|[^\w\s]", part.casefold()) for part in text.split("[Y]"))
+        return tuple([None, None, *before][-2:]), tuple([*after, None, None][:2])
 
     entity, text, document = said[asked]
     first = {}
@@ -97,12 +97,12 @@ def naive(said: list[tuple[int, str, str]], asked: int, entities: int) -> list[f
     ]
     left, right = words(text)
 
-    def count(w=None, before=0, behind=0):
+    def count(w=None, before=0, after=0):
         return sum(
             (w is None or e == w)
             and (not before or before_ == left if before == 2 else not before or before_[1] == left[1])
-            and (not behind or behind_ == right if behind == 2 else not behind or behind_[0] == right[0])
-            for e, before_, behind_ in counted
+            and (not after or after_ == right if after == 2 else not after or after_[0] == right[0])
+            for e, before_, after_ in counted
         )
 
     scores = []
@@ -112,13 +112,13 @@ def naive(said: list[tuple[int, str, str]], asked: int, entities: int) -> list[f
             score = BACKOFF * count(w, before=1) / count(before=1)
         if count(w, before=2):
             score = count(w, before=2) / count(before=2)
-        if count(behind=1):
-            score *= count(w, behind=1) / count(w) if count(w, behind=1) else BACKOFF * count(behind=1) / count()
-        if count(behind=2):
+        if count(after=1):
+            score *= count(w, after=1) / count(w) if count(w, after=1) else BACKOFF * count(after=1) / count()
+        if count(after=2):
             score *= (
-                count(w, behind=2) / count(w, behind=1)
-                if count(w, behind=2)
-                else BACKOFF * count(behind=2) / count(behind=1)
+                count(w, after=2) / count(w, after=1)
+                if count(w, after=2)
+                else BACKOFF * count(after=2) / count(after=1)
             )
         scores.append(score)
     return scores
@@ -131,9 +131,9 @@ def test_against_the_definition(tmp_path, seed):
     sides = ["", "a", "a b", "b a", "c a", "the b"]
     said = []
     for number in range(260):
-        before, behind = draw.choice(sides, 2)
+        before, after = draw.choice(sides, 2)
         document = f"d{number // 4}" if number < 120 else "long"
-        said.append((int(draw.integers(4)), f"{before} [Y] {behind}".strip(), document))
+        said.append((int(draw.integers(4)), f"{before} [Y] {after}".strip(), document))
     found = ngrams(tmp_path, said)
     asked = [n for n, one in enumerate(said) if said.index(one) == n]
     scores = scores_of(found, [row(*said[number]) for number in asked])
@@ -147,8 +147,8 @@ def test_places_are_those_of_all_scores(tmp_path):
     sides = [f"{a} {b}" for a, b in product("abcdefg", repeat=2)]
     said = []
     for number in range(400):
-        before, behind = draw.choice(sides, 2)
-        said.append((int(draw.integers(40) ** 2 // 40), f"{before} [Y] {behind}", f"d{number // 3}"))
+        before, after = draw.choice(sides, 2)
+        said.append((int(draw.integers(40) ** 2 // 40), f"{before} [Y] {after}", f"d{number // 3}"))
     found = ngrams(tmp_path, said)
     pools = [range(20), range(10, 44), range(44)]
     asked = [row(*one, int(draw.integers(44))) for one in said]
@@ -202,7 +202,7 @@ def test_answerable_sentences_are_marked_counted_and_dropped(tmp_path):
     assert "n-gram" not in facts(off.out)[0]["groups"]
 
 
-def test_the_baseline_stands_beside_a_result(tmp_path):
+def test_a_result_has_the_ngram_baseline(tmp_path):
     """An answerer that only ever says aspirin is right in 6 of 24; neighbouring words are in the 12 sold and, of the
     others, where each answer has two other sentences of its kind and five altogether, as often as lot would have it."""
     built = build_cloze(corpus(tmp_path), [names(tmp_path / "drugs.txt", "\n".join(DRUGS))], tmp_path / "out")
@@ -211,8 +211,8 @@ def test_the_baseline_stands_beside_a_result(tmp_path):
     [headline] = summarise(folder).headlines
     [one] = [one for one in headline.baselines["accuracy"] if one.baseline == "n-gram"]
     ranks = [fact["groups"]["n-gram"].split(" of ")[0].split("-") for fact in facts(built.out)]
-    told = [(int(rank[0]), int(rank[-1])) for rank in ranks]
-    assert one.value == pytest.approx(np.mean([(1 / (1 + last - first)) * (first == 1) for first, last in told]))
+    places = [(int(rank[0]), int(rank[-1])) for rank in ranks]
+    assert one.value == pytest.approx(np.mean([(1 / (1 + last - first)) * (first == 1) for first, last in places]))
     assert one.value >= 0.5
     assert headline.accuracy is not None
     assert math.isclose(headline.accuracy.value, 0.25)

@@ -521,7 +521,7 @@ def test_other_names_move_with_names_and_are_left_out_of_random_worlds():
     assert world.mapping.to_pylist()[0]["old_aliases"] == ["alias 0"]
 
 
-def test_where_names_and_descriptions_move_together_those_without_a_name_keep_theirs_and_are_told():
+def test_where_names_and_descriptions_move_together_those_without_a_name_keep_theirs_with_a_note():
     graph = pets(names=["cat", "dog", "", "catfish", ""], descriptions=["purrs", "", "squeaks", "swims", ""])
     world = inconsistent(graph, "ed")
     # cat, dog and catfish take part: two of them have a description, and none keeps it; the mouse keeps its own.
@@ -640,7 +640,7 @@ def test_the_seed_gives_the_same_bytes(tmp_path):
     assert any(file.name == "entity2text.txt" for file in changed)
 
 
-def test_tables_beside_a_world(tmp_path):
+def test_tables_next_to_a_world(tmp_path):
     build_worlds(pets(), tmp_path, parse_variants(["virtual-er"]))
     mapping = pq.read_table(tmp_path / "virtual-er" / "mapping.parquet").to_pylist()
     names = {f"e{row}": name for row, name in enumerate(["cat", "dog", "mouse", "catfish", "bird"])}

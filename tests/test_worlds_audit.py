@@ -57,7 +57,7 @@ def replaced(graph, **options):
     return [span["old"] for span in anonymised(graph, "e", options=WorldOptions(**options)).spans.to_pylist()]
 
 
-def told(world, source, attack="TF-IDF", readers=()):
+def audited_hits(world, source, attack="TF-IDF", readers=()):
     """Hits@1 of an audit, by name and by description."""
     auditor = Auditor(source, readers=readers)
     found = auditor.audit(world.graph, str(world.variant))
@@ -209,7 +209,7 @@ def test_the_nearest_description_by_hand():
     "new" for itself. Without words all three are equally near."""
     attack = TfIdf(["old ship", "old barn", "new ship"])
     places = attack.places(["old ship", "old", "", "old barn"], np.array([0, 1, 2, 0]))
-    # "old": idf(old) = idf(ship) < idf(barn), so that old ship is nearer than old barn. "old barn" told of entity 0:
+    # "old": idf(old) = idf(ship) < idf(barn), so that old ship is nearer than old barn. For entity 0, "old barn":
     # its own is the second nearest.
     assert places.above.tolist() == [0, 1, 0, 1]
     assert places.level.tolist() == [1, 1, 3, 1]
@@ -245,10 +245,10 @@ def test_an_audit_by_hand():
     "hunts" and "fears" stand for one each, "sings" for one; of the two empty ones, each is a guess among five."""
     names = ["mouse", "cat", "bird", "owl", "owl"]
     graph = chain(names, ["fears cat", "hunts mouse", "sings", "owl", "owl"])
-    assert told(base(graph), graph) == pytest.approx((4 / 5, 4 / 5))
+    assert audited_hits(base(graph), graph) == pytest.approx((4 / 5, 4 / 5))
     # "owl" is gone, and with it both of the last two texts: 3 + 2 · 1/5.
-    assert told(anonymised(graph, "e"), graph) == pytest.approx((0, (3 + 2 / 5) / 5))
-    assert told(anonymised(graph, "r"), graph) == pytest.approx((4 / 5, 4 / 5))
+    assert audited_hits(anonymised(graph, "e"), graph) == pytest.approx((0, (3 + 2 / 5) / 5))
+    assert audited_hits(anonymised(graph, "r"), graph) == pytest.approx((4 / 5, 4 / 5))
 
 
 def test_an_audit_says_what_types_give_away():
@@ -319,7 +319,7 @@ ZOO = chain(
 def test_rare_words_are_masked_until_the_attack_fails():
     """Each description has words for itself, by which it is the nearest: rate 1. A round masks one word of each, the
     rarest, of equals the last in the alphabet: "striped", "shaggy", "African", and of the wolf "seen" ("zebra" is a
-    name). Then three say "big one", as near to all three of them (the wolf's text is longer), and the wolf is told by
+    name). Then three say "big one", as near to all three of them (the wolf's text is longer), and the wolf by
     "grey": (3 · 1/3 + 1) / 4 = 1/2."""
     world = masked(ZOO, "ed", options=WorldOptions(rate=0.5))
     texts = texts_of(world.graph.entities, "description")
@@ -328,19 +328,19 @@ def test_rare_words_are_masked_until_the_attack_fails():
     assert texts[3].endswith(f"by a {name}")
     assert (world.counts["rate_reached"], world.counts["rounds"], world.counts["words_masked"]) == (0.5, 1, 4)
     assert world.counts["words"] == 3 + 3 + 3 + 6  # "a" has one letter and is no word
-    assert told(anonymised(ZOO, "e"), ZOO)[1] == 1  # the control: without masks all are told
-    assert told(world, ZOO)[1] == 0.5
+    assert audited_hits(anonymised(ZOO, "e"), ZOO)[1] == 1  # the control: without masks all are identified
+    assert audited_hits(world, ZOO)[1] == 0.5
     everything = masked(ZOO, "ed", options=WorldOptions(rate=0))
-    assert everything.counts["rate_reached"] == pytest.approx(told(everything, ZOO)[1])
-    assert told(masked(ZOO, "ed", options=WorldOptions(rate=1)), ZOO)[1] == 1
+    assert everything.counts["rate_reached"] == pytest.approx(audited_hits(everything, ZOO)[1])
+    assert audited_hits(masked(ZOO, "ed", options=WorldOptions(rate=1)), ZOO)[1] == 1
 
 
 def test_ten_guesses_are_allowed_where_there_are_a_thousand():
-    """Ten share each word, so that none is told at once and all are told in ten guesses."""
+    """Ten share each word, so that none is identified at once and all are within ten guesses."""
     texts = [f"word{row // 10} thing" for row in range(1000)]
     graph = chain([f"name{row}" for row in range(1000)], texts)
     plain = anonymised(graph, "e")
-    assert told(plain, graph)[1] == pytest.approx(0.1)
+    assert audited_hits(plain, graph)[1] == pytest.approx(0.1)
     world = masked(graph, "ed", options=WorldOptions(rate=0.2))
     # All 1,000 lose their word: "thing" is as near to all, and ten guesses hit one in a hundred.
     assert (world.counts["rate_among"], world.counts["words_masked"]) == (10, 1000)
@@ -454,7 +454,7 @@ def test_a_language_model_reads_descriptions(tmp_path, fathom):
         json.loads((tmp_path / "worlds" / world / "manifest.json").read_text()) for world in ("base", "inconsistent-d")
     ]
     rates = [
-        next(told["hits@1"]["value"] for attacker, told in one["audit"]["descriptions"].items() if name in attacker)
+        next(hits["hits@1"]["value"] for attacker, hits in one["audit"]["descriptions"].items() if name in attacker)
         for one in made
     ]
     assert rates == [1, 0]
@@ -530,7 +530,7 @@ def test_no_table_of_left_names_and_no_dense_matrix_of_all_pairs(monkeypatch):
 
 
 @pytest.mark.slow
-def test_wordnet_is_told_by_as_many_as_the_plain_way_finds(shared_data):
+def test_wordnet_agrees_with_the_plain_computation(shared_data):
     """A part of WN18RR, every cosine by scikit-learn alone."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
