@@ -37,7 +37,7 @@ Circumstances = dict[str, Any]
 
 
 class ShardJob(NamedTuple):
-    """What every worker of a run is given.
+    """The job of all workers of a run.
 
     :param model: its name or folder.
     :param open_model: loads it.

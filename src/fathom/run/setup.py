@@ -1,4 +1,4 @@
-"""What is settled before the first shard: identity, plan, queries, candidates and circumstances of a run."""
+"""The setup of a run before its first shard: identity, plan, queries, candidates and circumstances."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 @dataclass(frozen=True)
 class RunSetup:
-    """What the folder of a run contains before its first shard, the same wherever shards are evaluated.
+    """Contents of a run folder before its first shard, the same wherever shards are evaluated.
 
     :param plan: names of the shards, in order.
     :param idle: options that change nothing in this run.

@@ -91,7 +91,7 @@ class CellResult(NamedTuple):
 
     @property
     def why(self) -> str:
-        """How the trainings ended, with counts if they differ."""
+        """Reasons why the trainings ended, with counts if they differ."""
         whys = Counter(training.why for training in self.trainings)
         return next(iter(whys)) if len(whys) == 1 else ", ".join(f"{why} ({count})" for why, count in whys.items())
 

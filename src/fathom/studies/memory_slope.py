@@ -82,8 +82,8 @@ def conclude(findings: MemorySlope) -> list[str]:
 def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
     """Analyse three or four runs.
 
-    :param runs: a probe of the language model before training, ``fathom kgc evaluate`` of the predictor from
-        pre-trained and from random weights, and for a conclusion the same probe of a control model.
+    :param runs: a probe of the language model before training; ``fathom kgc evaluate`` of the predictor from
+        pre-trained, then from random weights; and for a conclusion, the same probe of a control model.
     :param scoring: of the probes' runs, if they have several.
     :raises BadInput: other runs, of other data, or without shared facts.
     """
