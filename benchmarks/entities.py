@@ -157,7 +157,7 @@ def rank_all() -> None:
     """Rank the 3,134 test queries of WN18RR against all 40,943 entities, filtered, the ten best listed."""
     import torch
 
-    from fathom.scoring.similarity import Space, rank_by_cosine
+    from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 
     data = fathom.read_data(DATA / "wn18rr")
     space = data.candidates["entities"]
@@ -166,7 +166,7 @@ def rank_all() -> None:
     draw = np.random.default_rng(0)
     vectors = draw.standard_normal((len(space), 768), dtype=np.float32)
     states = torch.from_numpy(draw.standard_normal((len(gold), 768), dtype=np.float32))
-    every = Space(np.arange(len(space)), lambda rows: vectors[rows])
+    every = VectorSpace(np.arange(len(space)), lambda rows: vectors[rows])
     _, took = timed(lambda: rank_by_cosine(states, every, gold, known, top=10))
     print(f"ranking {len(gold):,} queries against {len(space):,} candidates: {took}")
 

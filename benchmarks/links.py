@@ -20,7 +20,7 @@ from fathom.data.graph.links import split_links
 from fathom.links.base import shuffled
 from fathom.links.options import SimKgc
 from fathom.links.simkgc import SHORT, Predictor
-from fathom.scoring.similarity import Space, rank_by_cosine
+from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.training.loop import grouped
 
 DIMENSIONS = 384
@@ -247,7 +247,7 @@ def links_rank(threads: int = 2) -> None:
     random = np.random.default_rng(0)
     vectors = random.standard_normal((len(graph.entities), DIMENSIONS), dtype=np.float32)
     questions = torch.from_numpy(random.standard_normal((len(links), DIMENSIONS), dtype=np.float32))
-    space = Space(np.arange(len(vectors)), lambda rows: vectors[rows])
+    space = VectorSpace(np.arange(len(vectors)), lambda rows: vectors[rows])
     gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
     found, seconds = ranked(questions, space, gold, known)
     print(f"{len(found):,} filtered ranks among {len(vectors):,} entities, d = {DIMENSIONS}: {seconds}")
@@ -286,7 +286,7 @@ def links_wikidata(entities: int = 4_600_000, questions: int = 100, threads: int
             peak = max(peak, own_memory())
             return vectors[rows].astype(np.float32)
 
-        space = Space(np.arange(entities), take)
+        space = VectorSpace(np.arange(entities), take)
         asked = torch.from_numpy(random.standard_normal((questions, DIMENSIONS), dtype=np.float32))
         picked = random.integers(0, entities, (questions, 21)).tolist()
         found, seconds = ranked(asked, space, [row[:1] for row in picked], [row[1:] for row in picked])

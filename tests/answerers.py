@@ -19,7 +19,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.results.facts import BY_TEMPLATE
 from fathom.run.setup import tables
-from fathom.scoring.rows import Asked, of_scores
+from fathom.scoring.rows import PromptedQuery, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
 from fathom.studies.entailment_controls import Contrast, verdicts
@@ -114,7 +114,7 @@ def answered(
         space = data.candidates[query.candidates]
         for number, template in enumerate(data.phrasings(query)):
             prompt = template.text.replace("[X]", query.subject)
-            asked = Asked(query, number, prompt, len(space), likelihood)
+            asked = PromptedQuery(query, number, prompt, len(space), likelihood)
             scores = np.array(answer(query, space, number), dtype=float)
             words = [len(name.split()) for name in space.names]
             gold_words = [words[place] for place in space.places(query.gold)]

@@ -28,7 +28,7 @@ from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import rank_best, top, unfiltered_ranks
-from fathom.scoring.similarity import Space, rank_by_cosine
+from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.vectors import Pooling, prefix_groups, vectors
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
@@ -290,7 +290,7 @@ def test_ranks_equal_a_full_sort(monkeypatch):
     gold = [draw.choice(60, 1 + number % 3, replace=False).tolist() for number in range(23)]
     gold[4], gold[5] = [3], [3, 11]
     known = [draw.choice(60, number % 4, replace=False).tolist() for number in range(23)]
-    space = Space(rows, lambda wanted: distinct[wanted])
+    space = VectorSpace(rows, lambda wanted: distinct[wanted])
     found = rank_by_cosine(torch.from_numpy(queries), space, gold, known, top=10, keep_scores=True)
     distinct[5] = np.nan  # the plain computation below would divide by its length
     unit = distinct[rows].astype(np.float64) / np.linalg.norm(distinct[rows].astype(np.float64), axis=1, keepdims=True)

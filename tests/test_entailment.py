@@ -49,7 +49,7 @@ from fathom.results.tasks import MEASURED
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
-from fathom.scoring.slots import Masks, Names, Slot, SlotPooling, SlotScoring
+from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
 from fathom.store.folder import RunFolder
 from fathom.studies import entailment
 from fathom.studies.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
@@ -292,7 +292,7 @@ def test_scores_equal_a_loop(model, folder, tmp_path, wording):
 
 def test_fixed_vectors_stay(model):
     """Beside learnt rows, further ones that texts refer to: they get no step and no decay, and shape the loss."""
-    names, way = Names([[7], [8, 9]]), SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
+    names, way = CandidateTokens([[7], [8, 9]]), SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
     size = model.vocabulary_size
     items_ = [GoldSlot(Slot((7, size), (size + 1, 8)), (1,))]
     start, fixed, plan = random_start(model, 1, 0), random_start(model, 1, 1), SoftPlan(epochs=3, learning_rate=0.1)

@@ -11,7 +11,7 @@ import pytest
 
 from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
-from fathom.models.hub import said
+from fathom.models.hub import library_message
 from fathom.models.loading import load
 from tests.test_hub import IDS, llama, lora
 
@@ -117,8 +117,8 @@ def check_refused(fathom, tmp_path: Path, told: str, *options: object) -> None:
     ],
 )
 def test_what_a_library_says_on_one_line(error: Exception, told: str) -> None:
-    assert said(error).endswith(told)
-    assert "Traceback" not in said(error)
+    assert library_message(error).endswith(told)
+    assert "Traceback" not in library_message(error)
 
 
 def test_a_folder_of_a_tokenizer_alone_needs_no_weights(good: Path, tmp_path: Path, fathom) -> None:

@@ -27,7 +27,7 @@ from fathom.links.decoding import Decoder, EncodedQuestions, Reach, search
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.links.ranking import rank_links
-from fathom.scoring.trie import Answers
+from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build
 
 WORDS = ["<pad>", "</s>", "<s>", "<unk>", *(f"w{number}" for number in range(4, 24))]
@@ -132,16 +132,16 @@ def sequences(names: list[str] = NAMES) -> list[list[int]]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_and_ranks_are_those_of_every_name_written_out(family: str) -> None:
     decoder, encoded = asked(family)
-    answers, links = Answers(sequences()), questions(6, len(NAMES))
+    answers, links = AnswerTrie(sequences()), questions(6, len(NAMES))
     with torch.inference_mode():
         naive = one_by_one(decoder, encoded, sequences())
         found = search(decoder, encoded, answers, links, Reach(10, 10, None, keep_scores=True))
     for row, one, expected in zip(naive.numpy(), found, rank_links(naive.float(), links, 10), strict=True):
-        assert one.found.scores == pytest.approx(row, abs=1e-5)
-        assert one.found.ranks == expected.ranks
-        assert one.found.gold_ranks == expected.gold_ranks
-        assert one.found.gold_scores == pytest.approx(expected.gold_scores, abs=1e-5)
-        assert [score for _, score in one.found.top] == pytest.approx([score for _, score in expected.top], abs=1e-5)
+        assert one.result.scores == pytest.approx(row, abs=1e-5)
+        assert one.result.ranks == expected.ranks
+        assert one.result.gold_ranks == expected.gold_ranks
+        assert one.result.gold_scores == pytest.approx(expected.gold_scores, abs=1e-5)
+        assert [score for _, score in one.result.top] == pytest.approx([score for _, score in expected.top], abs=1e-5)
         assert one.proven
 
 
@@ -150,24 +150,24 @@ def test_scores_and_ranks_are_those_of_every_name_written_out(family: str) -> No
 def test_what_is_pruned_changes_nothing(family: str, seed: int) -> None:
     """The bounds of full ranks and of the best three, each against the walk of the whole trie."""
     decoder, encoded = asked(family, seed=seed)
-    answers, links = Answers(sequences()), questions(6, len(NAMES), seed)
+    answers, links = AnswerTrie(sequences()), questions(6, len(NAMES), seed)
     with torch.inference_mode():
         whole = search(decoder, encoded, answers, links, Reach(3, 3, None, keep_scores=True))
         full = search(decoder, encoded, answers, links, Reach(3, 3, None))
         narrow = search(decoder, encoded, answers, links, Reach(3, 3, 1, widest=len(NAMES)))
     assert sum(one.tokens_run for one in full) < sum(one.tokens_run for one in whole)
     for every, ranked, best in zip(whole, full, narrow, strict=True):
-        assert ranked.found.ranks == every.found.ranks
+        assert ranked.result.ranks == every.result.ranks
         assert best.proven
-        assert best.found.above == (3 if every.found.ranks.optimistic > 3 else None)
-        assert best.found.ranks == (None if best.found.above else every.found.ranks)
+        assert best.result.above == (3 if every.result.ranks.optimistic > 3 else None)
+        assert best.result.ranks == (None if best.result.above else every.result.ranks)
         for one in (ranked, best):
-            assert [place for place, _ in one.found.top] == [place for place, _ in every.found.top]
+            assert [place for place, _ in one.result.top] == [place for place, _ in every.result.top]
 
 
 def test_a_walk_too_narrow_to_prove_its_answer_says_so() -> None:
     decoder, encoded = asked(FAMILIES[0])
-    answers, links = Answers(sequences()), questions(6, len(NAMES))
+    answers, links = AnswerTrie(sequences()), questions(6, len(NAMES))
     with torch.inference_mode():
         narrow = search(decoder, encoded, answers, links, Reach(10, 10, 1, widest=1))
         wide = search(decoder, encoded, answers, links, Reach(10, 10, 1, widest=100))
@@ -206,11 +206,11 @@ def test_decoding_never_leaves_the_trie(reach: Reach, seed: int) -> None:
     decoder, encoded = asked(FAMILIES[1], seed=seed)
     spy = Spy(decoder)
     with torch.inference_mode():
-        found = search(spy, encoded, Answers(sequences(names)), questions(6, 40, seed), reach)
+        found = search(spy, encoded, AnswerTrie(sequences(names)), questions(6, 40, seed), reach)
     beginnings = {tuple(ids[:end]) for ids in sequences(names) for end in range(1, len(ids))}
     assert spy.seen
     assert all(tuple(ids) in beginnings for ids in spy.seen)
-    assert all(0 <= place < 40 for one in found for place, _ in one.found.top)
+    assert all(0 <= place < 40 for one in found for place, _ in one.result.top)
 
 
 def test_entities_of_one_name_tie() -> None:
@@ -218,18 +218,18 @@ def test_entities_of_one_name_tie() -> None:
     nothing = np.zeros(1, dtype=np.int64)
     links = Links(nothing, nothing, nothing.astype(bool), np.array([4]), [np.array([], dtype=np.int64)])
     with torch.inference_mode():
-        [one] = search(decoder, encoded, Answers(sequences()), links, Reach(10, 10, None, keep_scores=True))
+        [one] = search(decoder, encoded, AnswerTrie(sequences()), links, Reach(10, 10, None, keep_scores=True))
     assert NAMES[4] == NAMES[5]
-    assert one.found.scores[4] == one.found.scores[5]
-    assert one.found.ranks.pessimistic == one.found.ranks.optimistic + 1
+    assert one.result.scores[4] == one.result.scores[5]
+    assert one.result.ranks.pessimistic == one.result.ranks.optimistic + 1
 
 
 def test_a_single_answer() -> None:
     decoder, encoded = asked(FAMILIES[0], count=2)
     links = Links(*np.zeros((2, 2), dtype=np.int64), np.zeros(2, bool), np.zeros(2, np.int64), [np.zeros(0, int)] * 2)
     with torch.inference_mode():
-        found = search(decoder, encoded, Answers([[END]]), links, Reach(10, 10, 1, widest=4))
-    assert [one.found.ranks for one in found] == [(1, 1), (1, 1)]
+        found = search(decoder, encoded, AnswerTrie([[END]]), links, Reach(10, 10, 1, widest=4))
+    assert [one.result.ranks for one in found] == [(1, 1), (1, 1)]
     assert all(one.proven and one.tokens_run == 0 for one in found)
 
 
@@ -237,15 +237,15 @@ def test_a_network_that_says_nothing_has_no_rank() -> None:
     decoder, encoded = asked(FAMILIES[0])
     broken = replace(encoded, states=encoded.states * math.nan, logits=encoded.logits * math.nan)
     with torch.inference_mode():
-        found = search(decoder, broken, Answers(sequences()), questions(6, len(NAMES)), Reach(10, 10, None))
-    assert all(one.found.ranks is None and "not a number" in one.found.unscored for one in found)
+        found = search(decoder, broken, AnswerTrie(sequences()), questions(6, len(NAMES)), Reach(10, 10, None))
+    assert all(one.result.ranks is None and "not a number" in one.result.unscored for one in found)
 
 
 def test_a_cache_that_is_something_else_is_noticed() -> None:
     decoder, encoded = asked(FAMILIES[0])
     other = replace(encoded, cross=[(keys * 3, values * 3) for keys, values in encoded.cross])
     with pytest.raises(RunFailed, match="step by step"), torch.inference_mode():
-        search(decoder, other, Answers(sequences()), questions(6, len(NAMES)), Reach(10, 10, None, keep_scores=True))
+        search(decoder, other, AnswerTrie(sequences()), questions(6, len(NAMES)), Reach(10, 10, None, keep_scores=True))
 
 
 # -------------------------------------------------------------------------------------------------------- training

@@ -27,7 +27,7 @@ from fathom.results.summary import summarise
 from fathom.results.tasks import RECALLS
 from fathom.run import run
 from fathom.scoring.memory import Budget
-from fathom.scoring.slots import Masks, Names, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
+from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import conclude, tables
@@ -107,7 +107,7 @@ def naive(model, before: str, learnt: torch.Tensor, after: str, name: str, way: 
         return tokenizer(text, add_special_tokens=False)["input_ids"]
 
     own = ids(f", {name}")[len(ids(",")) :]
-    masks = len(own) if way.masks is Masks.SEVERAL else 1
+    masks = len(own) if way.masks is MaskCount.SEVERAL else 1
     parts = [
         table[[tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id, *ids(before)]],
         learnt,
@@ -132,7 +132,7 @@ def test_learnt_templates_equal_a_loop_over_candidates(model, tmp_path):
     assert len(rows) == 8 * 6
     for row in rows:
         one, _, pooling = row["scoring"].rpartition("mask-")
-        way = SlotScoring(Masks.ONE if one else Masks.SEVERAL, SlotPooling(pooling))
+        way = SlotScoring(MaskCount.ONE if one else MaskCount.SEVERAL, SlotPooling(pooling))
         task = row["query_id"].split("/")[0]
         learnt = load_file(tmp_path / "r" / "artifacts" / "soft" / f"{task}-{way.name}.safetensors")["vectors"]
         subject = row["subject"][:1].upper() + row["subject"][1:]
@@ -179,8 +179,8 @@ def test_training_lowers_the_loss_and_leaves_the_model_alone(model, tmp_path, lo
 def test_one_step_by_hand(model, loss):
     """AdamW's first step moves each number by lr · sign of its gradient, after a decay of lr · 0.01 of its value; the
     gradient is that of torch's own loss on the naive scores."""
-    way = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
-    names = Names(model.tokenizer([f" {name}" for name in CLASSES], add_special_tokens=False)["input_ids"])
+    way = SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
+    names = CandidateTokens(model.tokenizer([f" {name}" for name in CLASSES], add_special_tokens=False)["input_ids"])
     size = model.vocabulary_size
     slots = [Slot((7, size, size + 1, 8), (9,)), Slot((8, 9, size), (size + 1, 7, 8))]
     items = [GoldSlot(slots[0], (0, 2)), GoldSlot(slots[1], (5,))]
@@ -204,7 +204,7 @@ def test_one_step_by_hand(model, loss):
     torch.testing.assert_close(found.vectors[sure], by_hand[sure], atol=2e-3, rtol=0)
 
 
-def _scores(model, slot: Slot, vectors: torch.Tensor, names: Names) -> list[torch.Tensor]:
+def _scores(model, slot: Slot, vectors: torch.Tensor, names: CandidateTokens) -> list[torch.Tensor]:
     """With gradients: the mean over tokens at several masks, one pass for each candidate."""
     table, size = model.network.get_input_embeddings().weight, model.vocabulary_size
     tokens_of = {}
@@ -230,9 +230,9 @@ def test_the_best_epoch_is_kept(model, monkeypatch):
         return 0.9, (0.2, 0.5, 0.5, 0.3)[len(seen) - 1]
 
     monkeypatch.setattr(soft, "_validate", validate)
-    names = Names([[7], [8, 9]])
+    names = CandidateTokens([[7], [8, 9]])
     slot = Slot((7, model.vocabulary_size), (8,))
-    way = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
+    way = SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
     start = random_start(model, 1, 0)
     found = learn(model, names, way, [GoldSlot(slot, (1,))], [], start, SoftPlan(epochs=4), Budget(None, model.device))
     assert found.epoch == 2
@@ -243,10 +243,10 @@ def test_the_best_epoch_is_kept(model, monkeypatch):
 
 def test_memory_that_ends_changes_no_loss(model, monkeypatch):
     """A part of a batch for which memory ends is done again, smaller, and counted once."""
-    names = Names([[7], [8, 9], [9, 7, 8]])
+    names = CandidateTokens([[7], [8, 9], [9, 7, 8]])
     slots = [Slot((7, model.vocabulary_size), (8,)), Slot((8, model.vocabulary_size), (9,))]
     items = [GoldSlot(slot, (1,)) for slot in slots]
-    start, way, plan = random_start(model, 1, 0), SlotScoring(Masks.SEVERAL, SlotPooling.MEAN), SoftPlan(epochs=2)
+    start, way, plan = random_start(model, 1, 0), SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN), SoftPlan(epochs=2)
     plain = learn(model, names, way, items, items, start, plan, Budget(256, model.device))
     hidden, calls = model.hidden_at, []
 
@@ -319,7 +319,7 @@ def test_learnt_tokens_anywhere_in_a_text(model):
 
 def test_learnt_vectors_stand_beside_the_vocabulary(model):
     """A learnt token with a word's own vector scores as the word does."""
-    names, way = Names([[7], [8, 9]]), SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
+    names, way = CandidateTokens([[7], [8, 9]]), SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
     word = model.network.get_input_embeddings().weight[[8]]
     budget = Budget(None, model.device)
     plain = slot_scores(model, [Slot((7, 8), (9,))], names, [way], budget)

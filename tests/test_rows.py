@@ -10,7 +10,7 @@ from fathom.data.queries import CandidateSet, Query
 from fathom.errors import RunFailed
 from fathom.results.declarations import read_declarations
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Asked, Found, Ranks, of_found, of_scores, unscored
+from fathom.scoring.rows import PromptedQuery, RankResult, Ranks, of_found, of_scores, unscored
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
 
 SPACE = CandidateSet("s", ("a", "b", "c", "d"), ("A", "B", "C", "D"))
@@ -71,7 +71,7 @@ def test_scores_of_many_candidates_are_not_kept():
 
 
 def test_a_row_for_each_scoring_has_the_columns_of_the_schema():
-    asked = Asked(ASKED, 2, "X is [Y]", 4, (-3.5, 7))
+    asked = PromptedQuery(ASKED, 2, "X is [Y]", 4, (-3.5, 7))
     rows = asked.rows(NATS, [scored(), unscored("no")])
     assert [row["scoring"] for row in rows] == ["sum", "mean"]
     assert {name for row in rows for name in row} <= set(SCHEMA.names)
@@ -80,9 +80,9 @@ def test_a_row_for_each_scoring_has_the_columns_of_the_schema():
 
 
 def test_what_a_search_has_found():
-    row = of_found(Found(Ranks(1, 3), [0.5], [2.0], [(2, 0.9), (1, 0.5)], above=None), SPACE)
+    row = of_found(RankResult(Ranks(1, 3), [0.5], [2.0], [(2, 0.9), (1, 0.5)], above=None), SPACE)
     assert (row["rank"], row["top_ids"], row["gold_ranks"], row["scores"]) == (2, ["c", "b"], [2.0], None)
-    row = of_found(Found(None, [], [], [], above=10), SPACE)
+    row = of_found(RankResult(None, [], [], [], above=10), SPACE)
     assert (row["rank_above"], row["gold_scores"], row["gold_ranks"], row["top_ids"]) == (10, None, None, [])
 
 

@@ -14,9 +14,9 @@ from fathom.errors import BadInput
 from fathom.models.local import LocalModel
 from fathom.scoring.memory import Budget
 from fathom.scoring.screening import SAFETY, screened_search, settle, undecided
-from fathom.scoring.search import Plan, search
+from fathom.scoring.search import SearchPlan, search
 from fathom.scoring.statements import Reduction
-from fathom.scoring.trie import Answers
+from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build, make_local
 from tests.test_causal import network
 from tests.test_cli import save
@@ -129,21 +129,27 @@ def test_what_the_rough_copy_cannot_say_is_scored_in_full():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     "plan",
-    [Plan(), Plan(top_k=0), Plan(max_rank=3), Plan(top_k=3, reduction=Reduction.MEAN), Plan(max_rank=5, whole=True)],
+    [
+        SearchPlan(),
+        SearchPlan(top_k=0),
+        SearchPlan(max_rank=3),
+        SearchPlan(top_k=3, reduction=Reduction.MEAN),
+        SearchPlan(max_rank=5, whole=True),
+    ],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_the_search_finds_what_it_finds_without(plan, seed, dtype):
     names = answer_space(300, seed)
     model = with_rough(make_local(network("gpt2")), dtype)
     asked = questions(300)
-    found = screened_search(model, model.rough, Answers(names), asked, plan, BUDGET)
-    expected = search(model, Answers(names), asked, plan, BUDGET)
+    found = screened_search(model, model.rough, AnswerTrie(names), asked, plan, BUDGET)
+    expected = search(model, AnswerTrie(names), asked, plan, BUDGET)
     for one, other in zip(found.searched, expected, strict=True):
-        assert one.found.ranks == other.found.ranks
-        assert one.found.above == other.found.above
-        assert [place for place, _ in one.found.top] == [place for place, _ in other.found.top]
-        np.testing.assert_allclose(one.found.gold_scores, other.found.gold_scores, atol=2e-4)
-        np.testing.assert_allclose([score for _, score in one.found.top], [s for _, s in other.found.top], atol=2e-4)
+        assert one.result.ranks == other.result.ranks
+        assert one.result.above == other.result.above
+        assert [place for place, _ in one.result.top] == [place for place, _ in other.result.top]
+        np.testing.assert_allclose(one.result.gold_scores, other.result.gold_scores, atol=2e-4)
+        np.testing.assert_allclose([score for _, score in one.result.top], [s for _, s in other.result.top], atol=2e-4)
     assert found.rescored > 0
 
 

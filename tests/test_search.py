@@ -8,10 +8,10 @@ import torch
 
 from fathom.models.local import LocalModel
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Found, rank_best
-from fathom.scoring.search import Plan, Question, search
+from fathom.scoring.rows import RankResult, rank_best
+from fathom.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.scoring.statements import Reduction
-from fathom.scoring.trie import Answers
+from fathom.scoring.trie import AnswerTrie
 from tests.conftest import TINY_SPECIAL, TINY_VOCABULARY, make_local, own_log_probs
 from tests.scripted import ScriptedModel
 from tests.test_causal import network
@@ -34,16 +34,18 @@ def prompts(count: int, seed: int = 1) -> list[list[int]]:
     return [[0, *shared, *tail] for tail in own]
 
 
-def questions(size: int) -> list[Question]:
+def questions(size: int) -> list[SearchQuestion]:
     """Several golds, golds that share their name with another candidate (0 and *size*), and answers left out."""
     golds = [(0,), (1, 5), (7,), (size, 3), (9, 10, 11)]
     return [
-        Question(prompt, gold, known)
+        SearchQuestion(prompt, gold, known)
         for prompt, gold, known in zip(prompts(5), golds, [(), (2, 3), (), (4,), (12,)], strict=True)
     ]
 
 
-def brute_force(network: torch.nn.Module, question: Question, names: list[list[int]], plan: Plan) -> np.ndarray:
+def brute_force(
+    network: torch.nn.Module, question: SearchQuestion, names: list[list[int]], plan: SearchPlan
+) -> np.ndarray:
     """Every statement through the model by itself."""
     start = len(question.prompt)
     scores = []
@@ -54,7 +56,9 @@ def brute_force(network: torch.nn.Module, question: Question, names: list[list[i
     return np.array(scores)
 
 
-def assert_exact(found: Found, expected: np.ndarray, question: Question, names: list[list[int]], plan: Plan) -> None:
+def assert_exact(
+    found: RankResult, expected: np.ndarray, question: SearchQuestion, names: list[list[int]], plan: SearchPlan
+) -> None:
     np.testing.assert_allclose(found.gold_scores, expected[list(question.gold)], atol=2e-4)
     best = max(question.gold, key=lambda place: expected[place])
     # Equal names are equal scores; the separate passes above may differ by rounding.
@@ -73,15 +77,15 @@ def assert_exact(found: Found, expected: np.ndarray, question: Question, names: 
 
 
 PLANS = {
-    "sum": Plan(),
-    "mean": Plan(reduction=Reduction.MEAN),
-    "sum of all": Plan(whole=True),
-    "mean of all": Plan(reduction=Reduction.MEAN, whole=True),
-    "all scores": Plan(prune=False),
-    "rank alone": Plan(top_k=0),
-    "stop at 1": Plan(max_rank=1),
-    "stop at 20": Plan(reduction=Reduction.MEAN, max_rank=20, top_k=3),
-    "stop, rank alone": Plan(max_rank=5, top_k=0),
+    "sum": SearchPlan(),
+    "mean": SearchPlan(reduction=Reduction.MEAN),
+    "sum of all": SearchPlan(whole=True),
+    "mean of all": SearchPlan(reduction=Reduction.MEAN, whole=True),
+    "all scores": SearchPlan(prune=False),
+    "rank alone": SearchPlan(top_k=0),
+    "stop at 1": SearchPlan(max_rank=1),
+    "stop at 20": SearchPlan(reduction=Reduction.MEAN, max_rank=20, top_k=3),
+    "stop, rank alone": SearchPlan(max_rank=5, top_k=0),
 }
 
 
@@ -94,25 +98,25 @@ def pair(request: pytest.FixtureRequest) -> tuple[torch.nn.Module, LocalModel]:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=list(PLANS))
-def test_ranks_are_those_of_scoring_everything(pair: tuple[torch.nn.Module, LocalModel], plan: Plan) -> None:
+def test_ranks_are_those_of_scoring_everything(pair: tuple[torch.nn.Module, LocalModel], plan: SearchPlan) -> None:
     own, model = pair
     names = answer_space(150)
     asked = questions(150)
-    searched = search(model, Answers(names), asked, plan, Budget(None, CPU))
+    searched = search(model, AnswerTrie(names), asked, plan, Budget(None, CPU))
     for question, one in zip(asked, searched, strict=True):
-        assert_exact(one.found, brute_force(own, question, names, plan), question, names, plan)
+        assert_exact(one.result, brute_force(own, question, names, plan), question, names, plan)
 
 
 @pytest.mark.parametrize("tokens", [16, 100, 100_000])
 def test_the_size_of_a_pass_changes_nothing(tokens: int) -> None:
     model, names, asked = make_local(network("gpt2")), answer_space(150), questions(150)
-    usual = search(model, Answers(names), asked, Plan(), Budget(None, CPU))
-    other = search(model, Answers(names), asked, Plan(), Budget(tokens, CPU))
-    alone = [search(model, Answers(names), [question], Plan(), Budget(None, CPU))[0] for question in asked]
+    usual = search(model, AnswerTrie(names), asked, SearchPlan(), Budget(None, CPU))
+    other = search(model, AnswerTrie(names), asked, SearchPlan(), Budget(tokens, CPU))
+    alone = [search(model, AnswerTrie(names), [question], SearchPlan(), Budget(None, CPU))[0] for question in asked]
     for one, two, three in zip(usual, other, alone, strict=True):
-        assert one.found.ranks == two.found.ranks == three.found.ranks
-        np.testing.assert_allclose(one.found.gold_scores, two.found.gold_scores, atol=1e-4)
-        np.testing.assert_allclose(one.found.gold_scores, three.found.gold_scores, atol=1e-4)
+        assert one.result.ranks == two.result.ranks == three.result.ranks
+        np.testing.assert_allclose(one.result.gold_scores, two.result.gold_scores, atol=1e-4)
+        np.testing.assert_allclose(one.result.gold_scores, three.result.gold_scores, atol=1e-4)
 
 
 def scripted() -> tuple[ScriptedModel, dict[str, int]]:
@@ -129,16 +133,16 @@ def test_a_branch_below_the_gold_answer_is_never_run() -> None:
     # prompt "<s> is" costs two tokens, and no token of an answer is.
     model, ids = scripted()
     names = [[ids["a"]], [ids["b"], ids["c"]], [ids["c"], ids["d"]], [ids["d"], ids["e"], ids["a"]]]
-    question = Question([ids["<s>"], ids["is"]], (0,))
-    [one] = search(model, Answers(names), [question], Plan(top_k=0), Budget(None, CPU))
-    assert one.found.ranks == (1, 1)
+    question = SearchQuestion([ids["<s>"], ids["is"]], (0,))
+    [one] = search(model, AnswerTrie(names), [question], SearchPlan(top_k=0), Budget(None, CPU))
+    assert one.result.ranks == (1, 1)
     assert one.tokens_run == 2
-    np.testing.assert_allclose(one.found.gold_scores, [np.log(0.6)], rtol=1e-6)
+    np.testing.assert_allclose(one.result.gold_scores, [np.log(0.6)], rtol=1e-6)
     # Without pruning the inner nodes b, c, d and d e run as well.
-    [full] = search(model, Answers(names), [question], Plan(top_k=0, prune=False), Budget(None, CPU))
-    assert full.found.ranks == (1, 1)
+    [full] = search(model, AnswerTrie(names), [question], SearchPlan(top_k=0, prune=False), Budget(None, CPU))
+    assert full.result.ranks == (1, 1)
     assert full.tokens_run == 2 + 4
-    assert np.isfinite(full.found.scores).all()
+    assert np.isfinite(full.result.scores).all()
 
 
 def test_the_mean_bound_reckons_with_the_longest_answer_below() -> None:
@@ -147,18 +151,18 @@ def test_the_mean_bound_reckons_with_the_longest_answer_below() -> None:
     # only until its uniform successors (log (1/8) each) lift the mean: -3.40 - 3 * 2.08 over 4 is -2.41.
     model, ids = scripted()
     names = [[ids["e"]], [ids["c"], ids["a"], ids["a"], ids["a"]], [ids["b"], ids["c"]]]
-    question = Question([ids["<s>"], ids["is"]], (0,))
+    question = SearchQuestion([ids["<s>"], ids["is"]], (0,))
     budget = Budget(None, CPU)
-    [by_sum] = search(model, Answers(names), [question], Plan(top_k=0), budget)
-    [by_mean] = search(model, Answers(names), [question], Plan(reduction=Reduction.MEAN, top_k=0), budget)
-    assert by_sum.found.ranks == (1, 1)
-    assert by_mean.found.ranks == (3, 3)
+    [by_sum] = search(model, AnswerTrie(names), [question], SearchPlan(top_k=0), budget)
+    [by_mean] = search(model, AnswerTrie(names), [question], SearchPlan(reduction=Reduction.MEAN, top_k=0), budget)
+    assert by_sum.result.ranks == (1, 1)
+    assert by_mean.result.ranks == (3, 3)
 
 
 def test_nan_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     model, ids = scripted()
     model.table[ids["is"]] = torch.nan
-    question = Question([ids["<s>"], ids["is"]], (0,))
-    [one] = search(model, Answers([[ids["a"]], [ids["b"], ids["c"]]]), [question], Plan(), Budget(None, CPU))
-    assert one.found.ranks is None
-    assert one.found.unscored == "the model gave an answer a score that is not a number"
+    question = SearchQuestion([ids["<s>"], ids["is"]], (0,))
+    [one] = search(model, AnswerTrie([[ids["a"]], [ids["b"], ids["c"]]]), [question], SearchPlan(), Budget(None, CPU))
+    assert one.result.ranks is None
+    assert one.result.unscored == "the model gave an answer a score that is not a number"

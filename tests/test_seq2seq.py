@@ -27,7 +27,7 @@ from fathom.run import run
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
 from fathom.scoring.seq2seq import Form, as_pair, resolve_form, stand_in, tokens_at_answer
-from fathom.scoring.slots import Masks, Names, SlotPooling, SlotScoring, encode_slots, pair_scores
+from fathom.scoring.slots import CandidateTokens, MaskCount, SlotPooling, SlotScoring, encode_slots, pair_scores
 from fathom.scoring.statements import Score, counted_tokens, score_statements
 from fathom.scoring.tokens import encode_masked
 from tests.conftest import build
@@ -163,10 +163,10 @@ def test_a_candidate_in_a_slot(kind: str, form: Form) -> None:
     model = wrap(network(kind), tokenizer())
     assert isinstance(model, EncoderDecoder)
     budget = Budget(64, model.device)
-    names = Names([ids("c"), ids("d f"), ids("g h i")])
+    names = CandidateTokens([ids("c"), ids("d f"), ids("g h i")])
     sign = stand_in(model.tokenizer, form)
     slots = encode_slots(model.tokenizer, [prompt(f"a b {sign} e", (4, 4 + len(sign)))], sign=sign)
-    ways = [SlotScoring(Masks.SEVERAL, pooling) for pooling in SlotPooling]
+    ways = [SlotScoring(MaskCount.SEVERAL, pooling) for pooling in SlotPooling]
     [slot] = [slot for slot in slots if slot is not None]
     found = pair_scores(model, [slot], names, ways, budget, form)[:, 0]
     texts = [prompt(f"a b {answer} e", (4, 4 + len(answer))) for answer in ("c", "d f", "g h i")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.scoring.trie import Answers, Lookup, Trie, blocks_from, build_trie
+from fathom.scoring.trie import AnswerTrie, Lookup, Trie, blocks_from, build_trie
 
 
 def all_blocks(trie: Trie, size: int, times: int = 3) -> list[tuple[np.ndarray, int]]:
@@ -127,7 +127,7 @@ def test_a_look_up_finds_every_place_of_a_value() -> None:
 
 def test_answers_by_hand() -> None:
     # The tree of the first test: nodes 1(0) 2(1) 3(2) 4(3) 9(4) 5(5) 7(6) 2(7); two candidates are called alike.
-    answers = Answers([[7, 2], [1, 2, 4, 9], [1, 5], [1, 2], [7, 2], [1, 2, 3]])
+    answers = AnswerTrie([[7, 2], [1, 2, 4, 9], [1, 5], [1, 2], [7, 2], [1, 2, 3]])
     assert answers.roots.tolist() == [0, 6]
     assert answers.terminal.tolist() == [7, 4, 5, 1, 7, 2]
     assert answers.tokens == 2 + 4 + 2 + 2 + 2 + 3

@@ -22,7 +22,7 @@ from fathom.reading import Faults
 from fathom.results.estimates import Estimate, mean
 from fathom.results.loading import outcomes_of
 from fathom.results.tables import Table
-from fathom.scoring.rows import Asked, of_scores
+from fathom.scoring.rows import PromptedQuery, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from fathom.studies import Study
@@ -52,7 +52,7 @@ class Brevity(Probe):
         space = self.queryset.candidates[query.candidates]
         scores = np.array([-float(len(name)) for name in space.names])
         answer = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
-        return Asked(query, NO_TEMPLATE, None, len(space)).rows(self.scorings, [answer])
+        return PromptedQuery(query, NO_TEMPLATE, None, len(space)).rows(self.scorings, [answer])
 
 
 PROBE = Entry(

@@ -30,7 +30,7 @@ from fathom.models.hub import Part, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import json_value
-from fathom.scoring.rows import Found
+from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
 from fathom.training.saving import State, TrainingFolder, load_weights
@@ -69,7 +69,7 @@ class Predictor(AnyModel, ABC):
     # ---------------------------------------------------------------------------------------------- to be written
 
     @abstractmethod
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank each gold answer among all entities, filtered; in the order of the queries.
 
         A search that stopped early sets ``above``. Called in evaluation mode without gradients, after :meth:`prepare`.
@@ -160,7 +160,7 @@ class Predictor(AnyModel, ABC):
             self.validating = False
 
 
-def measured(results: Sequence[Found]) -> dict[str, float]:
+def measured(results: Sequence[RankResult]) -> dict[str, float]:
     """Return Hits@k (expected under ties), MRR and the share without a score. A query without a rank is a miss."""
     ranks = [result.ranks for result in results if result.ranks is not None]
     optimistic, pessimistic = [rank.optimistic for rank in ranks], [rank.pessimistic for rank in ranks]

@@ -26,8 +26,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
 from fathom.links.ranking import NOT_A_NUMBER
-from fathom.scoring.trie import Answers, Ints
-from fathom.scoring.walk import SLACK, Aim, Branches, Floats, Searched, State, Walk
+from fathom.scoring.trie import AnswerTrie, Ints
+from fathom.scoring.walk import SLACK, Branches, Floats, SearchGoal, SearchResult, SearchState, Walk
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, each of shape (b, heads, tokens, d)."""
@@ -164,7 +164,9 @@ class Reach:
     keep_scores: bool = False
 
 
-def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links: Links, reach: Reach) -> list[Searched]:
+def search(
+    decoder: Decoder, encoded: EncodedQuestions, answers: AnswerTrie, links: Links, reach: Reach
+) -> list[SearchResult]:
     """Find the best answers and the gold answer's filtered rank, for each query.
 
     :param answers: tokens of each entity's name and the end token, by place; they follow the start token.
@@ -193,14 +195,14 @@ def search(decoder: Decoder, encoded: EncodedQuestions, answers: Answers, links:
     return [state.searched() for state in states]
 
 
-class NameState(State):
+class NameState(SearchState):
     """The state of one query over several walks. Only rivals of the gold answer are searched for."""
 
     NOT_A_NUMBER = NOT_A_NUMBER
 
-    def __init__(self, answers: Answers, gold: int, known: Ints, gold_score: float, reach: Reach) -> None:
+    def __init__(self, answers: AnswerTrie, gold: int, known: Ints, gold_score: float, reach: Reach) -> None:
         max_rank = None if reach.width is None else reach.depth
-        super().__init__(answers, [gold], known, Aim(reach.depth, max_rank, not reach.keep_scores))
+        super().__init__(answers, [gold], known, SearchGoal(reach.depth, max_rank, not reach.keep_scores))
         self.set_gold(np.array([gold_score]))
         self.reach = reach
         self.floor = -np.inf
@@ -234,12 +236,12 @@ class NameState(State):
                 )
         super().meet(nodes, totals)
 
-    def searched(self) -> Searched:
-        result = self.found()
+    def searched(self) -> SearchResult:
+        result = self.result()
         result.top = result.top[: self.reach.top]
         if result.scores is not None:
             result.scores = result.scores.astype(np.float32)
-        return Searched(result, self.tokens_run, self.is_proven())
+        return SearchResult(result, self.tokens_run, self.is_proven())
 
 
 class NameReader:
@@ -249,7 +251,7 @@ class NameReader:
         self,
         decoder: Decoder,
         encoded: EncodedQuestions,
-        answers: Answers,
+        answers: AnswerTrie,
         states: Sequence[NameState],
         width: int | None,
     ) -> None:

@@ -31,7 +31,7 @@ from fathom.links.options import Embedding
 from fathom.links.ranking import blocks, rank_links
 from fathom.progress import Progress
 from fathom.reading import json_value
-from fathom.scoring.rows import Found
+from fathom.scoring.rows import RankResult
 from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
@@ -178,7 +178,7 @@ class Predictor(base.Predictor):
 
     # ------------------------------------------------------------------------------------------------ asking
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank in blocks of queries: all scores of a block are held at once."""
         rows = min(ROWS, SCORES // len(self.graph.entities))
         return [one for some in blocks(links, rows) for one in rank_links(self.scores(some), some, top, keep_scores)]

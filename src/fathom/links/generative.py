@@ -27,9 +27,9 @@ from fathom.links.decoding import Decoder, Reach, padded, search
 from fathom.links.options import Generative
 from fathom.links.reading import TextPredictor
 from fathom.probes.base import Facts
-from fathom.scoring.rows import Found
-from fathom.scoring.trie import Answers
-from fathom.scoring.walk import Searched
+from fathom.scoring.rows import RankResult
+from fathom.scoring.trie import AnswerTrie
+from fathom.scoring.walk import SearchResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage
 from fathom.training.small import NO_TARGET
@@ -135,7 +135,7 @@ class GenerativePredictor(TextPredictor):
 
     # ---------------------------------------------------------------------------------------------------- asking
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank by log-likelihood in nats. Queries of similar length are searched together.
 
         :raises RunFailed: the network's cache works differently.
@@ -143,7 +143,7 @@ class GenerativePredictor(TextPredictor):
         reach = self._reach(top, keep_scores)
         encoded = self._read(links)
         order = np.argsort([len(ids) for ids in encoded], kind="stable")
-        searched: list[Searched] = []
+        searched: list[SearchResult] = []
         decoder = Decoder(self.network, self._start)
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
@@ -152,7 +152,7 @@ class GenerativePredictor(TextPredictor):
         self._searched += len(searched)
         self._proven += sum(one.proven for one in searched)
         self._nodes += sum(one.tokens_run for one in searched)
-        return [searched[place].found for place in np.argsort(order).tolist()]
+        return [searched[place].result for place in np.argsort(order).tolist()]
 
     def _reach(self, top: int, keep_scores: bool) -> Reach:
         """Return the extent of a search.
@@ -168,8 +168,8 @@ class GenerativePredictor(TextPredictor):
         return Reach(depth, top, options.beams, options.widest)
 
     @cached_property
-    def _answers(self) -> Answers:
-        return Answers(self._names)
+    def _answers(self) -> AnswerTrie:
+        return AnswerTrie(self._names)
 
     @cached_property
     def _names(self) -> list[list[int]]:

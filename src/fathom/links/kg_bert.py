@@ -29,7 +29,7 @@ from fathom.links.options import KgBert
 from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
 from fathom.probes.base import Facts
-from fathom.scoring.rows import Found
+from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom.training.small import padded
@@ -176,7 +176,7 @@ class Predictor(TextPredictor):
 
     # -------------------------------------------------------------------------------------------------- asking
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank by the log-odds, one query at a time. Entities with equal texts are read once and tie."""
         return [one for some in blocks(links, 1) for one in rank_links(self._scores(some), some, top, keep_scores)]
 

@@ -32,7 +32,7 @@ from fathom.links.reading import TextPredictor
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
 from fathom.progress import Progress, unseen
-from fathom.scoring.rows import Found
+from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom.training.small import padded
@@ -182,7 +182,7 @@ class Predictor(TextPredictor):
             progress(start + len(some), len(first))
         return torch.cat(states), key
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank by :meth:`scores`, in blocks of queries."""
         states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))

@@ -18,7 +18,7 @@ from fathom.links.base import Predictor
 from fathom.links.options import LinkOptions
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.progress import Progress
-from fathom.scoring.rows import Asked, Found, of_found
+from fathom.scoring.rows import PromptedQuery, RankResult, of_found
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 512
@@ -66,8 +66,8 @@ class LinkProbe(ShardedProbe):
             read = iter(self.predictor.as_read(links) or map(self._in_short, asked)) if asked else iter(())
         for query, reason in zip(queries, reasons, strict=True):
             prompt = self._in_short(query) if reason else next(read)
-            one = Asked(query, NO_TEMPLATE, prompt, len(self.space))
-            answer = Found(None, [], [], [], unscored=reason) if reason else next(found)
+            one = PromptedQuery(query, NO_TEMPLATE, prompt, len(self.space))
+            answer = RankResult(None, [], [], [], unscored=reason) if reason else next(found)
             yield one, [of_found(answer, self.space)]
 
     def circumstances(self) -> Facts:

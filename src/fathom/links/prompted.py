@@ -38,10 +38,10 @@ from fathom.progress import Progress
 from fathom.scoring.answers import answer_key
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Found, rank_best, top, unfiltered_ranks
-from fathom.scoring.search import Plan, Question, search
+from fathom.scoring.rows import RankResult, rank_best, top, unfiltered_ranks
+from fathom.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.scoring.tokens import Bos, name_tokens, resolve_bos
-from fathom.scoring.trie import Answers
+from fathom.scoring.trie import AnswerTrie
 from fathom.store.predictions import Scoring
 
 ANSWERS = 10
@@ -91,8 +91,10 @@ class Local:
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
         if self.model.refuses_cache() is None:  # the prompt is read once
-            [one] = search(self.model, Answers(answers), [Question(prompt, [0])], Plan(prune=False), self.budget)
-            scores = np.array(np.nan if one.found.scores is None else one.found.scores, dtype=np.float64)
+            [one] = search(
+                self.model, AnswerTrie(answers), [SearchQuestion(prompt, [0])], SearchPlan(prune=False), self.budget
+            )
+            scores = np.array(np.nan if one.result.scores is None else one.result.scores, dtype=np.float64)
         else:
             each = causal_log_probs(self.model, [[*prompt, *answer] for answer in answers], self.budget)
             scores = np.array([one[len(prompt) :].astype(np.float64).sum() for one in each])
@@ -209,7 +211,7 @@ class Predictor(base.Predictor):
         if isinstance(self.asked, Sampled):
             self.asked.server.keep_answers(artifacts)
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank among all entities, as far as the candidates go. Others have no scores, so *keep_scores* has no effect.
 
         :raises RunFailed: a server that no further call can reach, or no memory.
@@ -230,14 +232,14 @@ class Predictor(base.Predictor):
             self._last = links, self.prompts.make(links)
         return self._last[1]
 
-    def _found(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> Found:
+    def _found(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
         if isinstance(scores, str):
-            return Found(None, [], [], [], unscored=scores)
+            return RankResult(None, [], [], [], unscored=scores)
         left_out = [at for at, place in enumerate(shown.candidates) if place in known]
         named = scores > -np.inf
         ids = self.graph.entities.column("id").take(list(shown.candidates)).to_pylist()
         best = [at for at in top(scores, ids, count) if named[at]]
-        result = Found(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
+        result = RankResult(None, [], [], [(shown.candidates[at], float(scores[at])) for at in best])
         at = shown.candidates.index(gold) if gold in shown.candidates else None
         if at is not None and named[at]:
             result.ranks = rank_best(scores, [at], left_out)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fathom.data.graph.links import Links
-from fathom.scoring.rows import Found, Ranks
+from fathom.scoring.rows import RankResult, Ranks
 
 NOT_A_NUMBER = "the model's score of the right answer is not a number"
 
@@ -21,7 +21,7 @@ def blocks(links: Links, size: int) -> Iterator[Links]:
         yield links.take(np.arange(start, min(start + size, len(links))))
 
 
-def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
     """Rank each gold answer among all entities, without the other known answers (the filtered setting).
 
     NaN scores rank below all others.
@@ -42,7 +42,7 @@ def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False
     ranked = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, kept, strict=True)
     listed = zip(place.tolist(), best.tolist(), strict=True)
     return [
-        Found(
+        RankResult(
             ranks if np.isfinite(answer) else None,
             [answer],
             [unfiltered.realistic],

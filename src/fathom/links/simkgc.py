@@ -29,8 +29,8 @@ from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.progress import Progress
 from fathom.prompts.wording import inverse
-from fathom.scoring.rows import Found
-from fathom.scoring.similarity import CELLS, Space, rank_by_cosine, unit
+from fathom.scoring.rows import RankResult
+from fathom.scoring.similarity import CELLS, VectorSpace, rank_by_cosine, unit
 from fathom.scoring.trie import Lookup
 from fathom.store.predictions import Scoring
 from fathom.store.vectors import PIECE, VectorStore
@@ -285,16 +285,16 @@ class Predictor(TextPredictor):
     def prepare(self, progress: Progress) -> None:
         """Encode all entities, in memory."""
         vectors = np.concatenate([made for _, made in self._pieces(lambda piece: False, progress)])
-        self.space = Space(self._distinct[0], lambda rows: vectors[rows])
+        self.space = VectorSpace(self._distinct[0], lambda rows: vectors[rows])
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
         """Encode all entities into files: they survive a kill, and memory never holds all."""
         store = VectorStore(artifacts, len(self._distinct[1]))
         for piece, made in self._pieces(store.has, progress):
             store.write(piece, made)
-        self.space = Space(self._distinct[0], store.take)
+        self.space = VectorSpace(self._distinct[0], store.take)
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank by the cosine, plus ``rerank_weight`` for entities near the given one."""
         questions = self._encode(self.network.question, self._asked(links))
         good = torch.isfinite(questions).all(dim=1).cpu().numpy()
@@ -302,7 +302,7 @@ class Predictor(TextPredictor):
         vectors = questions[torch.from_numpy(good).to(self.device)]
         rank = self._rank_among_neighbours if self.options.rerank_weight else self._rank_all
         results = iter(rank(vectors, scored, top, keep_scores) if len(scored) else [])
-        return [next(results) if fine else Found(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
+        return [next(results) if fine else RankResult(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def as_read(self, links: Links) -> list[str]:
         """Return the queries as text."""
@@ -313,14 +313,14 @@ class Predictor(TextPredictor):
         about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
         return self._questions(about, relation)
 
-    def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
+    def _rank_all(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[RankResult]:
         gold, known = [[place] for place in links.gold.tolist()], [places.tolist() for places in links.known]
         results = rank_by_cosine(questions, self.space, gold, known, top=top, keep_scores=keep_scores)
         for result in results:
             result.top = result.top[:top]  # entities that share a vector come together
         return results
 
-    def _rank_among_neighbours(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[Found]:
+    def _rank_among_neighbours(self, questions: Tensor, links: Links, top: int, keep_scores: bool) -> list[RankResult]:
         """Rank with ``rerank_weight`` more for entities a few links away (Wang et al. 2022, section 3.5)."""
         results = []
         step = max(1, CELLS // len(self.space))

@@ -33,7 +33,7 @@ from fathom.models.base import Identity
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import opened
-from fathom.scoring.rows import Found
+from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.saving import TrainingFolder, published_tensors
 
@@ -89,7 +89,7 @@ class Predictor(base.Predictor):
         batches = torch.split(torch.arange(self.relations, device=self.device), size)
         self.vectors = torch.cat([self.network.relation_model(between, relations) for relations in batches])
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[Found]:
+    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank in blocks whose states of all nodes fit into memory."""
         results = []
         for some in blocks(links, self._block(len(self.graph.entities))):

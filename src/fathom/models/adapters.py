@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.models.hub import Part, check_folder, quiet, said
+from fathom.models.hub import Part, check_folder, library_message, quiet
 from fathom.reading import Faults, read_json, shapes_in
 
 CONFIGURATION = "adapter_config.json"
@@ -84,7 +84,7 @@ def _with_adapter(
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
             adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
     except Exception as error:  # any error of the library on foreign files
-        raise BadInput(f"cannot load the adapter '{adapter}': {said(error)}") from error
+        raise BadInput(f"cannot load the adapter '{adapter}': {library_message(error)}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()

@@ -47,7 +47,7 @@ def generate_greedily(
     :param ends: ids of tokens that end a reply.
     """
     rows = [
-        _Row(ids, _misfit(ids, max_new_tokens, model.max_tokens))
+        _Generation(ids, _misfit(ids, max_new_tokens, model.max_tokens))
         for ids in encode_prompts(model.tokenizer, prompts, bos)
     ]
     runnable = [row for row in rows if row.fault is None]
@@ -61,7 +61,7 @@ def generate_greedily(
     return [Reply(row.text, len(row.written), row.fault) for row in rows]
 
 
-class _Row:
+class _Generation:
     """One prompt and the reply to it."""
 
     def __init__(self, prompt: list[int], fault: str | None) -> None:
@@ -78,7 +78,7 @@ class _Writer:
     ) -> None:
         self.tokenizer, self.max_new_tokens, self.stop, self.ends = tokenizer, max_new_tokens, stop, ends
 
-    def write(self, row: _Row, score: float, token: int) -> bool:
+    def write(self, row: _Generation, score: float, token: int) -> bool:
         """Append *token*. :returns: whether the row continues."""
         if math.isnan(score):
             row.fault = NOT_A_NUMBER
@@ -102,7 +102,7 @@ def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str |
     return None
 
 
-def _generate_alone(model: Model, row: _Row, writer: _Writer) -> None:
+def _generate_alone(model: Model, row: _Generation, writer: _Writer) -> None:
     """Continue from the state after the previous token, or run the whole sequence anew: the plain path."""
     states, keeps, goes_on = None, model.refuses_states() is None, True
     while goes_on:
@@ -116,7 +116,7 @@ def _generate_alone(model: Model, row: _Row, writer: _Writer) -> None:
         goes_on = writer.write(row, float(best), int(token))
 
 
-def _generate_together(model: Model, rows: Sequence[_Row], writer: _Writer) -> None:
+def _generate_together(model: Model, rows: Sequence[_Generation], writer: _Writer) -> None:
     """Run all rows in one packed sequence. ``owner`` is the row of each cached token, −1 for the shared prefix."""
     if not rows:
         return

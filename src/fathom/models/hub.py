@@ -122,7 +122,7 @@ def _lacks_weights(folder: Path, *, allow_pickle: bool) -> str | None:
     return f"the folder holds no weights (model.safetensors{' or .bin' if allow_pickle else ''}){hint}"
 
 
-def said(error: Exception) -> str:
+def library_message(error: Exception) -> str:
     """Return a library's message on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
@@ -146,8 +146,11 @@ def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
         lacking = None
         if "use_safetensors" in options:  # weights were requested
             lacking = _lacks_weights(Path(name), allow_pickle=not options["use_safetensors"])
-        return lacking or said(error)
-    return _hub_reason(name, error) or f"{said(error)} (no such folder here, and not found by that name on the hub)"
+        return lacking or library_message(error)
+    return (
+        _hub_reason(name, error)
+        or f"{library_message(error)} (no such folder here, and not found by that name on the hub)"
+    )
 
 
 def _hub_reason(name: str, error: BaseException) -> str | None:

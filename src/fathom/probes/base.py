@@ -17,7 +17,7 @@ from fathom.probes.options import FewShotOptions, ProbeOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Asked, Columns
+from fathom.scoring.rows import Columns, PromptedQuery
 from fathom.scoring.seq2seq import Form
 from fathom.store.predictions import Scoring
 
@@ -148,7 +148,7 @@ def shards_of(template: int, queries: Sequence[Query], size: int) -> Iterator[Sh
         yield Shard(template, tuple(queries[start : start + size]))
 
 
-Answered = Iterable[tuple[Asked, Sequence[Columns] | str]]
+Answered = Iterable[tuple[PromptedQuery, Sequence[Columns] | str]]
 """Evaluated queries, each with its columns per scoring, or the reason why it is unscored."""
 
 

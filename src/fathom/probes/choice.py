@@ -31,10 +31,10 @@ from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Asked, Columns, of_scores, unscored
+from fathom.scoring.rows import Columns, PromptedQuery, of_scores, unscored
 from fathom.scoring.slots import (
-    Masks,
-    Names,
+    CandidateTokens,
+    MaskCount,
     Slot,
     SlotPooling,
     SlotScoring,
@@ -49,7 +49,7 @@ from fathom.store.predictions import NO_TEMPLATE, Scoring
 SHARD_QUERIES = 256
 CUE = "Answer:"
 """Text before a causal model's answer."""
-SEVERAL = SlotScoring(Masks.SEVERAL, SlotPooling.MEAN)
+SEVERAL = SlotScoring(MaskCount.SEVERAL, SlotPooling.MEAN)
 """As many masks as the option has tokens, mean of their log-probabilities (section 4.2 of the paper)."""
 WAYS = {
     "letter": ("letter", Reduction.SUM),
@@ -124,7 +124,7 @@ class ChoiceProbe(ShardedProbe):
         answers = dict(zip((query.id for query in askable), self.chooser.answers(askable, number), strict=True))
         for query in queries:
             reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
-            asked = Asked(query, number, None if reason else self.chooser.prompt(query, number), count)
+            asked = PromptedQuery(query, number, None if reason else self.chooser.prompt(query, number), count)
             yield asked, reason or answers[query.id]
 
     def _cut(self) -> Iterator[Shard]:
@@ -364,7 +364,7 @@ class _MaskChooser(Chooser):
                 continue
             alike = [name for name in all_names if len(tokens[name]) == length]
             at = {name: place for place, name in enumerate(alike)}
-            names, slots = Names([tokens[name] for name in alike]), [asked[row][1] for row in rows]
+            names, slots = CandidateTokens([tokens[name] for name in alike]), [asked[row][1] for row in rows]
             for row, line in zip(rows, slot_scores(self.model, slots, names, [SEVERAL], self.budget)[0], strict=True):
                 places = np.flatnonzero(lengths[row] == length)
                 scores[row][places] = line[[at[spaces[row].names[place]] for place in places.tolist()]]

@@ -20,7 +20,7 @@ from fathom.models.base import Attention, Model
 from fathom.probes.options import ClozeOptions
 from fathom.probes.slot import TOP, SlotProbe, SlotQuery
 from fathom.scoring.screening import settle
-from fathom.scoring.slots import Names, Slot, encode_slots, slot_scores
+from fathom.scoring.slots import CandidateTokens, Slot, encode_slots, slot_scores
 from fathom.store.predictions import Scoring
 
 OVER_PRIOR = "-over-prior"
@@ -50,7 +50,7 @@ class ClozeProbe(SlotProbe):
         """Return ``--screen`` in addition with ``--prior``: its bounds do not hold for differences."""
         return {**super().idle(), **({"screen": "with --prior all scores are exact"} if self.corrected else {})}
 
-    def _scored(self, items: Sequence[SlotQuery], names: Names) -> NDArray[np.float32]:
+    def _scored(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:
         if not self.corrected or not items:
             return self._uncorrected(items, names)
         scores = super()._scored(items, names)
@@ -67,7 +67,7 @@ class ClozeProbe(SlotProbe):
         assert slot is not None
         return slot
 
-    def _uncorrected(self, items: Sequence[SlotQuery], names: Names) -> NDArray[np.float32]:
+    def _uncorrected(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:
         """Screen with the rough copy if there is one, then rescore with the model what could affect a rank."""
         rough = self.rough
         if rough is None or not items:

@@ -23,8 +23,8 @@ from fathom.probes.options import EmbeddingOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
 from fathom.reading import Unreadable, read_text, stands
-from fathom.scoring.rows import Asked, Columns, Found, digest, of_found
-from fathom.scoring.similarity import Space, rank_by_cosine
+from fathom.scoring.rows import Columns, PromptedQuery, RankResult, digest, of_found
+from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
 from fathom.store.files import write_json
@@ -103,7 +103,7 @@ class EmbeddingProbe(ShardedProbe):
         )
         self.shortens = options.shorten
         self._texts = cache(self._texts_of)
-        self._spaces: dict[str, Space] = {}
+        self._spaces: dict[str, VectorSpace] = {}
         self._encoded = 0
         self._without: dict[str, list[str]] = {}
         self._shortened: dict[str, list[str]] = {}
@@ -146,7 +146,7 @@ class EmbeddingProbe(ShardedProbe):
         lost = set(store.not_a_number())
         for space in self._used:
             rows_of_space = np.array([row[text] for text in self._texts(space.name)], dtype=np.int64)
-            self._spaces[space.name] = Space(rows_of_space, store.take)
+            self._spaces[space.name] = VectorSpace(rows_of_space, store.take)
             without = [id_ for id_, number in zip(space.ids, rows_of_space.tolist(), strict=True) if number in lost]
             if without:
                 self._without[space.name] = without
@@ -188,7 +188,7 @@ class EmbeddingProbe(ShardedProbe):
         without = digest(self._without.get(shard.space, ()))
         for query, question, reason in zip(queries, questions, reasons, strict=True):
             prompt = question.prompt + "[Y]" if question.prompt else None
-            asked = Asked(query, NO_TEMPLATE, prompt, count, not_ranked=without)
+            asked = PromptedQuery(query, NO_TEMPLATE, prompt, count, not_ranked=without)
             yield asked, reason or [self._answer(query, candidates, next(ranks))]
 
     def _cut(self) -> Iterator[Shard]:
@@ -227,7 +227,7 @@ class EmbeddingProbe(ShardedProbe):
     def _length(self, text: str) -> int:
         return len(encode_texts(self.model, [text], self.bos)[0])
 
-    def _rank(self, vectors: Any, queries: Sequence[Query], space: CandidateSet) -> list[Found]:
+    def _rank(self, vectors: Any, queries: Sequence[Query], space: CandidateSet) -> list[RankResult]:
         return rank_by_cosine(
             vectors,
             self._spaces[space.name],
@@ -237,7 +237,7 @@ class EmbeddingProbe(ShardedProbe):
             keep_scores=len(space) <= KEEP_SCORES_UP_TO and space.name not in self._without,
         )
 
-    def _answer(self, query: Query, space: CandidateSet, found: Found) -> Columns:
+    def _answer(self, query: Query, space: CandidateSet, found: RankResult) -> Columns:
         found.top = sorted(found.top, key=lambda pair: (-pair[1], space.ids[pair[0]]))[:TOP]
         if found.ranks is None:
             found.gold_ranks, found.unscored = [], self._why_no_vector(query, space)

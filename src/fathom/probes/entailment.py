@@ -36,7 +36,7 @@ from fathom.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, sour
 from fathom.prompts.ontology import RULES
 from fathom.reading import read_bytes, stands
 from fathom.scoring.rows import Columns
-from fathom.scoring.slots import LEARNT, Names, Slot, encode_slots, slot_scores
+from fathom.scoring.slots import LEARNT, CandidateTokens, Slot, encode_slots, slot_scores
 from fathom.training.soft import GoldSlot, SoftPlan, learn, learnt_file, load_learnt, random_start, save_learnt
 
 TRAIN, DEV = "train", "dev"
@@ -244,11 +244,13 @@ class EntailmentProbe(SlotProbe):
         pairs = [ends[-1] + 2 * self.options.pairs * rules.index(block.rule) for block in self.blocks]
         return dict(zip(self.blocks, zip(ends[:-1], pairs, strict=True), strict=True))
 
-    def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
+    def _slot_scores(self, slots: Sequence[Slot], names: CandidateTokens) -> NDArray[np.float32]:
         self._passes += len(set(slots)) * len(names.masks(self.ways))
         return slot_scores(self.model, slots, names, self.ways, self.budget, self._vectors)
 
-    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
+    def _answer(
+        self, query: Query, space: CandidateSet, names: CandidateTokens, scores: NDArray[np.float32]
+    ) -> Columns:
         """Drop the scores of all candidates, which could fill hundreds of megabytes."""
         row = super()._answer(query, space, names, scores)
         return {name: value for name, value in row.items() if name != "scores"}

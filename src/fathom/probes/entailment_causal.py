@@ -27,7 +27,7 @@ from fathom.progress import Progress
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.reading import stands, tensors_file
 from fathom.scoring.pseudowords import PseudowordEncoder, PseudowordText, count_scored, pseudoword_scores, pseudowords
-from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, of_scores
 from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.files import whole_file
@@ -104,7 +104,7 @@ class CausalEntailmentProbe(ShardedProbe):
         scores = dict(zip(fitting, rows, strict=True))
         for query in shard.queries:
             text = self._text(query)
-            asked = Asked(query, 0, query.sentences[0].text, len(space))
+            asked = PromptedQuery(query, 0, query.sentences[0].text, len(space))
             reason = reasons[query.id] or too_long("a statement", texts[text].longest, self.model)
             yield asked, reason or [self._answer(query, texts[text], scores[text])]
 

@@ -26,7 +26,7 @@ from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_que
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import FewShotQuestion
 from fathom.scoring.answers import Matcher, split_answers
-from fathom.scoring.rows import Asked, Columns, unscored
+from fathom.scoring.rows import Columns, PromptedQuery, unscored
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 
@@ -116,7 +116,7 @@ class GenerationProbe(ShardedProbe):
         prompts = [question.prompt for question in questions if question.unscored is None]
         replies = iter(self._served(prompts) if self.server is not None else self._replies(prompts, number))
         for query, question in zip(queries, questions, strict=True):
-            asked = Asked(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
+            asked = PromptedQuery(query, number, f"{question.prompt.rstrip(' ')} {ANSWER}" if question.prompt else None)
             yield asked, question.unscored or [self._answer(query, number, question.prompt, next(replies))]
 
     def _cut(self) -> Iterator[Shard]:

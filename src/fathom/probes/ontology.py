@@ -35,7 +35,7 @@ from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, read_json_lines, stands
-from fathom.scoring.slots import Names, Slot, SlotScoring, encode_slots, slot_scores
+from fathom.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.store.files import write_json
 from fathom.training.soft import (
     GoldSlot,
@@ -276,7 +276,7 @@ class OntologyProbe(SlotProbe):
         first = [self._first_learnt[query.relation, _fold(query)] for query in queries]
         return encode_slots(self.model.tokenizer, prompts, first)
 
-    def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
+    def _slot_scores(self, slots: Sequence[Slot], names: CandidateTokens) -> NDArray[np.float32]:
         """Score each way with its own vectors; ways share no passes."""
         if not self.options.soft:
             return super()._slot_scores(slots, names)

@@ -21,11 +21,11 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
 from fathom.probes.options import SlotOptions
 from fathom.progress import Progress
-from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, digest_of_others, of_scores
 from fathom.scoring.seq2seq import Form, form_for, stand_in
 from fathom.scoring.slots import (
-    Masks,
-    Names,
+    CandidateTokens,
+    MaskCount,
     Slot,
     SlotPooling,
     SlotScoring,
@@ -79,7 +79,9 @@ class SlotProbe(ShardedProbe):
         if self._is_seq2seq and "one" in options.masks:
             raise BadInput("--masks one: an encoder-decoder writes candidates of any length; use --masks several")
         self.ways = [
-            SlotScoring(Masks(masks), SlotPooling(pooling)) for masks in options.masks for pooling in options.reduction
+            SlotScoring(MaskCount(masks), SlotPooling(pooling))
+            for masks in options.masks
+            for pooling in options.reduction
         ]
         self.scorings = tuple(
             Scoring(way.name, "nats", (("masks", way.masks), ("pooling", way.pooling))) for way in self.ways
@@ -141,7 +143,7 @@ class SlotProbe(ShardedProbe):
         count, others = int(ranked.sum()), digest_of_others(space, ranked)
         for query in shard.queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
-            asked = Asked(query, number, prompt, count, likelihoods.get(query.id), others)
+            asked = PromptedQuery(query, number, prompt, count, likelihoods.get(query.id), others)
             yield asked, reasons.get(query.id) or columns[query.id]
 
     def _check_sentences(self) -> None:
@@ -170,9 +172,9 @@ class SlotProbe(ShardedProbe):
         used = dict.fromkeys(query.candidates for query in self.queryset.queries)
         return {name: self.queryset.candidates[name] for name in used}
 
-    def _tokenised(self, space: str, before: str) -> Names:
+    def _tokenised(self, space: str, before: str) -> CandidateTokens:
         tokens = tokens_in_place(self.model.tokenizer, self.queryset.candidates[space].names, before)
-        return Names(tokens, only_unknown(self.model.tokenizer, tokens))
+        return CandidateTokens(tokens, only_unknown(self.model.tokenizer, tokens))
 
     def _excluded(self, space: str) -> dict[str, list[int]]:
         """Return the places of the unranked candidates by reason."""
@@ -218,7 +220,7 @@ class SlotProbe(ShardedProbe):
     def _encoded(self, queries: Sequence[Query], prompts: Sequence[Prompt]) -> list[Slot | None]:
         return encode_slots(self.model.tokenizer, prompts, sign=self.sign)
 
-    def _fault(self, query: Query, slot: Slot, names: Names, space: CandidateSet) -> str | None:
+    def _fault(self, query: Query, slot: Slot, names: CandidateTokens, space: CandidateSet) -> str | None:
         gold = space.places(query.gold)
         if not names.lengths[gold].any():
             why = unknown_reason(self.model.tokenizer) if names.unknown[gold].any() else "has no tokens"
@@ -236,11 +238,11 @@ class SlotProbe(ShardedProbe):
                 columns[item.query.id] = [self._answer(item.query, space, names, line) for line in scores[:, row]]
         return columns
 
-    def _scored(self, items: Sequence[SlotQuery], names: Names) -> NDArray[np.float32]:
+    def _scored(self, items: Sequence[SlotQuery], names: CandidateTokens) -> NDArray[np.float32]:
         """Score all candidates, shape (ways, items, candidates)."""
         return self._slot_scores([item.slot for item in items], names)
 
-    def _slot_scores(self, slots: Sequence[Slot], names: Names) -> NDArray[np.float32]:
+    def _slot_scores(self, slots: Sequence[Slot], names: CandidateTokens) -> NDArray[np.float32]:
         """Score all candidates, shape (ways, slots, candidates)."""
         self._passes += len(set(slots)) * len(names.masks(self.ways))
         if isinstance(self.model, EncoderDecoder):
@@ -255,6 +257,8 @@ class SlotProbe(ShardedProbe):
         likelihoods = text_likelihoods(self.model, texts, None, self.budget)
         return {item.query.id: likelihood for item, likelihood in zip(items, likelihoods, strict=True)}
 
-    def _answer(self, query: Query, space: CandidateSet, names: Names, scores: NDArray[np.float32]) -> Columns:
+    def _answer(
+        self, query: Query, space: CandidateSet, names: CandidateTokens, scores: NDArray[np.float32]
+    ) -> Columns:
         gold_tokens = names.lengths[space.places(query.gold)].tolist()
         return of_scores(query, space, scores, gold_tokens, names.lengths, top_k=TOP, ranked=names.lengths > 0)

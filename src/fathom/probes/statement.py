@@ -37,7 +37,7 @@ from fathom.probes.options import StatementOptions
 from fathom.probes.statement_search import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
-from fathom.scoring.rows import Asked, Columns, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, of_scores
 from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
@@ -151,7 +151,7 @@ class StatementProbe(ShardedProbe):
         likelihoods = self._likelihoods(wording, queries, space) if wording and self.options.perplexity else {}
         for query in shard.queries:
             prompt = wording.question(query) if wording and wording.refusal(query) is None else None
-            asked = Asked(query, shard.template, prompt, len(space), likelihoods.get(query.id))
+            asked = PromptedQuery(query, shard.template, prompt, len(space), likelihoods.get(query.id))
             yield asked, reasons[query.id] or answers[query.id]
 
     def _encoded(self, shard: Shard) -> _EncodedShard:

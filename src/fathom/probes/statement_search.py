@@ -17,11 +17,11 @@ from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, of_found, unscored
 from fathom.scoring.screening import screened_search
-from fathom.scoring.search import Plan, Question, search
+from fathom.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.scoring.statements import Score, StatementScoring
 from fathom.scoring.tokens import Continuation, Role, encode_causal, encode_continuations
-from fathom.scoring.trie import Answers
-from fathom.scoring.walk import Searched
+from fathom.scoring.trie import AnswerTrie
+from fathom.scoring.walk import SearchResult
 from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 CHECKED = 8
@@ -43,14 +43,14 @@ class Space:
         self.candidates, self.continuations = candidates, continuations
 
     @cached_property
-    def whole(self) -> Answers:
+    def whole(self) -> AnswerTrie:
         """The answers with the text after them."""
-        return Answers([continuation.ids for continuation in self.continuations], self.candidates.ids)
+        return AnswerTrie([continuation.ids for continuation in self.continuations], self.candidates.ids)
 
     @cached_property
-    def bare(self) -> Answers:
+    def bare(self) -> AnswerTrie:
         """The answers without the text after them."""
-        return Answers(
+        return AnswerTrie(
             [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
         )
 
@@ -140,7 +140,9 @@ class Searcher:
         options = self.options
         # If all scores are recorded, all must be computed.
         prunes = options.prune and (len(tree) > KEEP_SCORES_UP_TO or options.max_rank is not None)
-        plan = Plan(options.top_k, options.max_rank, prunes, reduction=way.reduction, whole=way.score is Score.FULL)
+        plan = SearchPlan(
+            options.top_k, options.max_rank, prunes, reduction=way.reduction, whole=way.score is Score.FULL
+        )
         too_long = f"the longest statement has {{}} tokens, more than the model's window of {window}"
         reasons = {
             item.query.id: too_long.format(len(item.prompt) + longest)
@@ -150,7 +152,7 @@ class Searcher:
         fit = [item for item in asked if item.query.id not in reasons]
         places = space.candidates.places
         questions = [
-            Question(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
+            SearchQuestion(item.prompt, places(item.query.gold), places(item.query.known), item.given) for item in fit
         ]
         searched = self._run(tree, questions, plan)
         answers = {id_: unscored(reason) for id_, reason in reasons.items()}
@@ -158,7 +160,7 @@ class Searcher:
             answers[item.query.id] = _columns(space, tree, plan, question, result)
         return answers
 
-    def _run(self, tree: Answers, questions: Sequence[Question], plan: Plan) -> list[Searched]:
+    def _run(self, tree: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan) -> list[SearchResult]:
         if self.rough is None:
             return search(self.model, tree, questions, plan, self.budget)
         screened = screened_search(self.model, self.rough, tree, questions, plan, self.budget)
@@ -173,8 +175,10 @@ def _before(prompt: Prompt) -> int | None:
     return len(prompt.text[: prompt.answer[0].start].rstrip(" ")) or None
 
 
-def _columns(space: Space, tree: Answers, plan: Plan, question: Question, searched: Searched) -> Columns:
-    found, prompt = searched.found, len(question.prompt)
+def _columns(
+    space: Space, tree: AnswerTrie, plan: SearchPlan, question: SearchQuestion, searched: SearchResult
+) -> Columns:
+    found, prompt = searched.result, len(question.prompt)
     row: Columns = {
         "gold_scores": found.gold_scores,
         "gold_tokens": [space.continuations[place].answer_tokens for place in question.gold],

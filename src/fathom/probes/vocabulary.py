@@ -38,7 +38,7 @@ from fathom.probes.options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
-from fathom.scoring.rows import Asked, Columns, digest_of_others, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, digest_of_others, of_scores
 from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import (
@@ -159,7 +159,7 @@ class VocabularyProbe(ShardedProbe):
         others = digest_of_others(space, vocabulary.ranked)
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
             shown = _shown(prompt) if prompt.text else None
-            asked = Asked(query, template, shown, len(vocabulary), not_ranked=others)
+            asked = PromptedQuery(query, template, shown, len(vocabulary), not_ranked=others)
             yield asked, reason or [self._answer(query, space, vocabulary, scores[row_of[number]])]
 
     def _cut(self) -> Iterator[Shard]:

@@ -42,7 +42,7 @@ class Ranks(NamedTuple):
 
 
 @dataclass
-class Found:
+class RankResult:
     """Ranks and scores of one query.
 
     :param ranks: of its best gold answer, known answers filtered; None if no gold answer has a score.
@@ -93,7 +93,7 @@ def top(scores: NDArray[np.float64], ids: Sequence[str], count: int) -> list[int
     return sorted(places, key=lambda place: (-scores[place], ids[place]))[:count]
 
 
-class Asked(NamedTuple):
+class PromptedQuery(NamedTuple):
     """A query in one prompt: the columns that its rows share, one row for each scoring.
 
     :param template: its number, :data:`~fathom.store.predictions.NO_TEMPLATE` for none.
@@ -150,22 +150,22 @@ def unscored(reason: str) -> Columns:
     return {"unscored": reason}
 
 
-def of_found(found: Found, space: CandidateSet) -> Columns:
+def of_found(result: RankResult, space: CandidateSet) -> Columns:
     """Return the columns of ranks and scores among the candidates of *space*."""
     row: Columns = {
-        "gold_scores": found.gold_scores or None,
-        "gold_ranks": found.gold_ranks or None,
-        "top_ids": [space.ids[place] for place, _ in found.top],
-        "top_scores": [score for _, score in found.top],
-        "scores": None if found.scores is None else found.scores.tolist(),
-        "rank_above": found.above,
-        "unscored": found.unscored,
+        "gold_scores": result.gold_scores or None,
+        "gold_ranks": result.gold_ranks or None,
+        "top_ids": [space.ids[place] for place, _ in result.top],
+        "top_scores": [score for _, score in result.top],
+        "scores": None if result.scores is None else result.scores.tolist(),
+        "rank_above": result.above,
+        "unscored": result.unscored,
     }
-    if found.ranks is not None:
+    if result.ranks is not None:
         row |= {
-            "rank": found.ranks.realistic,
-            "rank_optimistic": found.ranks.optimistic,
-            "rank_pessimistic": found.ranks.pessimistic,
+            "rank": result.ranks.realistic,
+            "rank_optimistic": result.ranks.optimistic,
+            "rank_pessimistic": result.ranks.pessimistic,
         }
     return row
 
@@ -204,28 +204,30 @@ def of_scores(
             row["scores"] = scores.tolist()
         return row | unscored(fault or f"the model gave {wrong} of {len(finite)} {what} a score that is not a number")
     values = (scores if ranked is None else np.where(ranked, scores, -np.inf)).astype(np.float64)
-    found = _ranked(query, space, values, top_k, max_rank)
-    found.gold_scores = row["gold_scores"]
+    result = _ranked(query, space, values, top_k, max_rank)
+    result.gold_scores = row["gold_scores"]
     if keep and max_rank is None:
-        found.scores = values
+        result.scores = values
     best = max(gold, key=lambda place: values[place])
     tokens: Columns = {"scored_tokens": int(scored_tokens[best])}
     if mixed_tokens is not None:
         tokens["mixed_tokens"] = mixed_tokens[best]
-    return row | of_found(found, space) | tokens
+    return row | of_found(result, space) | tokens
 
 
-def _ranked(query: Query, space: CandidateSet, values: NDArray[np.float64], top_k: int, max_rank: int | None) -> Found:
+def _ranked(
+    query: Query, space: CandidateSet, values: NDArray[np.float64], top_k: int, max_rank: int | None
+) -> RankResult:
     """:param values: −inf for candidates that are not ranked, shape (candidates,)."""
     gold = [place for place in space.places(query.gold) if values[place] > -np.inf]
     ranks, each = rank_best(values, gold, space.places(query.known)), unfiltered_ranks(values, gold)
     rank_of = dict(zip(gold, each, strict=True))
-    found = Found(
+    result = RankResult(
         ranks,
         [],
         [rank_of.get(place, float("nan")) for place in space.places(query.gold)],
         [(place, float(values[place])) for place in top(values, space.ids, top_k) if values[place] > -np.inf],
     )
     if max_rank is not None and ranks.optimistic > max_rank:
-        found.ranks, found.above = None, max_rank
-    return found
+        result.ranks, result.above = None, max_rank
+    return result

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from fathom.models.base import Model
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Found, Ranks, top
-from fathom.scoring.search import Plan, Question, search, walk_answers
+from fathom.scoring.rows import RankResult, Ranks, top
+from fathom.scoring.search import SearchPlan, SearchQuestion, search, walk_answers
 from fathom.scoring.statements import Reduction
-from fathom.scoring.trie import Answers, Ints
-from fathom.scoring.walk import Floats, Searched, State
+from fathom.scoring.trie import AnswerTrie, Ints
+from fathom.scoring.walk import Floats, SearchResult, SearchState
 
 Scores = NDArray[np.floating[Any]]
 Chosen = NDArray[np.bool_]
@@ -147,13 +147,18 @@ class ScreenedSearch(NamedTuple):
     :param rescored: how many of them were scored in full precision.
     """
 
-    searched: list[Searched]
+    searched: list[SearchResult]
     met: int
     rescored: int
 
 
 def screened_search(
-    model: Model, rough: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget
+    model: Model,
+    rough: Model,
+    answers: AnswerTrie,
+    questions: Sequence[SearchQuestion],
+    plan: SearchPlan,
+    budget: Budget,
 ) -> ScreenedSearch:
     """Run :func:`fathom.scoring.search.search` with a rough copy; equal up to the empirical margin.
 
@@ -191,7 +196,9 @@ def _margin(rough: Sequence[Floats], full: Sequence[Floats]) -> float:
     return SEARCH_SAFETY * float(differences[np.isfinite(differences)].max(initial=0.0))
 
 
-def _score(model: Model, answers: Answers, question: Question, places: Ints, plan: Plan, budget: Budget) -> Floats:
+def _score(
+    model: Model, answers: AnswerTrie, question: SearchQuestion, places: Ints, plan: SearchPlan, budget: Budget
+) -> Floats:
     """Score some answers to a question, in nats, shape (places,)."""
     trie, prompt = answers.trie, list(question.prompt)
     sequences = [[*prompt, *trie.tokens[trie.path(place)].tolist()] for place in places.tolist()]
@@ -200,7 +207,7 @@ def _score(model: Model, answers: Answers, question: Question, places: Ints, pla
     return np.array([values.sum() if plan.reduction is Reduction.SUM else values.mean() for values in counted])
 
 
-def _deciding(state: State, margin: float) -> tuple[Ints, Floats]:
+def _deciding(state: SearchState, margin: float) -> tuple[Ints, Floats]:
     """Return distinct places and rough scores of all answers that decide.
 
     These are the gold answers, and those met that could equal one of them or enter the top list.
@@ -215,25 +222,27 @@ def _deciding(state: State, margin: float) -> tuple[Ints, Floats]:
     return all_places, np.concatenate([state.gold_scores(), scores[near]])[first]
 
 
-def _result(state: State, question: Question, places: Ints, scores: Floats, plan: Plan) -> Searched:
+def _result(
+    state: SearchState, question: SearchQuestion, places: Ints, scores: Floats, plan: SearchPlan
+) -> SearchResult:
     """:param scores: exact, of *places*, all that decide."""
     gold = scores[np.searchsorted(places, question.gold)]
     depth = state.answers.trie.depth[state.answers.terminal[places]]
     tokens = state.tokens_run + len(question.prompt) + int(depth.sum())
     if not np.isfinite(scores).all():
-        return Searched(Found(None, gold.tolist(), [], [], unscored=State.NOT_A_NUMBER), tokens)
+        return SearchResult(RankResult(None, gold.tolist(), [], [], unscored=SearchState.NOT_A_NUMBER), tokens)
     best = top(scores, state.answers.ids[places].tolist(), plan.top_k)
-    found = Found(None, gold.tolist(), [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
+    result = RankResult(None, gold.tolist(), [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
     rivals = _undecided_rivals(state, places)
     above = state.better + int((scores[rivals] > gold.max()).sum())
     if plan.max_rank is not None and above >= plan.max_rank:
-        found.above = plan.max_rank
+        result.above = plan.max_rank
     else:
-        found.ranks = Ranks.below(above, int((scores[rivals] == gold.max()).sum()))
-    return Searched(found, tokens)
+        result.ranks = Ranks.below(above, int((scores[rivals] == gold.max()).sum()))
+    return SearchResult(result, tokens)
 
 
-def _undecided_rivals(state: State, places: Ints) -> Ints:
+def _undecided_rivals(state: SearchState, places: Ints) -> Ints:
     """Return indices into *places* of rivals that are not better than the gold answers for certain."""
     met, scores = state.met()
     certain = met[scores > state.best + 2 * state.aim.margin]

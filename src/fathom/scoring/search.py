@@ -25,14 +25,14 @@ from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.statements import Reduction
-from fathom.scoring.trie import Answers, Ints
-from fathom.scoring.walk import Aim, Branches, Floats, Searched, State, Walk, count_run
+from fathom.scoring.trie import AnswerTrie, Ints
+from fathom.scoring.walk import Branches, Floats, SearchGoal, SearchResult, SearchState, Walk, count_run
 
 ALL = -1
 """The owner of the prefix that all prompts share, instead of a question."""
 
 
-class Question(NamedTuple):
+class SearchQuestion(NamedTuple):
     """One question of a search.
 
     :param prompt: token ids, BOS included.
@@ -48,7 +48,7 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan(Aim):
+class SearchPlan(SearchGoal):
     """The settings of a search.
 
     :param reduction: of the tokens' log-probabilities.
@@ -59,7 +59,9 @@ class Plan(Aim):
     whole: bool = False
 
 
-def search(model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget) -> list[Searched]:
+def search(
+    model: Model, answers: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan, budget: Budget
+) -> list[SearchResult]:
     """Rank the gold answers of *questions*, which run together.
 
     :param model: causal, with :meth:`~fathom.models.base.Model.refuses_cache` None.
@@ -70,8 +72,8 @@ def search(model: Model, answers: Answers, questions: Sequence[Question], plan: 
 
 
 def walk_answers(
-    model: Model, answers: Answers, questions: Sequence[Question], plan: Plan, budget: Budget
-) -> Sequence[State]:
+    model: Model, answers: AnswerTrie, questions: Sequence[SearchQuestion], plan: SearchPlan, budget: Budget
+) -> Sequence[SearchState]:
     """Run :func:`search` and return the final state of each question."""
     if not questions:
         return []
@@ -87,10 +89,10 @@ def walk_answers(
     return states
 
 
-class _State(State):
+class _State(SearchState):
     """``offset`` and ``counted``: log-likelihood and number of the prompt's tokens that count."""
 
-    def __init__(self, question: Question, answers: Answers, plan: Plan) -> None:
+    def __init__(self, question: SearchQuestion, answers: AnswerTrie, plan: SearchPlan) -> None:
         self.prompt, self.given, self.plan = list(question.prompt), question.given, plan
         self.offset, self.counted = 0.0, 0
         super().__init__(answers, question.gold, question.known, plan)
@@ -119,7 +121,7 @@ class _Memory(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, model: Model, answers: Answers, states: Sequence[_State], budget: Budget) -> None:
+    def __init__(self, model: Model, answers: AnswerTrie, states: Sequence[_State], budget: Budget) -> None:
         self.model, self.answers, self.states, self.budget = model, answers, states, budget
         self.lengths = np.array([len(state.prompt) for state in states])
 

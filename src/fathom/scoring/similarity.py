@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fathom.scoring.rows import Found, Ranks
+from fathom.scoring.rows import RankResult, Ranks
 
 CANDIDATES = 8192
 """Candidates per matrix product."""
@@ -23,7 +23,7 @@ CELLS = 16 * 1024 * 1024
 Places = NDArray[np.int64]
 
 
-class Space:
+class VectorSpace:
     """The vectors of a candidate set. Candidates whose vectors have one origin share a row, hence all scores.
 
     :param rows: the row of each candidate, shape (candidates,).
@@ -57,7 +57,7 @@ def unit(vectors: Tensor) -> Tensor:
     return torch.where(torch.isfinite(length) & (length > 0), vectors / length, torch.nan)
 
 
-class _Counts(NamedTuple):
+class _RankCounts(NamedTuple):
     """Numbers of candidates above each gold answer and equal to it (itself included)."""
 
     above: Places
@@ -66,13 +66,13 @@ class _Counts(NamedTuple):
 
 def rank_by_cosine(
     queries: Tensor,
-    space: Space,
+    space: VectorSpace,
     gold: Sequence[Sequence[int]],
     known: Sequence[Sequence[int]],
     *,
     top: int,
     keep_scores: bool = False,
-) -> list[Found]:
+) -> list[RankResult]:
     """Rank the gold answers of each query among all candidates; candidates without a vector come last.
 
     :param queries: finite vectors, shape (queries, d).
@@ -95,7 +95,7 @@ class _Pass:
     def __init__(
         self,
         queries: Tensor,
-        space: Space,
+        space: VectorSpace,
         gold: Sequence[Sequence[int]],
         known: Sequence[Sequence[int]],
         top: int,
@@ -113,10 +113,10 @@ class _Pass:
         golds = [np.arange(len(right)) + start for right, start in zip(gold, self.starts, strict=False)]
         self.counted = np.concatenate(golds)
 
-    def run(self) -> list[Found]:
+    def run(self) -> list[RankResult]:
         width = len(self.space.distinct)
         scores = self._watched_scores()
-        counts = _Counts(np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64))
+        counts = _RankCounts(np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64))
         for start in range(0, width, CANDIDATES):
             columns = np.arange(start, min(start + CANDIDATES, width))
             block = self._cosines(columns, scores)
@@ -124,7 +124,7 @@ class _Pass:
             self._remember_best(block, start)
             if self.kept is not None:
                 self.kept.append(block)
-        return [self._found(query, scores, counts) for query in range(len(self.queries))]
+        return [self._result(query, scores, counts) for query in range(len(self.queries))]
 
     def _watched_scores(self) -> Tensor:
         """Return their cosines, -inf for none; the matrix products reuse them, so that equal scores stay equal."""
@@ -148,7 +148,7 @@ class _Pass:
         block[where] = watched_scores[self._on_device(inside)]
         return block
 
-    def _count(self, block: Tensor, columns: Places, watched_scores: Tensor, counts: _Counts) -> None:
+    def _count(self, block: Tensor, columns: Places, watched_scores: Tensor, counts: _RankCounts) -> None:
         weight = self.space.weight[columns]
         weights = None if (weight == 1).all() else self._on_device(weight)
         for first in range(0, len(self.counted), len(block)):
@@ -166,12 +166,12 @@ class _Pass:
         self.best, order = torch.topk(best, min(self.top, best.shape[1]), dim=1)
         self.best_column = column.gather(1, order)
 
-    def _found(self, query: int, watched_scores: Tensor, counts: _Counts) -> Found:
+    def _result(self, query: int, watched_scores: Tensor, counts: _RankCounts) -> RankResult:
         part = slice(self.starts[query], self.starts[query + 1])
         scores, above, level = watched_scores[part].cpu().numpy(), counts.above[part], counts.level[part]
         golds = range(len(self.gold[query]))
         has = [number for number in golds if scores[number] > -np.inf]
-        found = Found(
+        result = RankResult(
             None,
             [float(scores[number]) if number in has else float("nan") for number in golds],
             [Ranks.below(int(above[n]), int(level[n]) - 1).realistic if n in has else float("nan") for n in golds],
@@ -180,11 +180,11 @@ class _Pass:
         if has:
             best = max(has, key=lambda number: scores[number])
             higher = int(above[best] - (scores > scores[best]).sum())
-            found.ranks = Ranks.below(higher, int(level[best] - (scores == scores[best]).sum()))
+            result.ranks = Ranks.below(higher, int(level[best] - (scores == scores[best]).sum()))
         if self.kept is not None:
             row = torch.cat([block[query] for block in self.kept]).cpu().numpy()
-            found.scores = row[self.space.column]
-        return found
+            result.scores = row[self.space.column]
+        return result
 
     def _best_of(self, query: int) -> list[tuple[int, float]]:
         pairs = zip(self.best_column[query].tolist(), self.best[query].tolist(), strict=True)

@@ -31,7 +31,7 @@ from fathom.scoring.seq2seq import Form, seq2seq_log_probs, slot_pair
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 
 
-class Masks(StrEnum):
+class MaskCount(StrEnum):
     """The number of masks in the slot: one per token of the candidate, or one for all of them."""
 
     SEVERAL = "several"
@@ -49,13 +49,13 @@ class SlotPooling(StrEnum):
 class SlotScoring(NamedTuple):
     """One scoring of slots; several share their passes."""
 
-    masks: Masks
+    masks: MaskCount
     pooling: SlotPooling
 
     @property
     def name(self) -> str:
         """Name in the predictions, such as "mask-mean" or "one-mask-max"."""
-        return f"{'one-' if self.masks is Masks.ONE else ''}mask-{self.pooling}"
+        return f"{'one-' if self.masks is MaskCount.ONE else ''}mask-{self.pooling}"
 
 
 LEARNT = re.compile(r"<s([1-9]\d*)>")
@@ -169,7 +169,7 @@ class _EqualLength(NamedTuple):
     tokens: NDArray[np.int64]
 
 
-class Names:
+class CandidateTokens:
     """Candidates as tokens.
 
     :param tokens: of each candidate; one without any is never scored.
@@ -196,9 +196,9 @@ class Names:
     def masks(self, scorings: Sequence[SlotScoring]) -> dict[int, NDArray[np.int64]]:
         """Return the numbers of masks that *scorings* need, ascending, and the candidates scored with each."""
         kinds, places = {scoring.masks for scoring in scorings}, {}
-        if Masks.SEVERAL in kinds:
+        if MaskCount.SEVERAL in kinds:
             places = {masks: group.places for masks, group in sorted(self.by_length.items())}
-        if Masks.ONE in kinds:
+        if MaskCount.ONE in kinds:
             places = {1: np.flatnonzero(self.lengths)} | {masks: places[masks] for masks in places if masks != 1}
         return places
 
@@ -206,7 +206,7 @@ class Names:
 def slot_scores(
     model: Model,
     slots: Sequence[Slot],
-    names: Names,
+    names: CandidateTokens,
     scorings: Sequence[SlotScoring],
     budget: Budget,
     learnt: Tensor | None = None,
@@ -239,7 +239,7 @@ def slot_scores(
 def pair_scores(
     model: EncoderDecoder,
     slots: Sequence[Slot],
-    names: Names,
+    names: CandidateTokens,
     scorings: Sequence[SlotScoring],
     budget: Budget,
     form: Form,
@@ -289,7 +289,7 @@ class SlotScores(NamedTuple):
 def run_slots(
     model: Model,
     slots: Sequence[Slot],
-    names: Names,
+    names: CandidateTokens,
     scorings: Sequence[SlotScoring],
     budget: Budget,
     learnt: Tensor | None,
@@ -341,7 +341,7 @@ def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: T
 
 
 def _batch_scores(
-    model: Model, states: Tensor, batch: Sequence[_Task], names: Names, scorings: Sequence[SlotScoring]
+    model: Model, states: Tensor, batch: Sequence[_Task], names: CandidateTokens, scorings: Sequence[SlotScoring]
 ) -> Iterator[SlotScores]:
     """:param states: shape (slots, most masks, d)."""
     counts = np.array([masks for _, masks, _ in batch])
@@ -368,14 +368,14 @@ def _batch_scores(
 
 
 def _scored_groups(
-    masks: int, names: Names, scorings: Sequence[SlotScoring]
-) -> Iterator[tuple[Masks, list[_EqualLength]]]:
+    masks: int, names: CandidateTokens, scorings: Sequence[SlotScoring]
+) -> Iterator[tuple[MaskCount, list[_EqualLength]]]:
     """Yield the candidates that are scored with this number of masks."""
     kinds = {scoring.masks for scoring in scorings}
-    if Masks.SEVERAL in kinds and masks in names.by_length:
-        yield Masks.SEVERAL, [names.by_length[masks]]
-    if Masks.ONE in kinds and masks == 1:
-        yield Masks.ONE, list(names.by_length.values())
+    if MaskCount.SEVERAL in kinds and masks in names.by_length:
+        yield MaskCount.SEVERAL, [names.by_length[masks]]
+    if MaskCount.ONE in kinds and masks == 1:
+        yield MaskCount.ONE, list(names.by_length.values())
 
 
 def _pooled(log_probs: Tensor, columns: Tensor, pooling: SlotPooling) -> Tensor:

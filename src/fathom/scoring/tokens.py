@@ -126,7 +126,7 @@ def _encode(
     if not prompts:
         return []
     encodings = _encodings(tokenizer, [prompt.text for prompt in prompts], special)
-    row = _Rows.from_encodings(encodings)
+    row = _Encodings.from_encodings(encodings)
     roles = _roles(prompts, row)
     mixed = _mixed(prompts, row, roles)
     if first is not None:
@@ -149,7 +149,7 @@ def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bo
         return encodings
 
 
-class _Rows(NamedTuple):
+class _Encodings(NamedTuple):
     """Concatenated encoded texts. All of shape (tokens,) but *bounds*.
 
     :param start: first character of each token; *end* is one past its last.
@@ -168,7 +168,7 @@ class _Rows(NamedTuple):
     bounds: NDArray[np.int64]
 
     @classmethod
-    def from_encodings(cls, encodings: Sequence[Any]) -> _Rows:
+    def from_encodings(cls, encodings: Sequence[Any]) -> _Encodings:
         lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
         offsets = _flat(chain.from_iterable(encoding.offsets for encoding in encodings)).reshape(-1, 2)
         start, end = np.ascontiguousarray(offsets.T)
@@ -181,7 +181,7 @@ class _Rows(NamedTuple):
         return cls(_flat(encoding.ids for encoding in encodings), start, end, words, special, text, bounds)
 
 
-def _roles(prompts: Sequence[Prompt], row: _Rows) -> NDArray[np.int64]:
+def _roles(prompts: Sequence[Prompt], row: _Encodings) -> NDArray[np.int64]:
     """Return the :class:`Role` of each token, shape (tokens,)."""
     roles = np.full(len(row.ids), int(Role.TEMPLATE), dtype=np.int64)
     for role, spans in (
@@ -211,7 +211,7 @@ def _layers(spans: Sequence[Sequence[tuple[int, int]]]) -> Iterator[tuple[NDArra
         yield layer[:, 0], layer[:, 1]
 
 
-def _mixed(prompts: Sequence[Prompt], row: _Rows, roles: NDArray[np.int64]) -> list[int]:
+def _mixed(prompts: Sequence[Prompt], row: _Encodings, roles: NDArray[np.int64]) -> list[int]:
     """Count the tokens of each text with letters from both inside and outside the answer."""
     clean = roles != Role.ANSWER
     for start, end in _layers([[_with_space(prompt.text, span) for span in prompt.answer] for prompt in prompts]):
@@ -239,8 +239,8 @@ def _is_mixed(prompt: Prompt, start: int, end: int) -> bool:
 
 
 def _with_bos(
-    prompts: Sequence[Prompt], encodings: Sequence[Any], row: _Rows, roles: NDArray[np.int64], first: int
-) -> tuple[_Rows, NDArray[np.int64]]:
+    prompts: Sequence[Prompt], encodings: Sequence[Any], row: _Encodings, roles: NDArray[np.int64], first: int
+) -> tuple[_Encodings, NDArray[np.int64]]:
     """Put *first*, which is never scored, in front of each text.
 
     Some tokenizers always add it themselves. A text that spells it has characters there.

@@ -102,7 +102,7 @@ class Lookup:
         return index, self.order[low[index] + within]
 
 
-class Answers:
+class AnswerTrie:
     """An answer space as a trie of the continuations of a prompt.
 
     :param continuations: token ids of each candidate after the prompt; none empty. Equal ones share a leaf.

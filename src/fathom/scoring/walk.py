@@ -4,8 +4,8 @@ An answer's log-likelihood is the sum over the tokens of its path, and only fall
 the gold answer, and below the top list, can hold no answer of interest, so that branch is never run. Each answer at or
 above the bound is met, so the rank is that of the full evaluation; docs/methods/exact-search.md has the proof.
 
-A :class:`Reader` extends prefixes by one token, and decides how many branches run in one pass and in which order. A
-:class:`State` defines the score. There are two of each: :mod:`fathom.scoring.search` (causal statements) and
+A :class:`BranchReader` extends prefixes by one token, and decides how many branches run per pass and in which order. A
+:class:`SearchState` defines the score. There are two of each: :mod:`fathom.scoring.search` (causal statements) and
 :mod:`fathom.links.decoding` (encoder-decoders).
 """
 
@@ -18,8 +18,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.scoring.rows import Found, ranks_among, top
-from fathom.scoring.trie import Answers, Ints
+from fathom.scoring.rows import RankResult, ranks_among, top
+from fathom.scoring.trie import AnswerTrie, Ints
 
 Floats = NDArray[np.float64]
 Memory = TypeVar("Memory")
@@ -29,7 +29,7 @@ SLACK = 1e-3
 
 
 @dataclass(frozen=True)
-class Aim:
+class SearchGoal:
     """The goal of a search.
 
     :param top_k: length of the top list.
@@ -50,20 +50,20 @@ class Aim:
         return SLACK + 2 * self.margin
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """The result of one question.
 
-    :param found: scores in nats, per statement (sum) or per token (mean).
+    :param result: scores in nats, per statement (sum) or per token (mean).
     :param tokens_run: tokens run for the question.
-    :param proven: whether no pruned branch could change *found*.
+    :param proven: whether no pruned branch could change *result*.
     """
 
-    found: Found
+    result: RankResult
     tokens_run: int
     proven: bool = True
 
 
-class State:
+class SearchState:
     """The state of one question. The score is the log-likelihood, and the top list admits all answers.
 
     :param gold: places of the gold answers.
@@ -72,7 +72,7 @@ class State:
 
     NOT_A_NUMBER = "the model gave an answer a score that is not a number"
 
-    def __init__(self, answers: Answers, gold: Sequence[int], known: Sequence[int] | Ints, aim: Aim) -> None:
+    def __init__(self, answers: AnswerTrie, gold: Sequence[int], known: Sequence[int] | Ints, aim: SearchGoal) -> None:
         self.answers, self.gold, self.aim = answers, np.array(gold, dtype=np.int64), aim
         self.is_rival = np.ones(len(answers), dtype=bool)
         self.is_rival[self.gold] = self.is_rival[list(known)] = False
@@ -147,32 +147,32 @@ class State:
         if self.aim.top_k:
             self.highest = np.sort(np.append(self.highest, scores[self.listed(places)]))[-self.aim.top_k :]
 
-    def searched(self) -> Searched:
+    def searched(self) -> SearchResult:
         """Return the result after the last branch."""
-        return Searched(self.found(), self.tokens_run)
+        return SearchResult(self.result(), self.tokens_run)
 
     def met(self) -> tuple[Ints, Floats]:
         """Return places and scores of the answers that mattered when they were met."""
         return np.concatenate([*self.places, self.gold[:0]]), np.concatenate([*self.scores, np.empty(0)])
 
-    def found(self) -> Found:
+    def result(self) -> RankResult:
         """Return ranks and scores; unscored if a score was not a number."""
         gold_scores = self.gold_scores().tolist()
         if not self.is_number:
-            return Found(None, gold_scores, [], [], unscored=self.NOT_A_NUMBER)
+            return RankResult(None, gold_scores, [], [], unscored=self.NOT_A_NUMBER)
         places, scores = self.met()
         best = top(scores, self.answers.ids[places].tolist(), self.aim.top_k)
-        found = Found(None, gold_scores, [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
+        result = RankResult(None, gold_scores, [], list(zip(places[best].tolist(), scores[best].tolist(), strict=True)))
         if self.is_beyond():
-            found.above = self.aim.max_rank
+            result.above = self.aim.max_rank
         else:
-            found.ranks = ranks_among(scores[self.is_rival[places]], self.best)
+            result.ranks = ranks_among(scores[self.is_rival[places]], self.best)
         if self.knows_gold_ranks():
             pairs = zip(self.gold.tolist(), gold_scores, strict=True)
-            found.gold_ranks = [ranks_among(scores[places != place], score).realistic for place, score in pairs]
+            result.gold_ranks = [ranks_among(scores[places != place], score).realistic for place, score in pairs]
         if not self.aim.prune:
-            found.scores = scores[np.argsort(places)]
-        return found
+            result.scores = scores[np.argsort(places)]
+        return result
 
     def _tokens(self, nodes: Ints) -> Ints:
         return self.answers.trie.depth[nodes] + 1
@@ -203,7 +203,7 @@ class Branches:
         return len(self.node)
 
 
-class Reader(Protocol[Memory]):
+class BranchReader(Protocol[Memory]):
     """A model that extends prefixes of answers by one token."""
 
     def size(self, branches: Branches) -> int:
@@ -227,7 +227,7 @@ class Reader(Protocol[Memory]):
 class Walk(Generic[Memory]):
     """The joint search of some questions; the stack has the deepest branches on top."""
 
-    def __init__(self, answers: Answers, states: Sequence[State], reader: Reader[Memory]) -> None:
+    def __init__(self, answers: AnswerTrie, states: Sequence[SearchState], reader: BranchReader[Memory]) -> None:
         self.answers, self.states, self.reader = answers, states, reader
         self.stack: list[tuple[Memory, Branches]] = []
 
@@ -277,7 +277,7 @@ class Walk(Generic[Memory]):
             self.stack.append((memory, onward.take(self.reader.order(onward))))
 
 
-def count_run(states: Sequence[State], question: Ints) -> None:
+def count_run(states: Sequence[SearchState], question: Ints) -> None:
     """Count the tokens of a pass for their questions, shape (tokens,)."""
     for number, count in zip(*np.unique(question, return_counts=True), strict=True):
         states[number].tokens_run += int(count)

@@ -26,7 +26,7 @@ from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sou
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
-from fathom.scoring.slots import Masks, SlotPooling, SlotScoring
+from fathom.scoring.slots import MaskCount, SlotPooling, SlotScoring
 from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
@@ -102,7 +102,7 @@ class EntailmentPlan(NamedTuple):
     @property
     def way(self) -> str:
         """What those of masked models call theirs."""
-        return SlotScoring(Masks(self.options.masks[0]), SlotPooling(self.options.reduction[0])).name
+        return SlotScoring(MaskCount(self.options.masks[0]), SlotPooling(self.options.reduction[0])).name
 
 
 def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:

@@ -29,7 +29,7 @@ from fathom.models.base import Model
 from fathom.reading import tensors_file
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import unfiltered_ranks
-from fathom.scoring.slots import Names, Slot, SlotScores, SlotScoring, run_slots, slot_scores
+from fathom.scoring.slots import CandidateTokens, Slot, SlotScores, SlotScoring, run_slots, slot_scores
 from fathom.scoring.tokens import name_tokens
 from fathom.store.files import whole_file, write_text
 from fathom.training.loop import Epoch, Hooks, Loop, Rules, Stage
@@ -78,7 +78,7 @@ class Learnt(NamedTuple):
 
 def learn(
     model: Model,
-    names: Names,
+    names: CandidateTokens,
     way: SlotScoring,
     items: Sequence[GoldSlot],
     validation: Sequence[GoldSlot],
@@ -130,7 +130,7 @@ Goal = Callable[[SlotScores], Tensor]
 """Computes a part's share of the loss, a scalar."""
 
 
-def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Random) -> Goal:
+def _goal(loss: str, batch: Sequence[GoldSlot], names: CandidateTokens, draws: random.Random) -> Goal:
     """Return a loss that is a sum over items and candidates: each part of a batch computes its gradients alone.
 
     Memory then holds one part at a time. The sum over a batch is the mean over items and, for BCE, candidates.
@@ -151,7 +151,13 @@ def _goal(loss: str, batch: Sequence[GoldSlot], names: Names, draws: random.Rand
 
 
 def _backward(
-    model: Model, names: Names, way: SlotScoring, batch: Sequence[GoldSlot], vectors: Tensor, goal: Goal, budget: Budget
+    model: Model,
+    names: CandidateTokens,
+    way: SlotScoring,
+    batch: Sequence[GoldSlot],
+    vectors: Tensor,
+    goal: Goal,
+    budget: Budget,
 ) -> float:
     """Compute gradients of *vectors*, and return the loss."""
     shares: list[float] = []
@@ -166,7 +172,7 @@ def _backward(
 
 
 def _validate(
-    model: Model, names: Names, way: SlotScoring, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
+    model: Model, names: CandidateTokens, way: SlotScoring, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
 ) -> tuple[float, float]:
     """Return MRR of the best gold answers, and MRR of the mean ranks of all."""
     [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
