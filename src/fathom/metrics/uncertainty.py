@@ -123,11 +123,11 @@ def interval(
     _check(table, shares, (clusters, within, also))
     if all(np.ptp(column) <= _ROUNDING * np.abs(column).max() for column in table):
         return _alike(_alone(table, shares, also if clusters is None else clusters, fold), limits)
-    found = _spread(table, shares, (clusters, within, also), fold or _itself)
-    made = _between(found, limits)
+    spread = _spread(table, shares, (clusters, within, also), fold or _itself)
+    made = _between(spread, limits)
     if also is not None and (sources := len(np.unique(np.asarray(also)))) < FEWEST:
         return made._replace(note=f"only {sources} of the second source: the interval is rough")
-    return made if made.note or clusters is None else made._replace(note=_caution(found, limits))
+    return made if made.note or clusters is None else made._replace(note=_caution(spread, limits))
 
 
 def crossed(
@@ -162,19 +162,19 @@ def crossed(
     return made._replace(note="; ".join(filter(None, notes)), seed_error=float(np.sqrt(of_seeds)))
 
 
-def at_confidence(found: Interval, confidence: float) -> tuple[float | None, float | None]:
+def at_confidence(number: Interval, confidence: float) -> tuple[float | None, float | None]:
     """Return the ends of the same interval at another confidence, such as 0.99 where several are read together."""
-    if found.spread is None:
-        return found.low, found.high
-    made = _between(found.spread, found.limits, confidence)
-    if found.of_z and made.low is not None and made.high is not None:
+    if number.spread is None:
+        return number.low, number.high
+    made = _between(number.spread, number.limits, confidence)
+    if number.of_z and made.low is not None and made.high is not None:
         return float(np.tanh(made.low)), float(np.tanh(made.high))
     return made.low, made.high
 
 
-def of_spread(found: Spread) -> Interval:
+def of_spread(spread: Spread) -> Interval:
     """Return the interval and p value of an estimate that has no limits."""
-    return _between(found, (-np.inf, np.inf))
+    return _between(spread, (-np.inf, np.inf))
 
 
 def speak_for_others(labels: Labels) -> bool:
@@ -212,8 +212,8 @@ def _spread(
     if within is not None and len(weights) > 1:
         second = None if also is None else _numbered(also, len(weights))
         return _spread_within(table, weights, _numbered(within, len(weights)), fold, second)
-    found = _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
-    return found if also is None else _two_ways(found, table, weights, (clusters, also), fold)
+    spread = _spread_between(table, weights, _numbered(clusters, len(weights)), fold)
+    return spread if also is None else _two_ways(spread, table, weights, (clusters, also), fold)
 
 
 def _numbered(labels: Labels | None, count: int) -> Ints:
@@ -324,45 +324,47 @@ def _crossed(table: Floats, how: tuple[Labels | None, Labels | None, Labels | No
 # --- from a variance to an interval
 
 
-def _caution(found: Spread, limits: tuple[float, float]) -> str:
+def _caution(spread: Spread, limits: tuple[float, float]) -> str:
     """Return why an interval over clusters is rough; "" if it is not."""
-    if found.units < ENOUGH:
-        return f"only {found.units} clusters: the interval is rough"
-    if found.effective < WORTH:
-        return f"unequal clusters, worth {found.effective:.1f} of equal size: the interval is rough"
+    if spread.units < ENOUGH:
+        return f"only {spread.units} clusters: the interval is rough"
+    if spread.effective < WORTH:
+        return f"unequal clusters, worth {spread.effective:.1f} of equal size: the interval is rough"
     if np.isfinite(limits).all():
-        share, tosses = _tosses(found, limits)
+        share, tosses = _tosses(spread, limits)
         if min(share, 1 - share) * tosses < RARE:
             return "one outcome is too rare among these clusters: the interval is rough"
     return ""
 
 
-def _between(found: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
-    if found.units == 1:
-        return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
-    if not np.isfinite(found.variance) or not np.isfinite(found.estimate):
-        return Interval(found.estimate, None, None, found.units, np.nan, "undefined without each of its values")
-    if found.variance <= _ROUNDING**2:
-        return _alike(found, limits, confidence)
-    quantile = float(special.stdtrit(found.degrees, (1 + confidence) / 2))
-    error = float(np.sqrt(found.variance))
+def _between(spread: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
+    if spread.units == 1:
+        return Interval(spread.estimate, None, None, 1, np.nan, ONE_UNIT)
+    if not np.isfinite(spread.variance) or not np.isfinite(spread.estimate):
+        return Interval(spread.estimate, None, None, spread.units, np.nan, "undefined without each of its values")
+    if spread.variance <= _ROUNDING**2:
+        return _alike(spread, limits, confidence)
+    quantile = float(special.stdtrit(spread.degrees, (1 + confidence) / 2))
+    error = float(np.sqrt(spread.variance))
     low, high = limits
     if np.isfinite(limits).all():
-        ends, statistic = _wilson(found, limits, quantile)
-    elif np.isfinite(low) and found.estimate > 0:
-        factor = np.exp(quantile * error / found.estimate)
-        ends, statistic = (max(low, found.estimate / factor), found.estimate * factor), np.nan
+        ends, statistic = _wilson(spread, limits, quantile)
+    elif np.isfinite(low) and spread.estimate > 0:
+        factor = np.exp(quantile * error / spread.estimate)
+        ends, statistic = (max(low, spread.estimate / factor), spread.estimate * factor), np.nan
     else:
-        ends = (max(low, found.estimate - quantile * error), min(high, found.estimate + quantile * error))
-        statistic = found.estimate / error
-    p_value = np.nan if np.isnan(statistic) else float(2 * special.stdtr(found.degrees, -abs(statistic)))
-    return Interval(found.estimate, *ends, found.units, p_value, "", error, found.degrees, spread=found, limits=limits)
+        ends = (max(low, spread.estimate - quantile * error), min(high, spread.estimate + quantile * error))
+        statistic = spread.estimate / error
+    p_value = np.nan if np.isnan(statistic) else float(2 * special.stdtr(spread.degrees, -abs(statistic)))
+    return Interval(
+        spread.estimate, *ends, spread.units, p_value, "", error, spread.degrees, spread=spread, limits=limits
+    )
 
 
-def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
+def _wilson(spread: Spread, limits: tuple[float, float], quantile: float) -> tuple[tuple[float, float], float]:
     """Return Wilson's interval between *limits*, and the distance of zero in standard errors."""
     low, width = limits[0], limits[1] - limits[0]
-    share, tosses = _tosses(found, limits)
+    share, tosses = _tosses(spread, limits)
     bend = quantile**2 / tosses
     middle = (share + bend / 2) / (1 + bend)
     half = np.sqrt(share * (1 - share) * bend + bend**2 / 4) / (1 + bend)
@@ -372,11 +374,11 @@ def _wilson(found: Spread, limits: tuple[float, float], quantile: float) -> tupl
     return ends, float((share - zero) / deviation)
 
 
-def _tosses(found: Spread, limits: tuple[float, float]) -> tuple[float, float]:
+def _tosses(spread: Spread, limits: tuple[float, float]) -> tuple[float, float]:
     """Return the estimate's place between *limits*, from 0 to 1, and the number of coin tosses with its variance."""
     width = limits[1] - limits[0]
-    share = min(max((found.estimate - limits[0]) / width, 0.0), 1.0)
-    return share, max(share * (1 - share), _ROUNDING) * width**2 / found.variance
+    share = min(max((spread.estimate - limits[0]) / width, 0.0), 1.0)
+    return share, max(share * (1 - share), _ROUNDING) * width**2 / spread.variance
 
 
 def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:
@@ -386,14 +388,14 @@ def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fo
     return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))
 
 
-def _alike(found: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
+def _alike(spread: Spread, limits: tuple[float, float], confidence: float = CONFIDENCE) -> Interval:
     """Return the interval of equal values: up to z² / (n + z²) of others may be at the limits."""
-    if found.units == 1:
-        return Interval(found.estimate, None, None, 1, np.nan, ONE_UNIT)
-    p_value = 1.0 if abs(found.estimate) <= _ROUNDING else 2.0 ** (1 - found.units)
+    if spread.units == 1:
+        return Interval(spread.estimate, None, None, 1, np.nan, ONE_UNIT)
+    p_value = 1.0 if abs(spread.estimate) <= _ROUNDING else 2.0 ** (1 - spread.units)
     if not np.isfinite(limits).all():
-        return Interval(found.estimate, None, None, found.units, p_value, NO_SPREAD)
+        return Interval(spread.estimate, None, None, spread.units, p_value, NO_SPREAD)
     z = float(special.ndtri((1 + confidence) / 2))
-    others = z**2 / (found.effective + z**2)
-    low, high = (found.estimate + others * (limit - found.estimate) for limit in limits)
-    return Interval(found.estimate, low, high, found.units, p_value, ALIKE, spread=found, limits=limits)
+    others = z**2 / (spread.effective + z**2)
+    low, high = (spread.estimate + others * (limit - spread.estimate) for limit in limits)
+    return Interval(spread.estimate, low, high, spread.units, p_value, ALIKE, spread=spread, limits=limits)

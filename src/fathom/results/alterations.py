@@ -105,10 +105,10 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
     return results
 
 
-def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
+def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
     """Declare, for misprimed and negated runs, that the model follows keywords, and that it does not."""
     claims = []
-    for one in found:
+    for one in lines:
         if one.how == MISPRIMED and one.primed is not None:
             anyway, chance = one.primed.more_than_anyway, one.primed.more_than_chance
             most = max(anyway, chance, key=lambda number: number.value)
@@ -120,7 +120,7 @@ def altered_claims(found: Sequence[Alteration]) -> list[Claim]:
             claims += _both(one, follows, [less, _keeps(one)])
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
-            others = [other for other in found if other.how != NEGATED and other[:3] == one[:3]]
+            others = [other for other in lines if other.how != NEGATED and other[:3] == one[:3]]
             keeps = max(
                 map(_keeps, others), key=lambda one: one.estimate.value if one.estimate else -np.inf, default=_NOT_KEPT
             )
@@ -246,7 +246,7 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
     return shares
 
 
-def altered_table(found: Sequence[Alteration]) -> Table:
+def altered_table(lines: Sequence[Alteration]) -> Table:
     """One line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
     rows = [
         {
@@ -263,7 +263,7 @@ def altered_table(found: Sequence[Alteration]) -> Table:
             "same of known": one.known,
             **dict(zip(("prime", "anyway", "by chance"), (one.primed or (None,) * 5)[:3], strict=True)),
         }
-        for one in found
+        for one in lines
     ]
     notes = [
         "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",

@@ -71,12 +71,12 @@ class Compared(NamedTuple):
         return {"value": self.value, "difference": self.difference.plain()}
 
 
-def above_chance(name: str, found: Sequence[Compared], missing: str = "") -> Claim | None:
+def above_chance(name: str, compared: Sequence[Compared], missing: str = "") -> Claim | None:
     """Return the claim that a number is above every baseline; None without any baseline.
 
     :param missing: why a baseline that the claim needs was not computed.
     """
-    contrasts = [Contrast(one.baseline, one.difference, 1) for one in found]
+    contrasts = [Contrast(one.baseline, one.difference, 1) for one in compared]
     if missing:
         contrasts.append(Contrast(FREQUENCY, None, 1, missing))
     return Claim(name, tuple(contrasts)) if contrasts else None
@@ -93,9 +93,9 @@ def verdict_of(decision: Decision | None) -> str | None:
     return f"{decision.word}: {decision.reason}"
 
 
-def strongest_columns(found: Compared | None) -> tuple[str | None, float | None, Estimate | None]:
+def strongest_columns(best: Compared | None) -> tuple[str | None, float | None, Estimate | None]:
     """Return the cells of :data:`BASELINE_COLUMNS`: its name, its value, and the model − it."""
-    return (found.baseline, found.value, found.difference) if found else (None, None, None)
+    return (best.baseline, best.value, best.difference) if best else (None, None, None)
 
 
 def which_is_above(decisions: Sequence[Decision | None], names: tuple[str, str]) -> str | None:
@@ -170,20 +170,22 @@ def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
     return {**each, "names": Ranked(_by_names(rows))}
 
 
-def why_no_names(rows: Rows, found: Mapping[str, Ranked | ByLot]) -> str:
+def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | ByLot]) -> str:
     """Return why the names baseline is missing; "" if it is not."""
-    if not np.isnan(found["names"].hits(1)).all():
+    if not np.isnan(ranked["names"].hits(1)).all():
         return ""
     if rows.natural:
         return "no baseline by names: each query has a sentence of its own"
     return "no baseline by names: it needs the scores of all candidates (at most 1,000, without --max-rank)"
 
 
-def compared_with(rows: Rows, metric: Metric, asked: Ints, found: Mapping[str, Ranked | ByLot]) -> tuple[Compared, ...]:
+def compared_with(
+    rows: Rows, metric: Metric, asked: Ints, ranked: Mapping[str, Ranked | ByLot]
+) -> tuple[Compared, ...]:
     """Compare a metric with each of the :func:`baselines`. :param asked: places of predictions of one scoring."""
     if not metric.beside_baselines:
         return ()
-    each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in found.items())
+    each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in ranked.items())
     return tuple(Compared(name, *values) for name, values in each if values is not None)
 
 

@@ -93,24 +93,24 @@ def _label(values: Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def trend_table(rows: Rows, found: Bins) -> Table:
+def trend_table(rows: Rows, bins: Bins) -> Table:
     """Return both correlations of each scoring, and the highest bin − the lowest."""
     table = [
         {"scoring": scoring, "trend": name, "value": number, "n": number.n}
         for scoring in rows.scorings
-        for name, number in _trend(rows, found, scoring)
+        for name, number in _trend(rows, bins, scoring)
     ]
     notes = (
         "n: facts; Spearman's rank correlation with the accuracy of each fact; within relations: of ranks less the "
         "mean of their relation; highest − lowest: accuracy of the bins, each relation compared by itself",
     )
-    return Table.of(table, f"Trend of accuracy by {found.name}", notes)
+    return Table.of(table, f"Trend of accuracy by {bins.name}", notes)
 
 
-def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
-    queries, values, hits = _facts(rows, found, scoring)
+def _trend(rows: Rows, bins: Bins, scoring: str) -> list[tuple[str, Estimate]]:
+    queries, values, hits = _facts(rows, bins, scoring)
     whole, within, contrasted = (
-        f"{recipe(rows, name, scoring)}|by:{found.name}"
+        f"{recipe(rows, name, scoring)}|by:{bins.name}"
         for name in ("spearman", "spearman within relations", "highest − lowest")
     )
     if len(queries) < _FEWEST:
@@ -120,7 +120,7 @@ def _trend(rows: Rows, found: Bins, scoring: str) -> list[tuple[str, Estimate]]:
     sample, relations = rows.sample(queries), [rows.relations[query] for query in queries]
     x, y = (np.asarray(rankdata(side), float) for side in (values, hits))
     own_x, own_y = less_their_means(relations, [x, y])
-    labels = np.array([found.order.index(found.labels[query]) for query in queries])
+    labels = np.array([bins.order.index(bins.labels[query]) for query in queries])
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
     units = _units(rows, np.asarray(queries)[ends], highest)
@@ -148,10 +148,10 @@ def _units(rows: Rows, queries: Ints, highest: npt.NDArray[np.bool_]) -> Sequenc
     return None
 
 
-def _facts(rows: Rows, found: Bins, scoring: str) -> tuple[list[int], Floats, Floats]:
+def _facts(rows: Rows, bins: Bins, scoring: str) -> tuple[list[int], Floats, Floats]:
     """Return the first query, the number and the accuracy of each scored fact that has a number."""
     places, hits = rows.of(scoring), rows.hits(1)
-    values = found.values[rows.query]
+    values = bins.values[rows.query]
     places = places[rows.scored[places] & ~np.isnan(hits[places]) & ~np.isnan(values[places])]
     firsts, unit = np.unique(rows.unit[rows.query[places]], return_inverse=True)
     count = np.bincount(unit, minlength=len(firsts))

@@ -120,27 +120,27 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compare
 def _lines(
     rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
 ) -> list[dict[str, Cell | Estimate]]:
-    every = grouped((fact, one) for found in pairs.values() for fact, one in found.items())
+    every = grouped((fact, one) for compared in pairs.values() for fact, one in compared.items())
     means = {fact: _Compared(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
-    return [*lines, *(_line(rows, scoring, over, pair, found) for pair, found in pairs.items())]
+    return [*lines, *(_line(rows, scoring, over, pair, compared) for pair, compared in pairs.items())]
 
 
 def _line(
-    rows: Rows, scoring: str, over: str, pair: tuple[str, str], found: Mapping[int, _Compared]
+    rows: Rows, scoring: str, over: str, pair: tuple[str, str], compared: Mapping[int, _Compared]
 ) -> dict[str, Cell | Estimate]:
-    sample, columns = rows.sample(list(found)), np.array(list(found.values())).reshape(-1, 3)
+    sample, columns = rows.sample(list(compared)), np.array(list(compared.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
     rankc, same = (
-        mean(columns[:, place], sample, line, form=form) if found else untold("there is no pair", line, form=form)
+        mean(columns[:, place], sample, line, form=form) if compared else untold("there is no pair", line, form=form)
         for place, line, form in zip((0, 2), made, (".3f", ".1%"), strict=True)
     )
-    by_chance = float(columns[:, 1].mean()) if found else None
+    by_chance = float(columns[:, 1].mean()) if compared else None
     return {
         "scoring": scoring,
         "first": pair[0],
         "second": pair[1],
-        "facts": len(found),
+        "facts": len(compared),
         "RankC": rankc,
         "by chance": by_chance,
         "same answer": same,

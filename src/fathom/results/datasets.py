@@ -128,7 +128,7 @@ def _graph_relations(queries: TripleQueries, count_tokens: Callable[[list[str]],
 
 
 def _relations(queryset: QuerySet, count_tokens: Callable[[list[str]], list[int]] | None) -> Table:
-    rows = [(*found[:-1], *(found.single_token or ())) for found in relation_statistics(queryset, count_tokens)]
+    rows = [(*one[:-1], *(one.single_token or ())) for one in relation_statistics(queryset, count_tokens)]
     single = _SINGLE if count_tokens is not None else ()
     if single:
         mean = [sum(row[place] for row in rows) / len(rows) for place in (-2, -1)]
@@ -168,37 +168,37 @@ def _halves(graph: KnowledgeGraph, training: Training) -> Table:
 
 
 def _relations_per_entity(graph: KnowledgeGraph) -> Table:
-    found = relations_per_entity(graph)
+    splits = relations_per_entity(graph)
     labels = [*map(str, range(1, LISTED + 1)), "more"]
     rows: list[tuple[Cell, ...]] = [
-        (label, *(part.shares[place] for part in found.values())) for place, label in enumerate(labels)
+        (label, *(part.shares[place] for part in splits.values())) for place, label in enumerate(labels)
     ]
     return Table(
-        ("distinct relations", *found),
-        (*rows, ("pairs", *(part.pairs for part in found.values()))),
+        ("distinct relations", *splits),
+        (*rows, ("pairs", *(part.pairs for part in splits.values()))),
         title="relations per entity",
-        formats=dict.fromkeys(found, ".2%"),
+        formats=dict.fromkeys(splits, ".2%"),
         notes=("of all pairs of an entity and a side (head or tail) that occur: how many have so many relations",),
     )
 
 
 def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
-    found = answers_in_descriptions(graph)
+    splits = answers_in_descriptions(graph)
     notes = [
         "of all queries, (h, r, ?) and (?, r, t): the description of the given entity contains the answer's name, "
         "ignoring case"
     ]
-    if not found["total"].described:
+    if not splits["total"].described:
         notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
     return Table(
-        ("the answer's name", *found),
+        ("the answer's name", *splits),
         (
-            ("as a sub-string", *(part.substring for part in found.values())),
-            ("on word boundaries", *(part.word for part in found.values())),
-            ("queries", *(part.queries for part in found.values())),
-            ("about an entity with a description", *(part.described for part in found.values())),
+            ("as a sub-string", *(part.substring for part in splits.values())),
+            ("on word boundaries", *(part.word for part in splits.values())),
+            ("queries", *(part.queries for part in splits.values())),
+            ("about an entity with a description", *(part.described for part in splits.values())),
         ),
         title="answers in descriptions",
-        formats=dict.fromkeys(found, ".2%"),
+        formats=dict.fromkeys(splits, ".2%"),
         notes=tuple(notes),
     )

@@ -260,16 +260,16 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
 # --- tables
 
 
-def _before_and_after(found: Change) -> Table:
-    baselines = list(dict.fromkeys(one.baseline for part in found.parts for one in part.baselines))
+def _before_and_after(change: Change) -> Table:
+    baselines = list(dict.fromkeys(one.baseline for part in change.parts for one in part.baselines))
     rows: list[dict[str, Cell | Estimate]] = []
-    for part in found.parts:
+    for part in change.parts:
         changed = part.changed
         assert changed is not None
         known = {one.baseline: one.value for one in part.baselines}
         rows.append(
             {
-                **_group(found, part),
+                **_group(change, part),
                 "facts": part.facts,
                 "only before": part.alone[0],
                 "only after": part.alone[1],
@@ -283,15 +283,20 @@ def _before_and_after(found: Change) -> Table:
                 **({"verdict": part.verdict} if baselines else {}),
             }
         )
-    family = f"p (Holm) and simultaneous intervals: for all {2 * len(found.parts)} verdicts of the table"
-    notes = ["difference: after minus before, paired by fact", *([family] if found.by else []), SMALLEST, *found.notes]
+    family = f"p (Holm) and simultaneous intervals: for all {2 * len(change.parts)} verdicts of the table"
+    notes = [
+        "difference: after minus before, paired by fact",
+        *([family] if change.by else []),
+        SMALLEST,
+        *change.notes,
+    ]
     notes += ["baselines: " + "; ".join(LEGENDS[name] for name in baselines)] if baselines else []
-    alone = found.parts[0].alone
+    alone = change.parts[0].alone
     if any(alone):
         notes.append(f"excluded: {alone[0]:,} facts that only the run before ranked, {alone[1]:,} only the run after")
     return Table.of(
         rows,
-        "accuracy" if found.k == 1 else f"hits@{found.k}",
+        "accuracy" if change.k == 1 else f"hits@{change.k}",
         notes,
         main="difference",
         hidden=("p", "only before", "only after"),
@@ -299,28 +304,28 @@ def _before_and_after(found: Change) -> Table:
     )
 
 
-def _group(found: Change, part: Part) -> dict[str, Cell | Estimate]:
+def _group(change: Change, part: Part) -> dict[str, Cell | Estimate]:
     """Return the first column of a table by groups."""
-    return {found.by: part.name} if found.by else {}
+    return {change.by: part.name} if change.by else {}
 
 
-def _became_table(found: Change) -> Table:
+def _became_table(change: Change) -> Table:
     rows = [
-        {**_group(found, part), "became": what, "share": share, "facts": share.n}
-        for part in found.parts
+        {**_group(change, part), "became": what, "share": share, "facts": share.n}
+        for part in change.parts
         for what, share in part.became.items()
     ]
     notes = ["of a fact known by a share (ties, templates that disagree) the least change counts"]
     return Table.of(rows, "what became of the facts", notes)
 
 
-def _facts_table(found: Change, every: bool) -> Table:
+def _facts_table(change: Change, every: bool) -> Table:
     """List all facts of each group, or those that changed most."""
-    groups = (found.by,) if found.by else ()
+    groups = (change.by,) if change.by else ()
     body: list[tuple[Cell, ...]] = [
         (*(part.name,) * len(groups), *fact)
-        for part in (found.parts[1:] if found.by else found.parts)
-        for fact in (part.each if every else _most_changed(part.each, found.listed))
+        for part in (change.parts[1:] if change.by else change.parts)
+        for fact in (part.each if every else _most_changed(part.each, change.listed))
     ]
     columns = ("fact", "change", "before", "after", "rank before", "rank after", "relation", "subject", "right answers")
     return Table((*groups, *columns), tuple(body), "facts", hidden=frozenset({"relation"}))

@@ -97,16 +97,16 @@ def untold(why: str, recipe: str = "", value: float = float("nan"), n: int = 0, 
 
 
 def _estimate(
-    found: Interval, n: int, recipe: str, sample: Sample, form: str = "+.3f", *, tested: bool = True, note: str = ""
+    result: Interval, n: int, recipe: str, sample: Sample, form: str = "+.3f", *, tested: bool = True, note: str = ""
 ) -> Estimate:
     """:param tested: whether zero is in question. :param note: precedes the note of the interval."""
-    one_cluster = sample.one_cluster and found.low is None
-    own = f"all of one {sample.key}, which says nothing of others: no interval" if one_cluster else found.note
+    one_cluster = sample.one_cluster and result.low is None
+    own = f"all of one {sample.key}, which says nothing of others: no interval" if one_cluster else result.note
     notes = "; ".join(filter(None, (note, own)))
     line = f"{recipes.without_sample(recipe)}|cluster:{sample.key}"
-    p_value = None if np.isnan(found.p_value) or not tested else found.p_value
-    ends = found.estimate, found.low, found.high
-    return Estimate(*ends, found.units, notes, n, line, p_value, sample.key, interval=found, form=form)
+    p_value = None if np.isnan(result.p_value) or not tested else result.p_value
+    ends = result.estimate, result.low, result.high
+    return Estimate(*ends, result.units, notes, n, line, p_value, sample.key, interval=result, form=form)
 
 
 # --- of the predictions of one run
@@ -128,15 +128,15 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     means, weights, queries = _units(rows, metric, places, chosen)
     sample = rows.sample(queries.tolist())
     if metric.error_folds is not None:
-        found = between_folds(means, sample, metric.error_folds, weights, metric.limits)
+        result = between_folds(means, sample, metric.error_folds, weights, metric.limits)
     else:
         values: npt.ArrayLike = means if metric.fold else means[0]
-        found = _between(values, sample, metric.limits, weights, metric.fold)
+        result = _between(values, sample, metric.limits, weights, metric.fold)
     missing = metric.partial and len(places) < len(asked)
     note = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
     line = _recipe_of(rows, metric.name, places)
-    return _estimate(found, n, line, sample, metric.shown, tested=False, note=note)
+    return _estimate(result, n, line, sample, metric.shown, tested=False, note=note)
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
@@ -226,9 +226,9 @@ def difference(
     n = np.size(first)
     if not n:
         return untold(NOTHING, recipe, form=form)
-    found = _between(np.subtract(first, second), sample, limits)
+    result = _between(np.subtract(first, second), sample, limits)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
-    return _estimate(found, n, recipe, sample, form)._replace(smallest=_smallest(found, alike, limits, n))
+    return _estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
 
 
 def over_seeds(
@@ -241,20 +241,20 @@ def over_seeds(
     :param tested: whether zero is in question, as for a difference.
     """
     seeds, n = values.shape
-    found = crossed(values, sample.clusters, **sample.ways, limits=limits)
+    result = crossed(values, sample.clusters, **sample.ways, limits=limits)
     drawn = sample if seeds == 1 else sample._replace(key=f"{sample.key}{AND_SEED}")
     noise = Noise(seeds)
-    if not np.isnan(found.error + found.seed_error):
-        noise = Noise(seeds, float(np.sqrt(max(found.error**2 - found.seed_error**2, 0.0))), found.seed_error)
+    if not np.isnan(result.error + result.seed_error):
+        noise = Noise(seeds, float(np.sqrt(max(result.error**2 - result.seed_error**2, 0.0))), result.seed_error)
     if not tested:
-        return _estimate(found, n, recipe, drawn, ".3f", tested=False), noise
-    smallest = _smallest(found, not values.any(), limits, n)
-    return _estimate(found, n, recipe, drawn)._replace(smallest=smallest), noise
+        return _estimate(result, n, recipe, drawn, ".3f", tested=False), noise
+    smallest = _smallest(result, not values.any(), limits, n)
+    return _estimate(result, n, recipe, drawn)._replace(smallest=smallest), noise
 
 
-def _smallest(found: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
+def _smallest(result: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
     """:param alike: whether all values of two answerers are equal, so that no error is seen."""
-    smallest = smallest_unseen(n) if alike else smallest_difference(found.error, found.degrees)
+    smallest = smallest_unseen(n) if alike else smallest_difference(result.error, result.degrees)
     return None if np.isnan(smallest) or smallest > limits[1] else smallest
 
 
@@ -274,10 +274,10 @@ def beyond(
     """
     value = float(np.average(other, weights=weights))
     if np.ptp(own) < 1e-12:
-        found = _shifted(_between(own, sample, limits, weights), -value, limits)
+        result = _shifted(_between(own, sample, limits, weights), -value, limits)
     else:
-        found = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
-    return value, _estimate(found, np.size(own), recipe, sample, "+.1%")
+        result = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
+    return value, _estimate(result, np.size(own), recipe, sample, "+.1%")
 
 
 def contrast(
@@ -319,39 +319,41 @@ def contrast(
     span = limits[1] - limits[0]
     own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
     permuted = permutation_test(given, part.astype(float), labels, own_units)
-    found = _widened(_between(signed, sample, (-span, span), weights), permuted, span)
-    return _estimate(found, len(given), recipe, sample, "+.1%")
+    result = _widened(_between(signed, sample, (-span, span), weights), permuted, span)
+    return _estimate(result, len(given), recipe, sample, "+.1%")
 
 
-def _widened(found: Interval, p_value: float, span: float) -> Interval:
+def _widened(result: Interval, p_value: float, span: float) -> Interval:
     """Return the interval of the larger p value: as many standard errors around the estimate as that is away from 0."""
-    if np.isnan(found.p_value) or found.p_value >= p_value or found.spread is None:
-        return found
+    if np.isnan(result.p_value) or result.p_value >= p_value or result.spread is None:
+        return result
     if p_value <= RESOLUTION:  # so few permutations differ as much that their number says nothing of the error
-        return found._replace(p_value=p_value)
-    error = max(abs(found.estimate) / max(float(ndtri(1 - p_value / 2)), 1e-6), float(np.sqrt(found.spread.variance)))
-    p_value = max(p_value, float(2 * ndtr(-abs(found.estimate) / error)))
-    spread = found.spread._replace(variance=error**2, degrees=np.inf)
-    wider = found._replace(spread=spread, limits=(-np.inf, np.inf), p_value=p_value, error=error, degrees=np.inf)
+        return result._replace(p_value=p_value)
+    error = max(abs(result.estimate) / max(float(ndtri(1 - p_value / 2)), 1e-6), float(np.sqrt(result.spread.variance)))
+    p_value = max(p_value, float(2 * ndtr(-abs(result.estimate) / error)))
+    spread = result.spread._replace(variance=error**2, degrees=np.inf)
+    wider = result._replace(spread=spread, limits=(-np.inf, np.inf), p_value=p_value, error=error, degrees=np.inf)
     ends = at_confidence(wider, CONFIDENCE)
     low, high = (None if end is None else float(np.clip(end, -span, span)) for end in ends)
     return wider._replace(low=low, high=high)
 
 
-def _shifted(found: Interval, by: float, limits: tuple[float, float]) -> Interval:
+def _shifted(result: Interval, by: float, limits: tuple[float, float]) -> Interval:
     """Shift an interval of equal values, and give it the p value that belongs to it.
 
     It reaches 0 where the share z² / (n + z²) of others, all at the nearer limit, makes up for the estimate.
     """
-    low, high = (None if end is None else end + by for end in (found.low, found.high))
-    spread = found.spread and found.spread._replace(estimate=found.spread.estimate + by)
-    ends = (found.limits[0] + by, found.limits[1] + by)
-    moved = found._replace(estimate=found.estimate + by, low=low, high=high, p_value=np.nan, spread=spread, limits=ends)
-    if found.spread is None or abs(moved.estimate) < 1e-12:
+    low, high = (None if end is None else end + by for end in (result.low, result.high))
+    spread = result.spread and result.spread._replace(estimate=result.spread.estimate + by)
+    ends = (result.limits[0] + by, result.limits[1] + by)
+    moved = result._replace(
+        estimate=result.estimate + by, low=low, high=high, p_value=np.nan, spread=spread, limits=ends
+    )
+    if result.spread is None or abs(moved.estimate) < 1e-12:
         return moved._replace(p_value=1.0 if abs(moved.estimate) < 1e-12 and low is not None else np.nan)
-    reach = found.estimate - (limits[0] if moved.estimate > 0 else limits[1])
+    reach = result.estimate - (limits[0] if moved.estimate > 0 else limits[1])
     share = moved.estimate / reach if reach else 1.0
-    z = np.sqrt(found.spread.effective * share / (1 - share)) if share < 1 else np.inf
+    z = np.sqrt(result.spread.effective * share / (1 - share)) if share < 1 else np.inf
     return moved._replace(p_value=float(2 * ndtr(-z)))
 
 
@@ -403,8 +405,8 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe: str) -> Estimate:
         return untold(NOTHING_OF_IT, recipe)
     # As a weighted mean, so that what has no whole is no unit that could represent others.
     drawn, weights = sample.only(there), whole[there]
-    found = _between(part[there] / weights, drawn, SHARE, weights)
-    return _estimate(found, int(there.sum()), recipe, drawn, ".1%", tested=False)
+    result = _between(part[there] / weights, drawn, SHARE, weights)
+    return _estimate(result, int(there.sum()), recipe, drawn, ".1%", tested=False)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe: str) -> Estimate:
@@ -424,21 +426,21 @@ def intercept(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
 
 def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe: str) -> Estimate:
     """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
-    found = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
-    return _estimate(found, np.size(gain), recipe, sample)
+    result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
+    return _estimate(result, np.size(gain), recipe, sample)
 
 
 def below(number: Estimate, bound: float) -> Estimate:
     """Return bound − number, tested against zero: whether a number is smaller than a bound."""
-    found = number.interval
-    if found is None or found.spread is None or found.low is None or found.high is None:
+    result = number.interval
+    if result is None or result.spread is None or result.low is None or result.high is None:
         return untold(number.note, number.recipe)
-    limits = (-found.limits[1], -found.limits[0])
-    spread = found.spread._replace(estimate=-found.estimate)
-    if found.spread.variance > 0:
-        turned = of_spread(spread._replace(estimate=bound - found.estimate))
+    limits = (-result.limits[1], -result.limits[0])
+    spread = result.spread._replace(estimate=-result.estimate)
+    if result.spread.variance > 0:
+        turned = of_spread(spread._replace(estimate=bound - result.estimate))
     else:
-        negative = found._replace(estimate=-found.estimate, low=-found.high, high=-found.low, spread=spread)
+        negative = result._replace(estimate=-result.estimate, low=-result.high, high=-result.low, spread=spread)
         turned = _shifted(negative, bound, limits)
     p_value = None if np.isnan(turned.p_value) else turned.p_value
     value, low, high = turned[:3]

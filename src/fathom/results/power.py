@@ -99,7 +99,7 @@ def _least(is_enough: Callable[[int], bool]) -> int | None:
     return high
 
 
-def detectable_table(found: Sequence[Detectable]) -> Table:
+def detectable_table(plans: Sequence[Detectable]) -> Table:
     """Return one line per pair and number of seeds."""
     rows = [
         {
@@ -113,9 +113,9 @@ def detectable_table(found: Sequence[Detectable]) -> Table:
             "units needed": one.needed,
             "facts needed": one.needed_facts,
         }
-        for one in found
+        for one in plans
     ]
-    hidden = [] if any(one.seeds > 1 for one in found) else ["seeds"]
-    hidden += ["first", "second"] if len({one[:2] for one in found}) == 1 else []
+    hidden = [] if any(one.seeds > 1 for one in plans) else ["seeds"]
+    hidden += ["first", "second"] if len({one[:2] for one in plans}) == 1 else []
     note = f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}"
     return Table.of(rows, "what would detect it", [note], hidden=hidden, formats={"detect": ".1%"})

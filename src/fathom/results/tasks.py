@@ -288,8 +288,8 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table,
             counts = {"n": line.items, "unscored": line.unscored, "verdict": verdicts[id(line)]}
             table.append({**about, **measured(line.numbers), **counts})
         if task in baselines:
-            found = baselines[task]
-            table.append({"task": task, "by": "frequency", **measured(found.numbers), "n": found.items})
+            baseline = baselines[task]
+            table.append({"task": task, "by": "frequency", **measured(baseline.numbers), "n": baseline.items})
     return Table.of(table, "Results", (LEGEND, _BY, *notes), main="MRR"), decisions
 
 
