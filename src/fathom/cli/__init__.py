@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -203,6 +204,13 @@ Refused: type[Exception] = BadParameter.__bases__[0]
 """The exception of a refused command line: click's UsageError, of which Typer has a copy of its own."""
 
 
+REPLACED = {
+    **dict.fromkeys(("pools", "readings", "wording", "robustness"), "compare RUN RUN…"),
+    "templates": "metrics RUN --by relation+template",
+}
+"""Former studies, and the commands that replace them."""
+
+
 def _refusal(error: Any) -> str:
     """Return one line on a :data:`Refused` command line; "" if the help was shown instead."""
     kind = type(error).__name__
@@ -211,6 +219,9 @@ def _refusal(error: Any) -> str:
     if kind == "NoSuchOption":
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
+    name = (re.findall(r"^No such command '([^']+)'", error.format_message()) or [""])[0]
+    if name in REPLACED:
+        return f"fathom study {name} was replaced: type fathom {REPLACED[name]}"
     option = getattr(error, "param", None)
     if option is None:
         return f"{' '.join(error.format_message().split()).rstrip('.')}{_more(error)}"
