@@ -19,8 +19,8 @@ def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
     """
     from tests.choosers import NOT_REASONING, copying_or_associating, reasoning, simulated
 
-    from fathom.studies.choice_bias import likings
-    from fathom.studies.choice_controls import controlled
+    from fathom.studies.reasoning.choice_bias import likings
+    from fathom.studies.reasoning.choice_controls import controlled
 
     drawn: dict[tuple[str, str], Counter[str]] = {}
     answerers = NOT_REASONING | {"copying or associating": copying_or_associating, "reasoning": reasoning}

@@ -35,8 +35,8 @@ from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.studies import entailment
 from fathom.studies.options import EntailmentStudyOptions
+from fathom.studies.reasoning import entailment
 from fathom.training.loop import train
 from fathom.training.small import NO_TARGET, Batch, Size, learn_tokenizer, loss_of, padded, save, small_network
 

@@ -22,7 +22,7 @@ from fathom.run.setup import tables
 from fathom.scoring.rows import PromptedQuery, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
-from fathom.studies.entailment_controls import Contrast, verdicts
+from fathom.studies.reasoning.controls import Contrast, verdicts
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]

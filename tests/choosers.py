@@ -17,7 +17,7 @@ from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.progress import Progress
 from fathom.prompts.choices import Choices
 from fathom.results.samples import Origin
-from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
+from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelAsked
 
 MEMORY, UNSAID, SAID, NOTHING, ANOTHER = "memory", "unsaid", "said", "nothing", "another"
 """Forms: the question for P1; the conclusion without P1, with it, without any premise, and with P1 of another item."""

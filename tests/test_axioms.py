@@ -20,8 +20,8 @@ from fathom.probes.slot import SlotProbe
 from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE
 from fathom.prompts.axioms import axiom_items, axiom_queries
 from fathom.results.tables import render
-from fathom.studies import chains
 from fathom.studies.options import ChainStudyOptions
+from fathom.studies.reasoning import chains
 from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_chains import by_lot, constant, copies, scores

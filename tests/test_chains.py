@@ -31,8 +31,8 @@ from fathom.prompts.arguments import (
 )
 from fathom.results.samples import Origin
 from fathom.results.tables import render
-from fathom.studies import chains
 from fathom.studies.options import ChainStudyOptions
+from fathom.studies.reasoning import chains
 from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE

@@ -29,9 +29,9 @@ from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.reading import Faults
 from fathom.results.estimates import NOTHING
-from fathom.studies.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
-from fathom.studies.choice import analyse as choice
-from fathom.studies.choice import tables as choice_tables
+from fathom.studies.reasoning.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
+from fathom.studies.reasoning.choice import analyse as choice
+from fathom.studies.reasoning.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 from tests.forked import Forked
 from tests.quiz import write

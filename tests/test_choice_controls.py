@@ -20,10 +20,10 @@ from fathom.results.claims import SIGNIFICANT, decide
 from fathom.results.claims import UNDETERMINED as UNTOLD
 from fathom.results.estimates import contrast, difference
 from fathom.results.samples import Origin, Sample
-from fathom.studies.choice import ChoiceLines, conclude, tables
-from fathom.studies.choice import analyse as study
-from fathom.studies.choice_bias import letters, likings
-from fathom.studies.choice_controls import (
+from fathom.studies.reasoning.choice import ChoiceLines, conclude, tables
+from fathom.studies.reasoning.choice import analyse as study
+from fathom.studies.reasoning.choice_bias import letters, likings
+from fathom.studies.reasoning.choice_controls import (
     ALL,
     APPLIED,
     MEANING,
@@ -39,7 +39,7 @@ from fathom.studies.choice_controls import (
     controlled,
     items_of,
 )
-from fathom.studies.choice_questions import Chosen, MarkedQuestion, ModelAsked
+from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelAsked
 from tests.choosers import (
     NOT_REASONING,
     NOTHING,

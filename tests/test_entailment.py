@@ -51,11 +51,11 @@ from fathom.scoring.memory import Budget
 from fathom.scoring.pseudowords import pseudowords
 from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring
 from fathom.store.folder import RunFolder
-from fathom.studies import entailment
-from fathom.studies.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
-from fathom.studies.entailment_plan import BY_DESIGN, KEYS
-from fathom.studies.entailment_runs import HALVED, halves
 from fathom.studies.options import EntailmentStudyOptions
+from fathom.studies.reasoning import entailment
+from fathom.studies.reasoning.entailment import Entailment, EntailmentLine, EntailmentSetting, Trial, line_of, means_of
+from fathom.studies.reasoning.plan import BY_DESIGN, KEYS
+from fathom.studies.reasoning.runs import HALVED, halves
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
 from tests.test_cli import bert, save

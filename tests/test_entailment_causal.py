@@ -23,8 +23,8 @@ from fathom.results.rows import grouped
 from fathom.scoring import pseudowords as pseudoword_module
 from fathom.scoring.pseudowords import PseudowordEncoder, pseudowords
 from fathom.scoring.rows import of_scores
-from fathom.studies import entailment
-from fathom.studies.entailment_controls import MEMORY, SAID
+from fathom.studies.reasoning import entailment
+from fathom.studies.reasoning.controls import MEMORY, SAID
 from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_entailment import asked, asked_several, folder, of_words, texts_of

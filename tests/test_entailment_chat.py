@@ -18,9 +18,9 @@ from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
-from fathom.studies import entailment
-from fathom.studies.entailment_controls import by_half
-from fathom.studies.entailment_runs import right_and_wrong
+from fathom.studies.reasoning import entailment
+from fathom.studies.reasoning.controls import by_half
+from fathom.studies.reasoning.runs import right_and_wrong
 from tests.answerers import verdict
 from tests.choosers import ScriptedChat
 from tests.test_entailment import asked_several, folder

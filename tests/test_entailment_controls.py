@@ -18,8 +18,9 @@ from fathom.models.base import Attention
 from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import GIVEN, RuleItem, _another
 from fathom.results.tables import render
-from fathom.studies import entailment
-from fathom.studies.entailment_controls import (
+from fathom.studies.options import EntailmentStudyOptions
+from fathom.studies.reasoning import entailment
+from fathom.studies.reasoning.controls import (
     FEWEST,
     MEMORY,
     SAID,
@@ -32,7 +33,6 @@ from fathom.studies.entailment_controls import (
     gains_over,
     permuted,
 )  # fmt: skip
-from fathom.studies.options import EntailmentStudyOptions
 from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE

@@ -18,9 +18,9 @@ from fathom.results.estimates import Estimate, difference, mean
 from fathom.results.samples import Origin, Sample, drawn_from
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
-from fathom.studies.choice import ALL, UNKNOWN
-from fathom.studies.choice import analyse as choice
 from fathom.studies.ontology import analyse as ontology
+from fathom.studies.reasoning.choice import ALL, UNKNOWN
+from fathom.studies.reasoning.choice import analyse as choice
 
 NAMES = tuple("abcdefghijkl")
 TASKS = ("type", "domain")

@@ -80,9 +80,13 @@ class Study:
         return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]
 
 
+def _module(name: str) -> str:
+    package = "reasoning." if name in ("entailment", "chains", "choice") else ""
+    return f"fathom.studies.{package}{name.replace('-', '_')}"
+
+
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
-    module, runs = f"fathom.studies.{name.replace('-', '_')}", runs or "runs/gpt2 runs/bert"
-    return Study(name, question, does, "runs", module, f"{name} {runs}", kind)
+    return Study(name, question, does, "runs", _module(name), f"{name} {runs or 'runs/gpt2 runs/bert'}", kind)
 
 
 def _of_model(
@@ -94,8 +98,7 @@ def _of_model(
     arguments: str = "--model gpt2 --data geography",
     takes: Literal["model", "models"] = "model",
 ) -> Study:
-    module, example = f"fathom.studies.{name.replace('-', '_')}", f"{name} {arguments} --out studies/{name}"
-    return Study(name, question, does, takes, module, example, kind, without)
+    return Study(name, question, does, takes, _module(name), f"{name} {arguments} --out studies/{name}", kind, without)
 
 
 STUDIES: Door[Study] = Door(

@@ -21,9 +21,9 @@ from fathom.results.rows import grouped
 from fathom.results.samples import Sample, by_default, drawn_from
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.choice_bias import BOUND, Liking, letters, likings
-from fathom.studies.choice_controls import ALL, FEWEST, MEANING, Conclusion, Contrast, controlled
-from fathom.studies.choice_questions import MarkedQuestion, ModelAsked, asked_of
+from fathom.studies.reasoning.choice_bias import BOUND, Liking, letters, likings
+from fathom.studies.reasoning.choice_controls import ALL, FEWEST, MEANING, Conclusion, Contrast, controlled
+from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelAsked, asked_of
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* where its memorising question was not asked or has no answer."""

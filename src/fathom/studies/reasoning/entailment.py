@@ -1,5 +1,5 @@
 """Does a model reason with an ontology, or only remember it? Six rules, each premise said, remembered, or neither
-(section 4.2 and figures 2 to 4 of Wu et al. 2023). The runs are those of :mod:`fathom.studies.entailment_runs`."""
+(section 4.2 and figures 2 to 4 of Wu et al. 2023). The runs are those of :mod:`fathom.studies.reasoning.runs`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fathom.results.tables import Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_controls import Contrast, contrasts, in_words, table, verdicts
-from fathom.studies.entailment_maps import LEVELS, bars, heat_map
-from fathom.studies.entailment_plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
-from fathom.studies.entailment_runs import ModelRuns, Remembered
 from fathom.studies.options import EntailmentStudyOptions
+from fathom.studies.reasoning.controls import Contrast, contrasts, in_words, table, verdicts
+from fathom.studies.reasoning.maps import LEVELS, bars, heat_map
+from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
+from fathom.studies.reasoning.runs import ModelRuns, Remembered
 
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 _MRR, _MRR_ALL = "MRR", "MRRₐ"
@@ -137,7 +137,7 @@ class Entailment:
 
     :param by_wording: MRR and MRRₐ over all else.
     :param contrasts: what the models conclude less what controls show; see
-        :mod:`fathom.studies.entailment_controls`.
+        :mod:`fathom.studies.reasoning.controls`.
     :param runs: the folders of all runs, in their order.
     :param notes: what could not be asked.
     """

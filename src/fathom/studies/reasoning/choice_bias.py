@@ -15,7 +15,7 @@ from fathom.results.estimates import Estimate, difference
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
-from fathom.studies.choice_questions import MarkedQuestion, ModelAsked
+from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelAsked
 
 BOUND = 0.1
 """What is chosen so much more often than it is right decides too much."""

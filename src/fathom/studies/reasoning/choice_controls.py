@@ -16,8 +16,8 @@ from fathom.results.estimates import Estimate, contrast, difference, mean
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample, drawn_from
-from fathom.studies.choice_bias import Liking
-from fathom.studies.choice_questions import MarkedQuestion, ModelAsked
+from fathom.studies.reasoning.choice_bias import Liking
+from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelAsked
 
 ALL = "all"
 REPLACED, APPLIED, NOT_COPIED = "P1 in words replaces memory", "P2 calls up memory", "P1 is not copied"

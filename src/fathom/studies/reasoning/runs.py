@@ -49,8 +49,8 @@ from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment_chat import ChatQuestions
-from fathom.studies.entailment_plan import (
+from fathom.studies.reasoning.chat import ChatQuestions
+from fathom.studies.reasoning.plan import (
     LEAST,
     STATEMENTS,
     EntailmentPlan,

@@ -3,7 +3,7 @@
 What is asked is :mod:`fathom.prompts.arguments`: facts of an ontology, each the premise of the next, and something said
 of a pseudoword. All depths are asked of the same items. At each depth, and in each form of the premises, a model is
 said to follow if the whole argument does better than every broken one of the same form that names the answer, too, and
-better than its untrained twins: the verdict and its numbers are those of :mod:`fathom.studies.entailment_controls`.
+better than its untrained twins: the verdict and its numbers are those of :mod:`fathom.studies.reasoning.controls`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from fathom.results.tables import Table
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.entailment import untrained_twins
-from fathom.studies.entailment_chat import ChatQuestions
-from fathom.studies.entailment_controls import Contrast, Gains, contrast_of, gains_over, in_words, table, verdicts
-from fathom.studies.entailment_plan import LEAST, EntailmentPlan, Loader, check_kind, is_chat, planned, tested
 from fathom.studies.options import ChainStudyOptions
+from fathom.studies.reasoning.chat import ChatQuestions
+from fathom.studies.reasoning.controls import Contrast, Gains, contrast_of, gains_over, in_words, table, verdicts
+from fathom.studies.reasoning.entailment import untrained_twins
+from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, is_chat, planned, tested
 
 FOLLOWS = "follows what is said"
 _OF_DISJOINT = (

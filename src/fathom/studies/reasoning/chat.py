@@ -18,7 +18,7 @@ from fathom.models.server import ChatServer
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.nonce import NonceWords, words_of
-from fathom.studies.entailment_plan import EntailmentPlan
+from fathom.studies.reasoning.plan import EntailmentPlan
 
 Asked = tuple[str, Model | ChatServer, QuerySet, ChoiceOptions]
 """The first arguments of a run."""

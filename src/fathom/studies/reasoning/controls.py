@@ -29,7 +29,7 @@ from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
-from fathom.studies.entailment_runs import ModelRuns
+from fathom.studies.reasoning.runs import ModelRuns
 
 MEMORY = {"nothing said": "none", "P2 of others": OF_OTHERS, "another P2": ANOTHER}
 """What P2 is compared with where P1 is not said, and the texts that say it."""

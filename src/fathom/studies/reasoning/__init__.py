@@ -1,0 +1,1 @@
+"""Studies of reasoning: entailment by six rules, chains of several steps, and multiple choice."""
