@@ -212,7 +212,7 @@ def flat(rows: list[list[float]], tokens: int | None = None) -> SimpleNamespace:
     return SimpleNamespace(
         tokenizer=Tokenizer(),
         attention=Attention.BIDIRECTIONAL,
-        takes_vectors=True,
+        require_vectors=lambda: None,
         embed=lambda ids: table[ids],
         vocabulary_size=len(rows),
         device=table.device,

@@ -187,7 +187,7 @@ def test_pseudowords_around_the_mean():
     table = torch.tensor([[0.0, 1.0], [4.0, 1.0], [2.0, 1.0], [2.0, 3.0], [2.0, -1.0]])
     flat = SimpleNamespace(
         tokenizer=range(5), attention=Attention.CAUSAL, embed=lambda ids: table[ids], vocabulary_size=5,
-        takes_vectors=True, device=table.device, identity=SimpleNamespace(name="flat"),
+        require_vectors=lambda: None, device=table.device, identity=SimpleNamespace(name="flat"),
     )  # fmt: skip
     found = pseudowords(flat, 3, 0.5, 0)
     np.testing.assert_allclose((found - torch.tensor([2.0, 1.0])).norm(dim=1), 1.0, rtol=1e-6)
@@ -210,10 +210,10 @@ def test_words_that_a_tokenizer_joins(monkeypatch):
     size, names = len(tokenizer), ("cat", "dog")
     found = PseudowordEncoder(tokenizer, 0, size).encode("<s1> is a particular [Y] .", names)
     assert found.before[:2] == (0, size)
-    for behind, name in zip(found.behind, names, strict=True):
+    for behind, name in zip(found.rest, names, strict=True):
         ids = [*found.before[2:], *behind]
         assert ids == tokenizer(f"Q is a particular {name} .", add_special_tokens=False)["input_ids"][-len(ids) :]
-    assert tokenizer.convert_ids_to_tokens(found.behind[0][0]) == "▁particular▁cat"
+    assert tokenizer.convert_ids_to_tokens(found.rest[0][0]) == "▁particular▁cat"
     monkeypatch.setattr(pseudoword_module, "PLACEHOLDERS", ("X",))
     with pytest.raises(BadInput, match="pseudowords cannot be put in their place"):
         PseudowordEncoder(tokenizer, 0, size).encode("<s1> is a particular [Y] .", names)
