@@ -13,7 +13,7 @@ import pytest
 from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
 from fathom.metrics.significance import holm, smallest_difference
-from fathom.metrics.uncertainty import ONE_SEED, crossed
+from fathom.metrics.uncertainty import ONE_SEED, at_confidence, crossed
 from fathom.results.baselines import verdict_of
 from fathom.results.claims import decide_all
 from fathom.results.estimates import Noise
@@ -376,19 +376,22 @@ class TestSeeds:
         )
         assert found.terms[0].formula.endswith("(no cell of one seed for all)")
 
-    def test_worlds_are_judged_together(self, tmp_path: Path) -> None:
-        """Holm: the least p value of the four gaps of both models fourfold, the next threefold."""
+    def test_claims_terms_gaps_and_contrasts_of_a_metric_are_one_family(self, tmp_path: Path) -> None:
+        """A claim, four terms, four gaps and a contrast of Hits@10 are ten tests; other metrics have no claim."""
         hits = {BASE: (0.5, 0.3), NAMELESS: (0.4, 0.35), MEANINGLESS: (0.35, 0.2)}
         found = taken_apart(tmp_path, {"m": hits, "n": {BASE: (0.5, 0.45)}}, contrasts=(("m", "n"),))
-        by_world = {gap.name: gap for gap in found.gaps if gap.model == "m"}
-        p = {name: gap.value.p_value for name, gap in by_world.items()}
-        assert p[BASE] < p[MEANINGLESS] < p[NAMELESS]
-        every = [gap.value.p_value for gap in found.gaps]
-        assert [gap.adjusted for gap in found.gaps] == pytest.approx(holm(every).tolist())
-        assert by_world[BASE].adjusted == pytest.approx(4 * p[BASE])
-        assert found.contrasts[0].adjusted == found.contrasts[0].value.p_value
-        tested = [term for term in found.terms if term.value is not None and term.value.p_value is not None]
-        assert [term.adjusted for term in tested] == pytest.approx(holm([one.value.p_value for one in tested]).tolist())
+        for name, effects in found.effects.items():
+            tested = [effect for kind in effects for effect in kind if effect.adjusted is not None]
+            p_values = [effect.value.p_value for effect in tested]
+            decisions = found.decisions if name == memory.HITS else []
+            p_values += [found.terms[0].value.p_value for _ in decisions]
+            adjusted = [*(effect.adjusted for effect in tested), *(decision.p_value for decision in decisions)]
+            assert adjusted == pytest.approx(holm(p_values).tolist())
+            if name == memory.HITS:
+                assert len(adjusted) == 10
+        gap = found.gaps[0]
+        assert gap.adjusted == pytest.approx(10 * gap.value.p_value)
+        assert gap.value[1:3] == pytest.approx(at_confidence(gap.value.interval, 1 - 0.05 / 10))
 
     def test_tables_say_what_can_be_seen_and_what_one_seed_lacks(self, tmp_path: Path) -> None:
         one = taken_apart(tmp_path / "one", {"m": SEEDS[0]}, contrasts=(("m", "m"),))

@@ -14,10 +14,10 @@ from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, say, write_tables
 from fathom.cli.probe import RunFolder, unfinished
-from fathom.errors import RunFailed
+from fathom.errors import RunFailed, all_of
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
-from fathom.options import ARGUMENT, REPEATED, Given, Group, opt
+from fathom.options import ARGUMENT, REPEATED, Given, Group, opt, parse_options
 from fathom.progress import is_quiet, shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.studies.options import GridOptions
@@ -53,7 +53,12 @@ def make(does: str) -> typer.Typer:
     add_command(
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
     )
-    add_command(app, study, example="fathom kgc study infer-or-remember.yaml --out studies/memory")
+    add_command(
+        app,
+        study,
+        example="fathom kgc study infer-or-remember.yaml --out studies/memory",
+        flags=flags_of(GridOptions),
+    )
     add_command(
         app,
         pretrain,
@@ -204,7 +209,7 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
     printed.show([predictions_table(predict_links(options.model, read(options.data), **chosen))])
 
 
-def study(chosen: StudyFiles, options: GridOptions, printed: PrintOptions) -> None:
+def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.building.worlds import audits_in
     from fathom.results.plots import save
@@ -212,7 +217,8 @@ def study(chosen: StudyFiles, options: GridOptions, printed: PrintOptions) -> No
     from fathom.studies.grid import check_same, run_grid, states
     from fathom.studies.grid_plan import check_plan, read_plan
 
-    plan, out = read_plan(chosen.plan, chosen.seeds), chosen.out
+    out = chosen.out
+    plan, options = all_of(partial(read_plan, chosen.plan, chosen.seeds), partial(parse_options, GridOptions, given))
     quietly = printed.format != "text"  # programs read the tables alone on standard output
     if chosen.report_only:
         check_plan(plan)

@@ -12,9 +12,8 @@ With H(world, weights) the Hits@10 on the test questions:
 - *structure* = H(fully-anonymised-erd, random): the rest, without meaningful text.
 
 Differences are paired by test fact (both directions averaged) and by seed of training. With several seeds, intervals
-include the noise of training. The terms of all models on one metric are one family, with p values by Holm and
-simultaneous intervals; so are the gaps, and the contrasts. Hits@10 decides. Figures and tables are named after those
-of Sakai et al. (NAACL 2024).
+include the noise of training. All claims and effects on one metric are one family, with p values by Holm and
+simultaneous intervals. Hits@10 decides. Figures and tables are named after those of Sakai et al. (NAACL 2024).
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Effect(NamedTuple):
     :param name: of the term; the world of a gap or a contrast.
     :param formula: with the missing cells, if any.
     :param value: None if a cell is missing.
-    :param adjusted: p value by Holm, among the effects of the same kind and metric.
+    :param adjusted: p value by Holm, among all claims and effects on the metric.
     :param fences: Tukey's, over the model's worlds; of gaps alone.
     :param outlier: whether the gap is outside the fences.
     """
@@ -196,14 +195,13 @@ def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
     first = [state.cell for state in states if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
     cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in states)
-    effects = {one.name: _effects(plan, grid, one.name) for one in METRICS}
-    claims = (_claim(model, plan, effects[HITS].terms) for model in plan.models)
+    decided = {one.name: _decide(plan, _effects(plan, grid, one.name), one.name == HITS) for one in METRICS}
     return Memory(
         plan,
         [CellResult(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
-        {name: Effects(*map(_adjusted, kinds)) for name, kinds in effects.items()},
+        {name: effects for name, (effects, _) in decided.items()},
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
-        decide([claim for claim in claims if claim is not None]),
+        decided[HITS][1],
     )
 
 
@@ -299,17 +297,22 @@ class _Grid:
         return [effect for effect in effects if effect.value is not None]
 
 
-def _adjusted(effects: list[Effect]) -> list[Effect]:
-    """Adjust p values by Holm and make intervals simultaneous, for all effects as one family."""
-    claims = [Claim("", (Needed("", effect.value, missing="no cell"),)) for effect in effects]
-    return [
-        effect._replace(adjusted=decision.p_value, value=effect.value and _simultaneous(effect.value, decision))
-        for effect, decision in zip(effects, decide(claims), strict=True)
-    ]
+def _decide(plan: StudyPlan, effects: Effects, with_claims: bool) -> tuple[Effects, list[Decision]]:
+    """Decide the claims, and adjust p values and intervals of all effects on one metric, as one family."""
+    claims = [_claim(model, plan, effects.terms) for model in plan.models] if with_claims else []
+    family = [claim for claim in claims if claim is not None]
+    tests = [Claim("", (Needed("", effect.value, missing="no cell"),)) for kind in effects for effect in kind]
+    decisions = decide([*family, *tests])
+    remaining = iter(decisions[len(family) :])
+    adjusted = Effects(*([_adjusted(effect, next(remaining)) for effect in kind] for kind in effects))
+    return adjusted, decisions[: len(family)]
 
 
-def _simultaneous(value: Estimate, decision: Decision) -> Estimate:
-    return value._replace(low=decision.low, high=decision.high) if value.p_value is not None else value
+def _adjusted(effect: Effect, decision: Decision) -> Effect:
+    value = effect.value
+    if value is not None and value.p_value is not None:
+        value = value._replace(low=decision.low, high=decision.high)
+    return effect._replace(adjusted=decision.p_value, value=value)
 
 
 def _trained(state: CellState, grid: _Grid, out: Path) -> Training:

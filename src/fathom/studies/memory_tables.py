@@ -44,7 +44,6 @@ def tables(findings: Memory) -> list[Table]:
             ("model", "term", "value"),
             [(effect, (effect.formula,)) for effect in findings.terms],
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
-            "the terms of all models",
             (FORMULA,),
         ),
         _table_of_gaps(findings.gaps),
@@ -52,7 +51,6 @@ def tables(findings: Memory) -> list[Table]:
             ("models", "world", "difference"),
             [(effect, ()) for effect in findings.contrasts],
             "Two models with their pre-trained weights, world by world (Hits@10)",
-            "all contrasts",
         ),
         _table_of_metrics(findings.cells),
         _table_of_secondary(findings),
@@ -115,12 +113,11 @@ def _table_of_effects(
     columns: tuple[str, str, str],
     lines: Sequence[tuple[Effect, tuple[Cell, ...]]],
     title: str,
-    family: str,
     more: tuple[str, ...] = (),
     notes: Sequence[str] = (),
 ) -> Table:
     """:param columns: model, name and value. :param lines: each effect with the cells of the last columns.
-    :param family: among which Holm's p values are adjusted. :param more: the last columns."""
+    :param more: the last columns."""
     effects = [effect for effect, _ in lines]
     missing = (f"{effect.name}: {effect.formula.partition(' (')[2][:-1]}" for effect in effects if effect.value is None)
     rows = [
@@ -135,8 +132,8 @@ def _table_of_effects(
         title,
         (
             *notes,
-            f"{P_HOLM} and simultaneous intervals: for {family}; CSV and JSON have facts, seeds, standard errors and "
-            "formulas",
+            f"{P_HOLM} and simultaneous intervals: for the claims and all effects on Hits@10; CSV and JSON have facts, "
+            "seeds, standard errors and formulas",
             *dict.fromkeys(missing),
             *_notes_of_noise([effect.noise for effect in effects], [effect.value for effect in effects]),
         ),
@@ -152,7 +149,6 @@ def _table_of_gaps(gaps: Sequence[Effect]) -> Table:
         ("model", "world", "p − r"),
         [(gap, (*(gap.fences or ()), gap.outlier)) for gap in gaps],
         "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
-        "the gaps of all models",
         (*FENCES, "outlier"),
         (OF_FENCES,),
     )
@@ -170,7 +166,7 @@ def _table_of_secondary(findings: Memory) -> Table:
     return Table.of(
         rows,
         "The same effects on other metrics (secondary)",
-        ("they decide nothing; CSV and JSON have their intervals, simultaneous for each metric and kind of effect",),
+        ("they decide nothing; CSV and JSON have their intervals, simultaneous for each metric",),
         columns=("effect", "model", "of", *others),
     )
 
