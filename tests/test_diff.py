@@ -135,16 +135,16 @@ def test_more_knowledge_is_seen(made):
     assert part.changed.holds
     assert part.became[FORGOTTEN].value == 0
     assert part.verdict == "above"
-    [line] = diff(before, after).tables[0].objects()
+    [line] = diff(before, after).tables_in("json")[0].objects()
     assert (line["change"], line["smallest"], line["verdict"]) == ("rose", None, "above")
-    [line] = diff(after, before).tables[0].objects()
+    [line] = diff(after, before).tables_in("json")[0].objects()
     assert (line["change"], line["smallest"]) == ("fell", None)
 
 
-def test_what_readers_see(made):
-    """Without groups, and with: the columns, and what stands below."""
+def test_what_programs_see(made):
+    """Without groups, and with: the columns and notes."""
     before, after = both(made)
-    first, second = diff(before, after).tables
+    first, second, _ = diff(before, after).tables_in("json")
     assert first.columns[:5] == ("facts", "only before", "only after", "before", "before low")
     [line] = first.objects()
     assert line["change"] == "no significant difference"
@@ -157,9 +157,21 @@ def test_what_readers_see(made):
     assert second.columns[:2] == ("became", "share")
     assert [row["became"] for row in second.objects()] == [LEARNT, FORGOTTEN, KEPT, NEVER, RETAINED]
     assert first.notes[0] == "difference: after minus before, paired by fact"
-    first, second = diff(before, after, by="relation").tables
+    first, second, _ = diff(before, after, by="relation").tables_in("json")
     assert first.columns[0] == second.columns[0] == "relation"
     assert [row["p (Holm)"] is None for row in first.objects()] == [False, True, True]  # of four facts each
+
+
+def test_readers_see_narrow_tables(made):
+    """The change in few columns, then the baselines in a table of their own."""
+    change = diff(*both(made), by="relation")
+    assert [table.title for table in change.tables] == [
+        "accuracy", "after, next to the baselines", "what became of the facts"
+    ]  # fmt: skip
+    assert [row["change"] for row in change.tables[0].objects()] == ["no", "unknown", "unknown"]
+    assert {"random", "verdict"} <= set(change.tables[1].columns)
+    widths = [len(line) for line in change.to_text().splitlines() if not line.startswith("recipe")]
+    assert max(widths) <= 80, change.to_text()
 
 
 # --- groups
@@ -208,8 +220,8 @@ def test_facts_are_listed(made, fathom):
     before, after = both(made)
     _, printed, _ = fathom("diff", before.path, after.path, "--list", 2)
     tail = printed[printed.index("\nfacts\n") :]
-    assert [line.split()[1] for line in tail.splitlines()[4:7]] == [LEARNT, LEARNT, FORGOTTEN]
-    assert "facts\nfact" not in fathom("diff", before.path, after.path)[1]
+    assert [line.split()[0] for line in tail.splitlines()[4:7]] == [LEARNT, LEARNT, FORGOTTEN]
+    assert "\nfacts\n" not in fathom("diff", before.path, after.path)[1]
     told = json.loads(fathom("diff", before.path, after.path, "--format", "json")[1])
     assert list(told) == ["answer", "accuracy", "what became of the facts", "facts"]
     assert [row["change"] for row in told["facts"]] == [

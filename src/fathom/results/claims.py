@@ -162,13 +162,16 @@ def _smallest(estimate: Estimate | None, level: float) -> float | None:
 def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
     untested = [why for contrast in claim.contrasts if (why := _why_untested(contrast))]
     if p_value is not None and p_value >= LEVEL:
-        lacking = [name for name, p in _p_values(claim) if p is not None and p >= LEVEL]
-        why = f"not significant: {', '.join(lacking or [f'{claim.name}, among so many claims'])}"
+        values = {name: p for name, p in _p_values(claim) if p is not None}
+        lacking = [name for name, p in values.items() if p >= LEVEL]
+        why = f"not significant: {', '.join(lacking or [f'{max(values, key=values.__getitem__)} (adjusted)'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
         return UNDETERMINED, claim.objection
     if untested or p_value is None:
-        return UNDETERMINED, "; ".join(dict.fromkeys(untested))
+        reasons = list(dict.fromkeys(why.partition(": ")[2] or why for why in untested))
+        is_shared = len(untested) > 1 and len(reasons) == 1
+        return UNDETERMINED, reasons[0] if is_shared else "; ".join(dict.fromkeys(untested))
     return SIGNIFICANT, "every contrast is significant" if len(claim.contrasts) > 1 else ""
 
 

@@ -29,7 +29,7 @@ from fathom.results.claims import (
     difference_in_words,
     percent,
 )
-from fathom.results.comparison import SMALLEST, NotCompared, refusals_table
+from fathom.results.comparison import NotCompared, refusals_table
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import check_depth, read_runs
@@ -43,6 +43,10 @@ from fathom.store.folder import RunFolder, differences
 ALL = "all"
 LEARNT, FORGOTTEN, KEPT, NEVER = "learnt", "forgotten", "kept", "never known"
 RETAINED = "kept of those known before"
+CHANGES = {1: "rose", -1: "fell", NO_DIFFERENCE: NO_DIFFERENCE, UNDETERMINED: UNDETERMINED}
+SHOWN = ("facts", "before", "after", "difference", "p (Holm)", "change")
+SHORT = {NO_DIFFERENCE: "no", UNDETERMINED: "unknown"}
+FORMATS = dict.fromkeys((*LEGENDS, "smallest"), ".1%") | {"p (Holm)": ".2g"}
 
 
 class OfFact(NamedTuple):
@@ -141,7 +145,9 @@ class Change(Tabled):
     def tables_in(self, form: str) -> list[Table]:
         """Return the tables, with all facts in formats for programs."""
         every = form in ("json", "csv")
-        tables = [_before_and_after(self), _became_table(self)]
+        tables = [_change_table(self, every), _became_table(self)]
+        if not every and self.parts[0].baselines:
+            tables.insert(1, _baselines_table(self))
         tables += [_facts_table(self, every)] if every or self.listed else []
         refused = [one[1:] for one in self.not_compared]
         return [*tables, *([refusals_table(("group", "why"), refused)] if refused else [])]
@@ -260,48 +266,51 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
 # --- tables
 
 
-def _before_and_after(change: Change) -> Table:
-    baselines = list(dict.fromkeys(one.baseline for part in change.parts for one in part.baselines))
+def _change_table(change: Change, every: bool) -> Table:
+    """Return a row per group; with the baselines in formats for programs."""
     rows: list[dict[str, Cell | Estimate]] = []
     for part in change.parts:
         changed = part.changed
         assert changed is not None
-        known = {one.baseline: one.value for one in part.baselines}
-        rows.append(
-            {
-                **_group(change, part),
-                "facts": part.facts,
-                "only before": part.alone[0],
-                "only after": part.alone[1],
-                "before": part.before,
-                "after": part.after,
-                "difference": part.difference._replace(low=changed.low, high=changed.high),
-                "p (Holm)": changed.p_value,
-                "smallest": None if changed.holds else changed.smallest,
-                "change": {1: "rose", -1: "fell"}.get(changed.sign, changed.word),
-                **{name: known.get(name) for name in baselines},
-                **({"verdict": part.verdict} if baselines else {}),
-            }
-        )
-    family = f"p (Holm) and simultaneous intervals: for all {2 * len(change.parts)} verdicts of the table"
-    notes = [
-        "difference: after minus before, paired by fact",
-        *([family] if change.by else []),
-        SMALLEST,
-        *change.notes,
-    ]
-    notes += ["baselines: " + "; ".join(LEGENDS[name] for name in baselines)] if baselines else []
-    alone = change.parts[0].alone
-    if any(alone):
+        row: dict[str, Cell | Estimate] = {
+            **_group(change, part),
+            "facts": part.facts,
+            "only before": part.alone[0],
+            "only after": part.alone[1],
+            "before": part.before,
+            "after": part.after,
+            "difference": part.difference._replace(low=changed.low, high=changed.high),
+            "p (Holm)": changed.p_value,
+            "smallest": None if changed.holds else changed.smallest,
+            "change": CHANGES[changed.sign or changed.word],
+            **_baseline_cells(part),
+        }
+        if not every:
+            row = {name: row[name] for name in (*_group(change, part), *SHOWN)}
+            row["change"] = SHORT.get(changed.word, row["change"])
+        rows.append(row)
+    legend = [f"change: no: {NO_DIFFERENCE}; unknown: {UNDETERMINED}"] * (not every)
+    family = f"p (Holm) and simultaneous intervals: for all {2 * len(change.parts)} verdicts of this call"
+    notes = ["difference: after minus before, paired by fact", *legend, *([family] if change.by else []), *change.notes]
+    if any(alone := change.parts[0].alone):
         notes.append(f"excluded: {alone[0]:,} facts that only the run before ranked, {alone[1]:,} only the run after")
-    return Table.of(
-        rows,
-        "accuracy" if change.k == 1 else f"hits@{change.k}",
-        notes,
-        main="difference",
-        hidden=("p", "only before", "only after"),
-        formats=dict.fromkeys((*baselines, "smallest"), ".1%") | {"p (Holm)": ".2g"},
-    )
+    title = "accuracy" if change.k == 1 else f"hits@{change.k}"
+    return Table.of(rows, title, notes, main="difference", hidden=("p",), formats=FORMATS)
+
+
+def _baselines_table(change: Change) -> Table:
+    rows = [{**_group(change, part), "after": part.after, **_baseline_cells(part)} for part in change.parts]
+    for row, part in zip(rows, change.parts, strict=True):
+        if part.above is not None and part.above.word == UNDETERMINED:
+            row["verdict"] = SHORT[UNDETERMINED]
+    used = dict.fromkeys(one.baseline for part in change.parts for one in part.baselines)
+    return Table.of(rows, "after, next to the baselines", [LEGENDS[name] for name in used], main="", formats=FORMATS)
+
+
+def _baseline_cells(part: Part) -> dict[str, Cell | Estimate]:
+    """Return the baselines of a group and the verdict on them; nothing without any."""
+    values: dict[str, Cell | Estimate] = {one.baseline: one.value for one in part.baselines}
+    return values | ({"verdict": part.verdict} if values else {})
 
 
 def _group(change: Change, part: Part) -> dict[str, Cell | Estimate]:
@@ -328,7 +337,7 @@ def _facts_table(change: Change, every: bool) -> Table:
         for fact in (part.each if every else _most_changed(part.each, change.listed))
     ]
     columns = ("fact", "change", "before", "after", "rank before", "rank after", "relation", "subject", "right answers")
-    return Table((*groups, *columns), tuple(body), "facts", hidden=frozenset({"relation"}))
+    return Table((*groups, *columns), tuple(body), "facts", hidden=frozenset({"fact", "before", "after"}))
 
 
 def _most_changed(facts: Sequence[OfFact], count: int) -> list[OfFact]:
