@@ -13,8 +13,8 @@ from fathom.formats import (
     biolama,
     bmlama,
     choices,
-    counterfact,
     dyknow,
+    edits,
     entityquestions,
     kamel,
     kg,
@@ -27,16 +27,21 @@ from fathom.formats import (
     rdf,
     simkgc,
     tofu,
-    zsre,
 )
 from fathom.formats.base import Format
 from fathom.reading import Faults, check_file, stands
 
 _BY_FOLDER = (bear, kamel, ontoprobe, choices, native, biolama, lama)
-_BY_FIELDS = (popqa, counterfact, zsre, tofu, lre, entityquestions, bmlama, dyknow)
+_BY_FIELDS = (tofu, lre, entityquestions, bmlama, dyknow)
 _GRAPHS = (simkgc, openke, kg, rdf)
 FORMATS: Door[Format] = Door(
-    "format", "fathom.formats", (entry.FORMAT for entry in (*_BY_FOLDER, *_BY_FIELDS, *_GRAPHS))
+    "format",
+    "fathom.formats",
+    (
+        *(module.FORMAT for module in (*_BY_FOLDER, popqa)),
+        *(edits.COUNTERFACT, edits.ZSRE),
+        *(module.FORMAT for module in (*_BY_FIELDS, *_GRAPHS)),
+    ),
 )
 """In the order in which they are tried: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}

@@ -8,21 +8,19 @@ their ids, so that a fact has one ``fact_id``. Relations are not named: they are
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.queries import QuerySet
 from fathom.data.templates import ANSWER, SUBJECT
-from fathom.formats.base import Draft, Format
-from fathom.formats.own_answers import ClosedQuestion, OwnAnswers
-from fathom.formats.peeking import begins_with, data_files, note_rest
+from fathom.formats.closed_questions import ClosedQuestion, add_questions
+from fathom.formats.recognition import TSV_ENDINGS, begins_with, define_format
 from fathom.reading import Faults, read_lines
 
-MASK, LANGUAGE, ENGLISH = "<mask>", "language", "en"
+_MASK, _ENGLISH = "<mask>", "en"
 _HEADER = ["Prompt", "Ans", "Candidate Ans", "Subject"]
-_ENDINGS = (".tsv", ".tsv.gz")
 _NAMELESS = "fact"
-"""The relation of all rows where there is no English to tell them apart."""
+"""Relation of all rows if there is no English file."""
 
 
 class _Row(NamedTuple):
@@ -33,30 +31,36 @@ class _Row(NamedTuple):
     subject: str
 
 
-def read_bmlama(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
-    files = {file.name.split(".")[0]: file for file in _files(path)}
-    rows = {language: _rows(file, faults) for language, file in files.items()}
-    note_rest(path, _ENDINGS, files.values(), faults)
-    draft = Draft(path, faults)
-    _check_aligned(draft, files, rows)
+def _questions(files: list[Path], faults: Faults) -> Iterator[ClosedQuestion]:
+    rows = {file: _rows(file, faults) for file in files}
+    _check_aligned(rows, faults)
     if faults.found:
-        return None
-    wordings = [row.prompt.replace(row.subject, SUBJECT, 1).replace(MASK, ANSWER) for row in rows.get(ENGLISH, [])]
+        return
+    english = next((some for file, some in rows.items() if _language(file) == _ENGLISH), [])
+    wordings = [row.prompt.replace(row.subject, SUBJECT, 1).replace(_MASK, ANSWER) for row in english]
     relations = {wording: f"R{number}" for number, wording in enumerate(dict.fromkeys(wordings), start=1)}
-    made = OwnAnswers(draft)
-    for language, some in rows.items():
+    for file, some in rows.items():
         for number, row in enumerate(some, start=1):
-            relation = relations[wordings[number - 1]] if wordings else _NAMELESS
-            made.add(files[language], row.line, _asked(language, number, row, relation))
-    made.finish({id_: wording for wording, id_ in relations.items()})
-    return draft.queryset(
-        path.name.split(".")[0], nothing="no rows: expected one per line below the header", licence="CC BY-NC 4.0"
-    )
+            wording = wordings[number - 1] if wordings else ""
+            ids = {name: str(place) for place, name in reversed(list(enumerate(row.candidates, start=1)))}
+            yield ClosedQuestion(
+                file,
+                row.line,
+                f"{_language(file)}/{number}",
+                relations.get(wording, _NAMELESS),
+                [row.prompt.replace(_MASK, ANSWER)],
+                [row.answer],
+                [name for name in row.candidates if name != row.answer],
+                {"language": _language(file)},
+                row.subject,
+                f"fact {number}",
+                ids=ids,
+                relation_name=wording,
+            )
 
 
-def _files(path: Path) -> list[Path]:
-    return [file for file in data_files(path, *_ENDINGS) if begins_with(file, ["Candidate Ans\tSubject"])]
+def _language(file: Path) -> str:
+    return file.name.split(".")[0]
 
 
 def _rows(file: Path, faults: Faults) -> list[_Row]:
@@ -69,8 +73,8 @@ def _rows(file: Path, faults: Faults) -> list[_Row]:
         if line == 1 or not text.strip():
             continue
         candidates = cells[2].split(", ") if len(cells) == len(_HEADER) else []
-        if not candidates or cells[0].count(MASK) != 1:
-            faults.add(file, line, f"expected {len(_HEADER)} columns, {MASK} once in the first, found {text[:80]!r}")
+        if not candidates or cells[0].count(_MASK) != 1:
+            faults.add(file, line, f"expected {len(_HEADER)} columns, {_MASK} once in the first, found {text[:80]!r}")
         elif cells[1] not in candidates:
             faults.add(file, line, f"answer {cells[1]!r} is not among the candidates {cells[2][:80]!r}")
         else:
@@ -78,37 +82,35 @@ def _rows(file: Path, faults: Faults) -> list[_Row]:
     return rows
 
 
-def _check_aligned(draft: Draft, files: dict[str, Path], rows: dict[str, list[_Row]]) -> None:
-    """Every language must have the rows and candidates of the first."""
-    if draft.faults.found:
+def _check_aligned(rows: dict[Path, list[_Row]], faults: Faults) -> None:
+    """Compare rows and candidates of all languages with those of English, or else of the first."""
+    if faults.found:
         return
-    first = ENGLISH if ENGLISH in rows else next(iter(rows))
-    for language, some in rows.items():
+    first = next((file for file in rows if _language(file) == _ENGLISH), next(iter(rows)))
+    for file, some in rows.items():
         if len(some) != len(rows[first]):
-            draft.faults.add(
-                files[language], None, f"{len(some):,} rows, {first} has {len(rows[first]):,}: expected as many"
-            )
+            expected = f"{_language(first)} has {len(rows[first]):,}: expected as many"
+            faults.add(file, None, f"{len(some):,} rows, {expected}")
             continue
         for row, other in zip(some, rows[first], strict=True):
-            here, there = ((len(one.candidates), one.candidates.index(one.answer)) for one in (row, other))
-            if here != there:
-                message = f"answer {here[1] + 1} of {here[0]} candidates, in {first} {there[1] + 1} of {there[0]}"
-                draft.faults.add(files[language], row.line, f"{message}: expected the same fact in every language")
+            (place, count), (expected_place, expected_count) = map(_place, (row, other))
+            if (place, count) != (expected_place, expected_count):
+                expected = f"in {_language(first)} {expected_place} of {expected_count}"
+                message = f"answer {place} of {count} candidates, {expected}"
+                faults.add(file, row.line, f"{message}: expected the same fact in every language")
 
 
-def _asked(language: str, number: int, row: _Row, relation: str) -> ClosedQuestion:
-    ids = {name: str(place) for place, name in reversed(list(enumerate(row.candidates, start=1)))}
-    return ClosedQuestion(
-        f"{language}/{number}",
-        relation,
-        [row.prompt.replace(MASK, ANSWER)],
-        [row.answer],
-        [name for name in row.candidates if name != row.answer],
-        {LANGUAGE: language},
-        row.subject,
-        f"fact {number}",
-        ids=ids,
-    )
+def _place(row: _Row) -> tuple[int, int]:
+    """Return the answer's place, from 1, and the number of candidates."""
+    return row.candidates.index(row.answer) + 1, len(row.candidates)
 
 
-FORMAT = Format("bmlama", "en.tsv with Candidate Ans (BMLAMA)", lambda path: bool(_files(path)), read_bmlama)
+FORMAT = define_format(
+    "bmlama",
+    "en.tsv with Candidate Ans (BMLAMA)",
+    TSV_ENDINGS,
+    lambda file: begins_with(file, ["Candidate Ans\tSubject"]),
+    lambda draft, files: add_questions(draft, _questions(files, draft.faults)),
+    nothing="no rows: expected one per line below the header",
+    licence="CC BY-NC 4.0",
+)

@@ -16,15 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.data.queries import QuerySet
-from fathom.formats.base import Draft, Format, texts_of, unscored
-from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
-from fathom.formats.peeking import beginning, data_files, keys_of, note_rest
+from fathom.formats.base import Draft, texts_of, unscored
+from fathom.formats.closed_questions import ClosedQuestion, add_questions, completed
+from fathom.formats.recognition import JSON_ENDINGS, beginning, define_format, keys_of
 from fathom.reading import Faults, Json, line_of, read_json, shown
 
 _ANSWER = re.compile(r"(.+?)((?: ?\|[A-Z]:? \+\d{4,}-\d\d-\d\dT00:00:00Z)+)")
 _DATE = re.compile(r"\|([A-Z]):? \+(\d+)-")
-_ENDINGS = (".json", ".json.gz")
 _PREFERRED = "grc_generated.json"
 
 
@@ -37,29 +35,14 @@ class _Dated(NamedTuple):
     has_ended: bool
 
 
-def read_dyknow(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
-    files = _files(path)
+def _fill(draft: Draft, files: list[Path]) -> None:
     file = next((file for file in files if file.name.startswith(_PREFERRED)), files[0])
     if others := [other.name for other in files if other != file]:
-        faults.note(
-            path, None, f"{', '.join(others)} ask for the same facts: read is {file.name}, give the file for others"
-        )
-    note_rest(path, _ENDINGS, files, faults)
-    draft = Draft(path, faults)
-    made = OwnAnswers(draft)
-    content = read_json(file, faults)
-    for place, node in _nodes(content, ()):
-        _add(made, file, place, node)
-    made.finish()
-    return draft.queryset(
-        path.name.split(".")[0], nothing="no facts: expected 'questions' and 'answers'", licence="MIT"
-    )
-
-
-def _files(path: Path) -> list[Path]:
-    files = data_files(path, *_ENDINGS)
-    return [file for file in files if {"questions", "answers"} <= keys_of(file) and "|S: +" in beginning(file)]
+        message = f"{', '.join(others)} ask for the same facts: read is {file.name}, give the file for others"
+        draft.faults.note(draft.path, None, message)
+    nodes = _nodes(read_json(file, draft.faults), ())
+    questions = (_question(file, place, node, draft.faults) for place, node in nodes)
+    add_questions(draft, (question for question in questions if question is not None))
 
 
 def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
@@ -73,28 +56,26 @@ def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
             yield from _nodes(inner, (*place, key))
 
 
-def _add(made: OwnAnswers, file: Path, place: tuple[str, ...], node: Json) -> None:
-    faults, where = made.draft.faults, " / ".join(place)
-    given = node.get("questions")
-    questions = texts_of(list(given.values()) if isinstance(given, dict) else given)
+def _question(file: Path, place: tuple[str, ...], node: Json, faults: Faults) -> ClosedQuestion | None:
+    where, texts = " / ".join(place), node.get("questions")
+    questions = texts_of(list(texts.values()) if isinstance(texts, dict) else texts)
     answers = [_dated(answer) for answer in texts_of(node.get("answers")) or ()]
-    if not questions or not answers or None in answers or len(place) < 2:
+    dated = [answer for answer in answers if answer is not None]
+    if not questions or not answers or len(dated) < len(answers) or len(place) < 2:
         expected = "'questions' (texts) and 'answers' as 'name |S: +2015-02-03T00:00:00Z'"
         line = line_of(file, place[-1]) if place else None
         faults.add(file, line, f"{where}: expected {expected}, found {shown(node, 200)}")
-        return
-    dated = [answer for answer in answers if answer is not None]
-    current = [answer for answer in dated if not answer.has_ended]
-    why = (
-        None if current else unscored(file, None, f"{where}: every answer has ended", faults, "every answer has ended")
-    )
+        return None
+    current, why = [answer for answer in dated if not answer.has_ended], None
+    if not current:
+        why = unscored(file, None, f"{where}: every answer has ended", faults, "every answer has ended")
     right = list(dict.fromkeys(answer.name for answer in current or dated))
-    ended = list(dict.fromkeys(answer.name for answer in dated if answer.name not in right))
+    outdated = list(dict.fromkeys(answer.name for answer in dated if answer.name not in right))
     latest = max(current or dated, key=lambda answer: int(answer.begins or 0))
     dates = {"valid_from": latest.begins or "unknown", "valid_until": latest.ends or "unknown"}
-    groups = {**dates, "answers": str(len({*right, *ended}))}
-    texts = list(map(completed, questions))
-    made.add(file, None, ClosedQuestion(where, place[0], texts, right, ended, groups, place[1], where, unscored=why))
+    groups, texts = {**dates, "answers": str(len({*right, *outdated}))}, list(map(completed, questions))
+    about = (where, place[0], texts, right, outdated, groups, place[1], where)
+    return ClosedQuestion(file, None, *about, unscored=why)
 
 
 def _dated(text: str) -> _Dated | None:
@@ -105,4 +86,12 @@ def _dated(text: str) -> _Dated | None:
     return _Dated(match[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
 
 
-FORMAT = Format("dyknow", "grc_generated.json (DyKnow)", lambda path: bool(_files(path)), read_dyknow)
+FORMAT = define_format(
+    "dyknow",
+    "grc_generated.json (DyKnow)",
+    JSON_ENDINGS,
+    lambda file: {"questions", "answers"} <= keys_of(file) and "|S: +" in beginning(file),
+    _fill,
+    nothing="no facts: expected 'questions' and 'answers'",
+    licence="MIT",
+)

@@ -17,7 +17,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries
-from fathom.formats.peeking import data_files
+from fathom.formats.recognition import data_files
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, read_json, read_json_items, shown, stands
 

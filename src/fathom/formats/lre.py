@@ -15,9 +15,9 @@ from pathlib import Path
 from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, check_templates, texts_of
+from fathom.formats.closed_questions import completed
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph
-from fathom.formats.own_answers import completed
-from fathom.formats.peeking import data_files, keys_of, note_rest
+from fathom.formats.recognition import data_files, keys_of, note_rest
 from fathom.reading import Faults, Json, Unreadable, read_json, read_text, shown
 
 _SUBJECT_KEY = re.compile(r'"subject"\s*:')

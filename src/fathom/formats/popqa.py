@@ -21,7 +21,7 @@ from fathom.data.queries import POPULARITY, QuerySet
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, Format, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph
-from fathom.formats.peeking import begins_with, data_files, note_rest
+from fathom.formats.recognition import begins_with, data_files, note_rest
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, NotData, Unreadable, json_value, read_text, shown
 

@@ -31,7 +31,7 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.peeking import data_files, keys_of
+from fathom.formats.recognition import data_files, keys_of
 from fathom.reading import Faults, plain_or_packed, stands
 
 _SPLITS = {"train": "train", "dev": "valid", "test": "test"}

@@ -12,75 +12,73 @@ on which a model may have been trained, is right, too, and not ranked. Without a
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from fathom.data.queries import QuerySet
-from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.own_answers import ClosedQuestion, OwnAnswers, completed
-from fathom.formats.peeking import beginning, data_files, keys_of, note_rest
-from fathom.reading import Faults, Json, read_json_lines, shown
+from fathom.formats.base import Draft, texts_of
+from fathom.formats.closed_questions import ClosedQuestion, add_questions, completed
+from fathom.formats.recognition import JSON_ENDINGS, beginning, data_files, define_format, keys_of
+from fathom.reading import Faults, read_json_lines, shown
 
 _PERTURBED = re.compile(r"((forget)\d\d|retain|real_authors|world_facts)_perturbed\.json(\.gz)?")
 _BARE = re.compile(r"(full|(forget|retain|holdout)\d\d|real_authors|world_facts)\.json(\.gz)?")
-_ENDINGS = (".json", ".json.gz")
 _ROW: dict[str, type] = {"question": str, "answer": str, "perturbed_answer": list}
 
 
-def read_tofu(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
-    files = _files(path, _PERTURBED)
-    if not files:
-        faults.add(path, None, "TOFU's questions without wrong answers: give its files with _perturbed in their name")
-        return None
-    note_rest(path, _ENDINGS, files, faults)
-    draft = Draft(path, faults)
-    made = OwnAnswers(draft)
-    ids: dict[tuple[str, str, str], str] = {}
+def _fill(draft: Draft, files: list[Path]) -> dict[str, Any]:
     subsets: dict[str, set[str]] = defaultdict(set)
+    add_questions(draft, _questions(files, subsets, draft.faults))
+    return {"subsets": {name: frozenset(ids) for name, ids in sorted(subsets.items())}}
+
+
+def _questions(files: list[Path], subsets: dict[str, set[str]], faults: Faults) -> Iterator[ClosedQuestion]:
+    """Yield each question once. :param subsets: ids of the queries by name, which are added."""
+    ids: dict[tuple[str, str, str], str] = {}
+    counts: Counter[str] = Counter()
     for file in sorted(files, reverse=True):  # forget10 before its parts
-        named = _PERTURBED.fullmatch(file.name)
-        assert named is not None
+        match = _PERTURBED.fullmatch(file.name)
+        assert match is not None
         if beginning(file).startswith("["):
             faults.add(file, 1, "a list, as others store TOFU: expected one object per line, as published")
             continue
-        part = named[2] or named[1]
+        part = match[2] or match[1]
         for line, row in read_json_lines(file, _ROW, faults):
             key = (part, row["question"], row["answer"])
             if key not in ids:
-                ids[key] = f"{part}/{sum(known[0] == part for known in ids)}"
-                _add(made, file, line, row, ids[key], part)
-            if named[2]:
-                subsets[named[1]].add(ids[key])
-    made.finish()
-    return draft.queryset(
-        path.name.split(".")[0],
-        nothing="no questions: expected one per line",
-        licence="MIT",
-        subsets={name: frozenset(some) for name, some in sorted(subsets.items())},
-    )
+                ids[key] = f"{part}/{counts[part]}"
+                counts[part] += 1
+                wrong, answer = texts_of(row["perturbed_answer"]), row["answer"]
+                others = [row.get(f"paraphrased_{name}", row[name]) for name in ("question", "answer")]
+                if not wrong or (paraphrases := texts_of(others)) is None:
+                    expected = "'perturbed_answer', a list of texts, 'paraphrased_answer' and 'paraphrased_question'"
+                    faults.add(file, line, f"expected {expected}, texts, found {shown(row)}")
+                else:
+                    paraphrase, right = paraphrases
+                    texts, known = [completed(row["question"]), completed(paraphrase)], [answer] * (answer != right)
+                    yield ClosedQuestion(file, line, ids[key], part, texts, [right], wrong, {"part": part}, known=known)
+            if match[2]:
+                subsets[match[1]].add(ids[key])
 
 
-def _files(path: Path, pattern: re.Pattern[str]) -> list[Path]:
-    files = [file for file in data_files(path, *_ENDINGS) if pattern.fullmatch(file.name)]
-    return [file for file in files if {"question", "answer"} <= keys_of(file)]
+def _is_tofu(file: Path, pattern: re.Pattern[str] = _PERTURBED) -> bool:
+    return bool(pattern.fullmatch(file.name)) and {"question", "answer"} <= keys_of(file)
 
 
-def _add(made: OwnAnswers, file: Path, line: int, row: Json, id_: str, part: str) -> None:
-    wrong = texts_of(row["perturbed_answer"])
-    asked_too, right = row.get("paraphrased_question", row["question"]), row.get("paraphrased_answer", row["answer"])
-    if not wrong or texts_of([asked_too, right]) is None:
-        expected = "'perturbed_answer', a list of texts, 'paraphrased_answer' and 'paraphrased_question', texts"
-        made.draft.faults.add(file, line, f"expected {expected}, found {shown(row)}")
-        return
-    questions = [completed(row["question"]), completed(str(asked_too))]
-    known = [row["answer"]] if row["answer"] != right else []
-    made.add(file, line, ClosedQuestion(id_, part, questions, [str(right)], wrong, {"part": part}, known=known))
+def _refuse_bare(path: Path) -> str:
+    if any(_is_tofu(file, _BARE) for file in data_files(path, *JSON_ENDINGS)):
+        return "TOFU's questions without wrong answers: give its files with _perturbed in their name"
+    return ""
 
 
-FORMAT = Format(
+FORMAT = define_format(
     "tofu",
     "forget10_perturbed.json (TOFU)",
-    lambda path: bool(_files(path, _PERTURBED) or _files(path, _BARE)),
-    read_tofu,
+    JSON_ENDINGS,
+    _is_tofu,
+    _fill,
+    nothing="no questions: expected one per line",
+    licence="MIT",
+    refusal=_refuse_bare,
 )
