@@ -41,7 +41,7 @@ class Slice(NamedTuple):
 
 
 def slices(comparison: Comparison, keys: Sequence[str]) -> list[Slice]:
-    """Return the slices of each pair, the greatest difference first.
+    """Return the slices of all pairs as one family of claims, the greatest difference first.
 
     :param keys: of the queries; a key that a run lacks, or that has one value, makes no slice.
     """
@@ -49,7 +49,10 @@ def slices(comparison: Comparison, keys: Sequence[str]) -> list[Slice]:
     pairs = list(combinations(sides, 2))
     if len(pairs) > PAIRS:
         pairs = [(sides[0], other) for other in sides[1:]]
-    return [own for one, other in pairs for own in _of_pair(one, other, keys)]
+    cut = [own for one, other in pairs for own in _of_pair(one, other, keys)]
+    decisions = decide([Claim(own.value, (Contrast("accuracy", own.number),)) for own in cut])
+    adjusted = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
+    return sorted(adjusted, key=lambda own: -abs(own.number.value))
 
 
 def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Sequence[str]) -> list[Slice]:
@@ -74,6 +77,4 @@ def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Seque
                     float(np.mean(h[s.at(own)])) for s, h in zip((first, second), hits, strict=True)
                 )
                 cut.append(Slice(name, second_name, key, value, len(own), one_mean, other_mean, number, None))
-    decisions = decide([Claim(own.value, (Contrast("accuracy", own.number),)) for own in cut])
-    adjusted = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
-    return sorted(adjusted, key=lambda own: -abs(own.number.value))
+    return cut

@@ -64,7 +64,8 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
         if not pairs:
             notes.append(f"{scoring}: no fact has two rankings of the same candidates, with all their scores")
     title = f"Consistency over {over}"
-    return Table.of(body, title, notes, main="RankC", inline=True, formats={"by chance": ".3f"})
+    hidden = ("scoring",) if len(rows.scorings) == 1 else ()
+    return Table.of(body, title, notes, main="RankC", inline=True, hidden=hidden, formats={"by chance": ".3f"})
 
 
 def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, list[_Ranking]]], int]:

@@ -106,7 +106,7 @@ def detectable_table(plans: Sequence[Detectable]) -> Table:
             "first": one.first,
             "second": one.second,
             "detect": one.difference,
-            "facts here": one.facts,
+            "facts": one.facts,
             "units": one.sample,
             "units here": one.units,
             "seeds": one.seeds,
