@@ -11,15 +11,13 @@ groups which is which.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, read_entries
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, read_entries, split_graph
 from fathom.reading import Faults, Json, plain_or_packed, read_json_lines, shown, stands
 
 SOURCES = ("ctd", "wikidata", "umls")
@@ -27,11 +25,8 @@ PROCESSED = "triples_processed"
 PROMPTS = Path("prompts") / "manual.jsonl"
 _SPLITS = ("train", "dev", "test")
 _TRIPLE: dict[str, type] = {
-    "predicate_id": str,
-    "sub_uri": str,
-    "sub_label": str,
-    "obj_uris": list,
-    "obj_labels": list,
+    **dict.fromkeys(("predicate_id", "sub_uri", "sub_label"), str),
+    **dict.fromkeys(("obj_uris", "obj_labels"), list),
 }
 
 
@@ -61,12 +56,11 @@ def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
     if draft.queries and not faults.found:
         names.note(path, faults)
         if without:
-            faults.note(
-                path, None, f"no templates for {', '.join(without)}: asked by few-shot lines, where a probe can"
-            )
+            message = "asked by few-shot lines, where a probe can"
+            faults.note(path, None, f"no templates for {', '.join(without)}: {message}")
     return draft.queryset(
         path.name.split(".")[0],
-        lambda: _graph(facts, names),
+        lambda: split_graph(facts, names),
         nothing="no triples to ask: expected one per line",
         licence="Apache-2.0; the triples as their source has it",
     )
@@ -115,12 +109,9 @@ def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact
                 split=split,
             )
         else:
-            faults.add(
-                file,
-                line,
-                f"{len(row['obj_uris'])} obj_uris for {len(row['obj_labels'])} obj_labels: expected as many texts, one "
-                "or more, and 'obj_aliases' as a list of lists of texts, one for each",
-            )
+            expected = "as many texts, one or more, and 'obj_aliases' as a list of lists of texts, one for each"
+            counts = f"{len(row['obj_uris'])} obj_uris for {len(row['obj_labels'])} obj_labels"
+            faults.add(file, line, f"{counts}: expected {expected}")
 
 
 def _answers(row: Json) -> tuple[NamedAnswer, ...]:
@@ -135,22 +126,6 @@ def _answers(row: Json) -> tuple[NamedAnswer, ...]:
     named = zip(ids, labels, aliases, strict=True)
     answers = (NamedAnswer(id_ or name, name, tuple(more or ())) for id_, name, more in named)
     return tuple({answer.id: answer for answer in answers}.values())
-
-
-def _graph(facts: list[Fact], names: AnswerNames) -> KnowledgeGraph:
-    """All triples with their aliases; with splits where there is more than the test triples."""
-    called: dict[str, str] = {}
-    aliases: dict[str, dict[str, None]] = defaultdict(dict)
-    triples: dict[str, list[Triple]] = {split: [] for split in _SPLITS}
-    for fact in sorted(facts, key=lambda fact: _SPLITS.index(fact.split)):
-        answers = [(names.id_of(answer.id), answer.name, answer.aliases) for answer in fact.answers]
-        for id_, name, others in ((fact.subject_id, fact.subject, fact.subject_aliases), *answers):
-            called.setdefault(id_, name)
-            aliases[id_].update(dict.fromkeys(others))
-        triples[fact.split] += [(fact.subject_id, fact.relation, id_) for id_, *_ in answers]
-    if not triples["train"] and not triples["dev"]:
-        return KnowledgeGraph.from_triples(triples["test"], called, aliases)
-    return KnowledgeGraph.from_splits(triples, called, aliases)
 
 
 FORMAT = Format(

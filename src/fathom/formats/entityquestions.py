@@ -11,51 +11,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
-from fathom.formats.base import Draft, Format, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries
-from fathom.formats.recognition import data_files
+from fathom.formats.base import Draft, texts_of
+from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, split_graph
+from fathom.formats.recognition import define_format
 from fathom.prompts.questions import as_template
 from fathom.reading import Faults, read_json, read_json_items, shown, stands
 
-TEMPLATES = "relation_query_templates.json"
+_TEMPLATES = "relation_query_templates.json"
 _FILE = re.compile(r"(P\d+)\.(test|dev|train)\.json(\.gz)?")
 _SPLITS = ("test", "dev", "train")
-"""In the order in which they are asked."""
+"""The first with facts is queried."""
 _ROW: dict[str, type] = {"question": str, "answers": list}
 
 
-def read_entityquestions(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
-    files = _files(path)
-    templates = _templates(path, faults)
-    facts = [fact for file in files for fact in _facts(file, templates, faults)] if templates else []
+def _fill(draft: Draft, files: list[Path]) -> dict[str, Any]:
+    texts = _question_texts(draft.path, draft.faults)
+    facts = [fact for file in files for fact in _facts(file, texts, draft.faults)] if texts else []
     split = next((split for split in _SPLITS if any(fact.split == split for fact in facts)), "")
-    asked, names, draft = [fact for fact in facts if fact.split == split], AnswerNames(facts), Draft(path, faults)
-    questions = {id_: as_template(text) for id_, text in templates.items()}
-    entries = {id_: RelationEntry((question,), questions=(question,)) for id_, question in questions.items()}
-    add_queries(draft, asked, entries, names, lambda fact, gold: {"answers": str(len(gold))})
-    return draft.queryset(
-        path.name.split(".")[0],
-        lambda: _graph(facts, split),
-        nothing="no questions: expected a list of them",
-        licence="MIT",
-    )
+    facts = [fact._replace(split="test") if fact.split == split else fact for fact in facts]
+    queried, names = [fact for fact in facts if fact.split == "test"], AnswerNames(facts)
+    templates = {id_: as_template(text) for id_, text in texts.items()}
+    entries = {id_: RelationEntry((template,), questions=(template,)) for id_, template in templates.items()}
+    add_queries(draft, queried, entries, names, lambda fact, gold: {"answers": str(len(gold))})
+    return {"graph": lambda: split_graph(facts, names)}
 
 
-def _files(path: Path) -> list[Path]:
-    places = [path, *(path / split for split in _SPLITS)]
-    return [file for place in places for file in data_files(place, ".json", ".gz") if _FILE.fullmatch(file.name)]
-
-
-def _templates(path: Path, faults: Faults) -> dict[str, str]:
+def _question_texts(path: Path, faults: Faults) -> dict[str, str]:
     folder = path.absolute() if path.is_dir() else path.absolute().parent
-    file = next((found for up in (folder, *folder.parents[:2]) if stands(found := up / TEMPLATES)), None)
+    file = next((path for place in (folder, *folder.parents[:2]) if stands(path := place / _TEMPLATES)), None)
     if file is None:
-        faults.add(folder / TEMPLATES, None, "file is missing: copy it from EntityQuestions' repository")
+        faults.add(folder / _TEMPLATES, None, "file is missing: copy it from EntityQuestions' repository")
         return {}
     content = read_json(file, faults)
     if isinstance(content, dict) and texts_of(list(content.values())) is not None:
@@ -68,37 +56,34 @@ def _templates(path: Path, faults: Faults) -> dict[str, str]:
     return {}
 
 
-def _facts(file: Path, templates: dict[str, str], faults: Faults) -> Iterator[Fact]:
-    named = _FILE.fullmatch(file.name)
-    assert named is not None
-    relation, split = named[1], named[2]
-    if relation not in templates:
-        faults.add(file, None, f"relation {relation} has no template in {TEMPLATES}")
+def _facts(file: Path, texts: dict[str, str], faults: Faults) -> Iterator[Fact]:
+    name = _FILE.fullmatch(file.name)
+    assert name is not None
+    relation, split = name[1], name[2]
+    if relation not in texts:
+        faults.add(file, None, f"relation {relation} has no template in {_TEMPLATES}")
         return
-    before, after = templates[relation].split(SUBJECT)
+    before, after = texts[relation].split(SUBJECT)
     fitting = re.compile(f"{re.escape(before)}(.+){re.escape(after)}", re.DOTALL)
     for line, row in read_json_items(file, _ROW, faults):
-        found, answers = fitting.fullmatch(row["question"]), texts_of(row["answers"])
-        if found is None:
-            faults.add(file, line, f"expected {templates[relation]!r}, found {row['question'][:80]!r}")
+        match, answers = fitting.fullmatch(row["question"]), texts_of(row["answers"])
+        if match is None:
+            faults.add(file, line, f"expected {texts[relation]!r}, found {row['question'][:80]!r}")
         elif not answers:
             faults.add(file, line, f"'answers' must be a list of texts, found {shown(row['answers'])}")
         else:
             given = tuple(NamedAnswer(name, name) for name in dict.fromkeys(answers))
-            yield Fact(file, line, "", relation, found[1], found[1], given, split=split)
+            yield Fact(file, line, "", relation, match[1], match[1], given, split=split)
 
 
-def _graph(facts: list[Fact], asked: str) -> KnowledgeGraph:
-    """All facts by split, what is asked as ``test``."""
-    triples: dict[str, list[tuple[str, str, str]]] = {split: [] for split in ("train", "dev", "test")}
-    for fact in facts:
-        split = "test" if fact.split == asked else fact.split
-        triples[split] += [(fact.subject_id, fact.relation, answer.id) for answer in fact.answers]
-    if not triples["train"] and not triples["dev"]:
-        return KnowledgeGraph.from_triples(triples["test"], {})
-    return KnowledgeGraph.from_splits(triples, {}, {})
-
-
-FORMAT = Format(
-    "entityquestions", "P36.test.json (EntityQuestions)", lambda path: bool(_files(path)), read_entityquestions
+FORMAT = define_format(
+    "entityquestions",
+    "P36.test.json (EntityQuestions)",
+    (".json", ".gz"),
+    lambda file: bool(_FILE.fullmatch(file.name)),
+    _fill,
+    nothing="no questions: expected a list of them",
+    licence="MIT",
+    places=lambda path: [path, *(path / split for split in _SPLITS)],
+    notes_rest=False,
 )

@@ -8,13 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored
 from fathom.reading import Faults, read_json_lines, shown
 
 _SHOWN = 5
+_SPLITS = ("train", "dev", "test")
 
 
 class RelationEntry(NamedTuple):
@@ -251,3 +252,19 @@ def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> Kn
         for answer in fact.answers:
             aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
     return draft.graph(called, aliases)
+
+
+def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
+    """Make a graph of all facts with their names; it has splits unless all facts are of the split ``test``."""
+    texts: dict[str, str] = {}
+    aliases: dict[str, dict[str, None]] = defaultdict(dict)
+    triples: dict[str, list[Triple]] = {split: [] for split in _SPLITS}
+    for fact in sorted(facts, key=lambda fact: _SPLITS.index(fact.split)):
+        answers = [(names.id_of(answer.id), answer.name, answer.aliases) for answer in fact.answers]
+        for id_, name, others in ((fact.subject_id, fact.subject, fact.subject_aliases), *answers):
+            texts.setdefault(id_, name)
+            aliases[id_].update(dict.fromkeys(others))
+        triples[fact.split] += [(fact.subject_id, fact.relation, id_) for id_, *_ in answers]
+    if not triples["train"] and not triples["dev"]:
+        return KnowledgeGraph.from_triples(triples["test"], texts, aliases)
+    return KnowledgeGraph.from_splits(triples, texts, aliases)

@@ -11,27 +11,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT
-from fathom.formats.base import Draft, Format, check_templates, texts_of
+from fathom.formats.base import Draft, check_templates, texts_of
 from fathom.formats.closed_questions import completed
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph
-from fathom.formats.recognition import data_files, keys_of, note_rest
+from fathom.formats.recognition import JSON_ENDINGS, define_format, keys_of
 from fathom.reading import Faults, Json, Unreadable, read_json, read_text, shown
 
 _SUBJECT_KEY = re.compile(r'"subject"\s*:')
-_ENDINGS = (".json", ".json.gz")
 
 
-def read_lre(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
-    draft = Draft(path, faults)
+def _fill(draft: Draft, files: list[Path]) -> dict[str, Any]:
+    faults = draft.faults
     entries: dict[str, RelationEntry] = {}
     facts: list[Fact] = []
-    files = _files(path)
-    for place in _places(path):
-        note_rest(place, _ENDINGS, files, faults)
     for file in files:
         id_, content = file.name.split(".")[0], read_json(file, faults)
         if id_ in entries:
@@ -43,22 +38,11 @@ def read_lre(path: Path, faults: Faults) -> QuerySet | None:
             faults.add(file, 1, f"expected an object with a list of 'samples', found {shown(content)}")
     names = AnswerNames(facts)
     add_queries(draft, facts, entries, names, lambda fact, gold: {"type": "; ".join(entries[fact.relation].domains)})
-    return draft.queryset(
-        path.name.split(".")[0],
-        lambda: aliased_graph(draft, facts, names),
-        nothing="no samples: expected {'subject': …, 'object': …}",
-        licence="MIT",
-    )
+    return {"graph": lambda: aliased_graph(draft, facts, names)}
 
 
-def _places(path: Path) -> list[Path]:
-    """The folder and those in it."""
-    return [path, *(below for below in sorted(path.iterdir()) if below.is_dir())] if path.is_dir() else [path]
-
-
-def _files(path: Path) -> list[Path]:
-    files = [file for place in _places(path) for file in data_files(place, *_ENDINGS)]
-    return [file for file in files if {"prompt_templates", "samples"} <= keys_of(file)]
+def _folders(path: Path) -> list[Path]:
+    return [path, *(inner for inner in sorted(path.iterdir()) if inner.is_dir())] if path.is_dir() else [path]
 
 
 def _entry(file: Path, content: Json, faults: Faults) -> RelationEntry:
@@ -70,14 +54,10 @@ def _entry(file: Path, content: Json, faults: Faults) -> RelationEntry:
     prompts = dict.fromkeys(text for some in texts for text in some or ())
     if bad := next((text for text in prompts if "{}" not in text), None):
         faults.add(file, None, f"template {shown(bad)} has no {{}}: expected it for the subject")
-    worded = (completed(text.replace("{}", SUBJECT)) for text in prompts)
-    templates = check_templates(file, None, worded, faults)
+    templates = check_templates(file, None, (completed(text.replace("{}", SUBJECT)) for text in prompts), faults)
     name = content.get("name")
-    return RelationEntry(
-        templates,
-        name if isinstance(name, str) else "",
-        domains=(kind,) if isinstance(kind, str) else (),
-    )
+    domains = (kind,) if isinstance(kind, str) else ()
+    return RelationEntry(templates, name if isinstance(name, str) else "", domains=domains)
 
 
 def _facts(file: Path, relation: str, samples: list[Json], faults: Faults) -> Iterator[Fact]:
@@ -91,7 +71,7 @@ def _facts(file: Path, relation: str, samples: list[Json], faults: Faults) -> It
 
 
 def _lines(file: Path, count: int) -> list[int]:
-    """Where each sample names its subject; the first line for all where some do not."""
+    """Return the line of each sample's subject; line 1 for all if a sample has none."""
     try:
         lines = enumerate(read_text(file).split("\n"), start=1)
     except Unreadable:
@@ -100,4 +80,13 @@ def _lines(file: Path, count: int) -> list[int]:
     return numbers if len(numbers) == count else [1] * count
 
 
-FORMAT = Format("lre", "JSON files with prompt_templates and samples (LRE)", lambda path: bool(_files(path)), read_lre)
+FORMAT = define_format(
+    "lre",
+    "JSON files with prompt_templates and samples (LRE)",
+    JSON_ENDINGS,
+    lambda file: {"prompt_templates", "samples"} <= keys_of(file),
+    _fill,
+    nothing="no samples: expected {'subject': …, 'object': …}",
+    licence="MIT",
+    places=_folders,
+)
