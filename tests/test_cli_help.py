@@ -137,7 +137,7 @@ def broken(monkeypatch):
     """A package whose probe cannot be imported is installed."""
     point = EntryPoint("toy", "fathom_toy_is_not_there:PROBE", "fathom.probes")
     monkeypatch.setattr("fathom.doors.entry_points", lambda group: [point] if group == "fathom.probes" else [])
-    monkeypatch.setattr(PROBES, "_looked", False)
+    monkeypatch.setattr(PROBES, "_is_loaded", False)
     monkeypatch.setattr(PROBES, "faults", [])
 
 
