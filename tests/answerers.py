@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -217,3 +218,23 @@ def verdict(contrasts: Sequence[Contrast], needed: Collection[str] = ()) -> str:
     """Decide on each conclusion of reasoning contrasts; all of them must get one word, which is returned."""
     [word] = {text.partition(":")[0] for text in verdicts(contrasts, needed).values()}
     return word
+
+
+def answered_by(answerer: Any, untrained: Any) -> Any:
+    """Return a method for ``SlotProbe._columns`` with scores by *answerer*, for untrained twins by *untrained*."""
+
+    def columns(self: Any, items: Any, space: Any) -> Any:
+        scores = untrained if "untrained" in self.model.identity.name else answerer
+        return {
+            item.query.id: [
+                self._answer(
+                    item.query,
+                    space,
+                    self._names(space.name, item.before),
+                    np.array(scores(item.query, space.names), dtype=np.float32),
+                )
+            ]
+            for item in items
+        }
+
+    return columns

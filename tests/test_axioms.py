@@ -22,7 +22,7 @@ from fathom.prompts.axioms import axiom_items, axiom_queries
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.answerers import verdict
+from tests.answerers import answered_by, verdict
 from tests.conftest import build, make_local
 from tests.test_chains import by_lot, constant, copies, scores
 from tests.test_cloze import KINDS as MODELS
@@ -149,33 +149,13 @@ def small():
     return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
 
 
-def answered_by(who):
-    """Return a method of slot probes with scores by *who*; random ones of untrained twins."""
-
-    def columns(self, items, space):
-        chosen = by_lot if "untrained" in self.model.identity.name else who
-        return {
-            item.query.id: [
-                self._answer(
-                    item.query,
-                    space,
-                    self._names(space.name, item.before),
-                    np.array(chosen(item.query, space.names), dtype=np.float32),
-                )
-            ]
-            for item in items
-        }
-
-    return columns
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, reasons], ids=lambda who: who.__name__)
 def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch, who):
     def nothing(self, slots, names):
         return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
 
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(who))
+    monkeypatch.setattr(SlotProbe, "_columns", answered_by(who, by_lot))
     monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
     options = ChainStudyOptions(rules=(), axioms=KINDS, limit=25)
     found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
@@ -253,7 +233,7 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     def nothing(self, slots, names):
         return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
 
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(by_lot))
+    monkeypatch.setattr(SlotProbe, "_columns", answered_by(by_lot, by_lot))
     monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
     some = tmp_path / "some"
     shutil.copytree(family, some)

@@ -33,7 +33,7 @@ from fathom.results.samples import Origin
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.answerers import verdict
+from tests.answerers import answered_by, verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import folder
@@ -227,14 +227,10 @@ def one_step(query, names):
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, remembers, one_step, follows], ids=lambda who: who.__name__)
 def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch, who):
-    def answers(self, query, space, found):
-        chosen = by_lot if "untrained" in self.model.identity.name else who
-        return [self._answer(query, space, found.names, np.array(chosen(query, space.names), dtype=np.float32))]
-
     def nothing(self, slots, names):
         return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
 
-    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    monkeypatch.setattr(SlotProbe, "_columns", answered_by(who, by_lot))
     monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
     options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=60)
     found = chains.analyse([("who", lambda: small)], tower, options, tmp_path, lambda name: lambda done, total: None)

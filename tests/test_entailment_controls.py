@@ -33,7 +33,7 @@ from fathom.studies.reasoning.controls import (
     gains_over,
     permuted,
 )  # fmt: skip
-from tests.answerers import verdict
+from tests.answerers import answered_by, verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 
@@ -130,11 +130,7 @@ ANSWERERS = {one.__name__: one for one in (by_lot, constant, by_frequency, copie
 def asked(things, small, out, answerer, monkeypatch, **options):
     """The study as users run it, all its answers given by *answerer*; an untrained twin's by lot."""
 
-    def answers(self, query, space, found):
-        chosen = by_lot if "untrained" in self.model.identity.name else answerer
-        return [self._answer(query, space, found.names, np.array(chosen(query, space.names), dtype=np.float32))]
-
-    monkeypatch.setattr(SlotProbe, "_answers", answers)
+    monkeypatch.setattr(SlotProbe, "_columns", answered_by(answerer, by_lot))
     said = EntailmentStudyOptions(**{"rules": ("rdfs9",), "pairs": 2} | options)
     return entailment.analyse([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
 
