@@ -9,6 +9,7 @@ import pytest
 
 from fathom.data.queries import QuerySet
 from fathom.formats import examine, read
+from tests.messages import mentioned
 
 SPLITS = {
     "train": "Q1\tP31\tQ2\nQ3\tP31\tQ2\nQ1\tP2439\tQ4\n",
@@ -84,7 +85,7 @@ def test_what_simkgc_makes_of_its_files(tmp_path):
     assert read(tmp_path).content_hash == before
     for given in (tmp_path / "alone", tmp_path / "alone" / "train.txt.json"):
         (said,) = examine(given)[1].found
-        assert "what SimKGC's preprocess.py made (.txt.json): give the folder of what it was made of" in said
+        assert mentioned(said, given.name, "SimKGC", ".txt.json", "train.txt")
 
 
 def test_freebase(tmp_path):

@@ -1,4 +1,4 @@
-"""One file per format, which reads a folder into a query set and, where Fathom makes such data, writes it."""
+"""Readers of data formats and, for data that Fathom generates, writers."""
 
 from __future__ import annotations
 
@@ -43,16 +43,15 @@ FORMATS: Door[Format] = Door(
         *(module.FORMAT for module in (*_BY_FIELDS, *_GRAPHS)),
     ),
 )
-"""In the order in which they are tried: the first that fits reads."""
+"""In order of priority: the first that fits reads."""
 EMBEDDED = {"geography": Path(__file__).parent.parent / "data" / "geography"}
 """Data sets that come with the package."""
 
 
 def locate(data: str | Path) -> Path:
-    """A folder, a file of triples, the name of an embedded data set, a path below ``$FATHOM_DATA``, or the name of a
-    data set that was fetched.
+    """Find a folder or file of triples by path, path below ``$FATHOM_DATA``, or name of an embedded or fetched set.
 
-    :raises BadInput: none of them, or something that is neither file nor folder.
+    :raises BadInput: there is none, or it is neither file nor folder.
     """
     path = Path(data).expanduser()
     if stands(path):
@@ -77,7 +76,7 @@ def locate(data: str | Path) -> Path:
 
 
 def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
-    """Read a folder and keep what is wrong with it instead of raising; None where it cannot be read.
+    """Read a folder and return its faults instead of raising them; None if it cannot be read.
 
     :raises BadInput: there is no such folder.
     """

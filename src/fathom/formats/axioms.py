@@ -1,8 +1,8 @@
-"""``ontology/axioms.json`` with an ontology in OntoProbe's layout: what is stated in addition to its hierarchies.
+"""``ontology/axioms.json``: axioms of an ontology in OntoProbe's layout, in addition to its hierarchies.
 
 ``{"inverse": [["parent of", "child of"]], "symmetric": ["spouse"], "transitive": ["part of"],
-"disjoint": [["bird", "fish", "mammal"]]}``, all by label; of a group of classes any two are disjoint. Not a part of the
-published format: a folder without it has none.
+"disjoint": [["bird", "fish", "mammal"]]}``, all by label; any two classes of a group are disjoint. The published format
+has no such file.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ KINDS = ("inverse", "symmetric", "transitive", "disjoint")
 
 
 class Axioms(NamedTuple):
-    """By label.
-
-    :param inverse: pairs of properties that say the same the other way round.
-    :param symmetric: properties that hold both ways.
-    :param transitive: properties that reach as far as their steps do.
-    :param disjoint: groups of classes of which any two have nothing in common.
-    """
+    """Labels of properties, and of classes in disjoint groups."""
 
     inverse: list[tuple[str, str]]
     symmetric: list[str]
@@ -37,13 +31,13 @@ class Axioms(NamedTuple):
 
 
 def write_axioms(folder: Path, axioms: Axioms) -> None:
-    """Into a folder of an ontology; nothing where there are none."""
+    """Write the axioms, if any, into a folder of an ontology."""
     if any(axioms):
         write_json(folder / AXIOM_FILE, axioms._asdict())
 
 
 def read_axioms(folder: Path) -> Axioms:
-    """Names as they are asked. :raises BadInput: a file of another form."""
+    """Read axioms with cleaned names. :raises BadInput: a file of another form."""
     file = folder / AXIOM_FILE
     if not is_there(file):
         return Axioms([], [], [], [])

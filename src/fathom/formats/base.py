@@ -1,4 +1,4 @@
-"""What a format brings to the table of formats, and what readers of folders by relation share."""
+"""The entry of a format in the registry, and the parts that all readers share."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from fathom.data.templates import SUBJECT, Template
 from fathom.reading import Faults, Json, read_json, shown
 
 ABOUT = "dataset.json"
-"""What a folder of one's own may say of itself."""
+"""Optional name, version and licence of a user's data set."""
 
 
 @dataclass(frozen=True)
 class Format:
     """One way to lay out a data set in a folder or a file.
 
-    :param name: what it is called, such as "bear".
-    :param expects: the files it is recognised by, in a few words, for the message that no format fits.
-    :param fits: whether a path holds data of this format; it must not raise, whatever the path holds.
-    :param read: the query set of such a path; None where a fault, which it adds, keeps it from being read.
-    :param writes: what writes such a folder, for the formats in which Fathom makes data.
+    :param expects: the files that identify it, in a few words, for messages.
+    :param fits: returns whether a path has data of this format; it never raises.
+    :param read: returns the query set of such a path; after a fault, which it adds, None.
+    :param writes: writes such a folder, in formats in which Fathom generates data.
     """
 
     name: str
@@ -37,11 +36,7 @@ class Format:
 
 @dataclass
 class Draft:
-    """A query set in the making, relation by relation.
-
-    :param path: the folder or file that is read.
-    :param faults: what is wrong with it.
-    """
+    """A query set under construction, from the folder or file *path*."""
 
     path: Path
     faults: Faults
@@ -50,22 +45,22 @@ class Draft:
     queries: list[Query] = field(default_factory=list)
 
     def add(self, relation: Relation, space: CandidateSet, queries: Iterable[Query]) -> None:
-        """A relation with its answer space and its queries."""
+        """Add a relation with its answer space and its queries."""
         self.relations[relation.id], self.candidates[space.name] = relation, space
         self.queries += queries
 
     def names(self) -> dict[str, str]:
-        """Of all candidates, by id."""
+        """Return the names of all candidates, by id."""
         return {id_: name for space in self.candidates.values() for id_, name in space.named()}
 
     def triples(self) -> list[Triple]:
-        """Head, relation and tail of each query and answer."""
+        """Return head, relation and tail of each query and answer."""
         return [(query.subject_id, query.relation, answer) for query in self.queries for answer in query.gold]
 
     def graph(
         self, names: Mapping[str, str], aliases: Mapping[str, Iterable[str]] | None = None
     ) -> KnowledgeGraph | None:
-        """Of the queries whose subject is known; None where there is none."""
+        """Make a graph of the queries with a known subject; None if there is none."""
         triples = [triple for triple in self.triples() if triple[0]]
         return KnowledgeGraph.from_triples(triples, names, aliases) if triples else None
 
@@ -76,10 +71,10 @@ class Draft:
         nothing: str = "",
         **about: Any,
     ) -> QuerySet | None:
-        """What was added; None where there are faults.
+        """Return the query set, or None after a fault.
 
-        :param graph: makes the graph of the facts; called only where there are no faults.
-        :param nothing: the fault where there is no query and no other fault says why.
+        :param graph: makes the graph of the facts; called only without faults.
+        :param nothing: fault of data without queries or other faults.
         :param about: further fields of the query set: version, licence, subsets.
         """
         if nothing and not self.queries and not self.faults.found:
@@ -89,8 +84,8 @@ class Draft:
         self._refuse_long("a subject", (query.subject for query in self.queries))
         if self.faults.found:
             return None
-        made, notes = graph(), tuple(self.faults.notes)
-        return QuerySet(name, tuple(self.queries), self.candidates, self.relations, notes=notes, graph=made, **about)
+        about |= {"graph": graph(), "notes": tuple(self.faults.notes)}
+        return QuerySet(name, tuple(self.queries), self.candidates, self.relations, **about)
 
     def _refuse_long(self, what: str, names: Iterable[str]) -> None:
         longest = max(map(len, names), default=0)
@@ -100,7 +95,7 @@ class Draft:
 
 
 def read_about(folder: Path, faults: Faults) -> Json:
-    """What :data:`ABOUT` says of a data set: name, version, licence; {} where it is not there."""
+    """Read :data:`ABOUT`: name, version, licence; {} without such a file."""
     file = folder / ABOUT
     content = read_json(file, faults) if faults.there(file) else {}
     if not isinstance(content, dict):
@@ -114,14 +109,14 @@ def read_about(folder: Path, faults: Faults) -> Json:
 
 
 def texts_of(value: Any) -> list[str] | None:
-    """A list of texts as it is; None for anything else."""
+    """Return a list of texts unchanged, and None for any other value."""
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
 
 
 def check_answer_space(
     file: Path, line: int | None, where: str, ids: Sequence[str | None], labels: Sequence[str | None], faults: Faults
 ) -> None:
-    """The rules every answer space keeps: as many ids as labels, no answer empty, none twice."""
+    """Refuse an answer space with empty or repeated answers, or more or fewer ids than labels."""
     if len(ids) != len(labels):
         faults.add(file, line, f"{where}: {len(ids)} answer ids for {len(labels)} answers")
     for place, label in enumerate(labels):
@@ -136,25 +131,25 @@ def check_answer_space(
 def check_templates(
     file: Path, line: int | None, texts: Iterable[str], faults: Faults, where: str = ""
 ) -> tuple[Template, ...]:
-    """The templates of some texts; what is wrong or odd about them is added to *faults*.
-
-    :param where: what stands before each message.
-    """
+    """Make templates; their faults and notes are added. :param where: start of each message."""
     templates = tuple(map(Template, texts))
     for template in templates:
         for fault in template.faults():
             faults.add(file, line, f"{where}{fault}")
         if SUBJECT not in template.text:
-            faults.note(
-                file, line, f"{where}template {template.text!r} has no {SUBJECT}: it says nothing of the subject"
-            )
+            message = f"template {template.text!r} has no {SUBJECT}: it says nothing of the subject"
+            faults.note(file, line, f"{where}{message}")
     return templates
 
 
-def unscored(file: Path, line: int | None, why: str, faults: Faults, reason: str = "the subject has no name") -> str:
-    """The reason of a query that cannot be asked, which is noted.
+def unscored_unless(
+    is_scored: object, file: Path, line: int | None, why: str, faults: Faults, reason: str = "the subject has no name"
+) -> str | None:
+    """Return the reason of a query that cannot be scored and note it; None if it can.
 
-    :param why: the same in the words of the file.
+    :param why: the reason in the words of the file.
     """
+    if is_scored:
+        return None
     faults.note(file, line, f"{why}: the query is kept as unscored")
     return reason

@@ -18,20 +18,27 @@ from typing import Any, NamedTuple
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import POPULARITY, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import Template
-from fathom.formats.base import Draft, Format, check_answer_space, check_templates, read_about, texts_of, unscored
+from fathom.formats.base import (
+    Draft,
+    Format,
+    check_answer_space,
+    check_templates,
+    read_about,
+    texts_of,
+    unscored_unless,
+)
 from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
 DATES, UNKNOWN = ("valid_from", "valid_until"), "unknown"
-"""Of facts bound to a time, which ``fathom build bear`` writes where it knows them."""
+"""Optional years of a fact, written by ``fathom build bear``."""
 POPULARITIES = (POPULARITY, "answer_popularity")
-"""Numbers of subject and answer, which it writes."""
+"""Optional numbers of subject and answer."""
 _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj_label": str}
 
 
-def read_bear(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     metadata = read_json(path / METADATA, faults)
     if not isinstance(metadata, dict) or not all(isinstance(entry, dict) for entry in metadata.values()):
         if metadata is not None:
@@ -57,7 +64,7 @@ def read_bear(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...]) -> list[Json]:
-    """:returns: the instances of the relation; [] where it is left out."""
+    """:returns: its instances; [] if the relation is dropped."""
     metadata, file, faults = draft.path / METADATA, draft.path / f"{id_}.jsonl", draft.faults
     if not stands(file):
         faults.note(metadata, None, f"relation {id_} has no file {file.name}: left out")
@@ -84,7 +91,7 @@ def _queries(
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
     named = [names for names in (DATES, POPULARITIES) if any(name in row for _, row in rows for name in names)]
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-        own = {name: _said(row.get(name)) for names in named for name in names}
+        dated = {name: _group(row.get(name)) for names in named for name in names}
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -92,15 +99,14 @@ def _queries(
             subject_id=row["sub_id"],
             gold=(answer,),
             candidates=relation.id,
-            groups=groups | own,
-            unscored=None
-            if row["sub_label"].strip()
-            else unscored(file, line, f"subject {row['sub_id']} has no label", faults),
+            groups=groups | dated,
+            unscored=unscored_unless(
+                row["sub_label"].strip(), file, line, f"subject {row['sub_id']} has no label", faults
+            ),
         )
 
 
-def _said(value: Any) -> str:
-    """Of a group; a popularity of 0 is one."""
+def _group(value: Any) -> str:
     return UNKNOWN if value in (None, "") else str(value)
 
 
@@ -109,7 +115,7 @@ def _has_space(entry: Json) -> bool:
 
 
 def _sibling(path: Path, name: str, faults: Faults) -> Json:
-    """A file of the folder or of the one above; {} where there is none."""
+    """Read an object from a file in the folder or its parent; {} without such a file."""
     for folder in (path, path.parent):
         if stands(folder / name):
             content = read_json(folder / name, faults)
@@ -148,7 +154,7 @@ def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], fault
 
 
 def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults) -> str:
-    """The answer at the place that the row names."""
+    """Return the answer at the row's index."""
     index = row["answer_idx"]
     if not 0 <= index < len(space):
         faults.add(file, line, f"answer_idx is {index}, but the answer space has 0 to {len(space) - 1}")
@@ -159,7 +165,7 @@ def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults)
 
 
 def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:
-    """Of BEAR-big: positions, within each relation, of the instances that BEAR has."""
+    """Return BEAR-big's instances that BEAR has, listed by position within each relation."""
     if any(_has_space(entry) for entry in metadata.values()):
         return {}
     indices = _sibling(path, LITE, faults)
@@ -174,6 +180,7 @@ def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) 
 class BearInstance(NamedTuple):
     """A line of a relation's file.
 
+    :param answer: position in the relation's answers.
     :param more: further fields, such as ``valid_from``.
     """
 
@@ -185,11 +192,7 @@ class BearInstance(NamedTuple):
 
 
 class BearRelation(NamedTuple):
-    """A relation as a folder has it.
-
-    :param answers: (id, name) of each, in order.
-    :param domains: to break results down by.
-    """
+    """A relation to be written. :param answers: (id, name) of each, in order."""
 
     id: str
     templates: Sequence[str]
@@ -199,10 +202,9 @@ class BearRelation(NamedTuple):
 
 
 def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = True) -> None:
-    """Write a data set into a folder that exists.
+    """Write a data set into an existing folder.
 
-    :param spaces: whether answer spaces are written, as in BEAR and not in BEAR-big, where they are the objects in
-        order of appearance.
+    :param spaces: write answer spaces, as in BEAR; in BEAR-big they are the objects in order of appearance.
     """
     metadata = {one.id: _metadata(one, spaces) for one in relations}
     write_json(folder / METADATA, metadata)
@@ -211,7 +213,7 @@ def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = T
 
 
 def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
-    """Write what BEAR and BEAR-big share: the domains and, where there is any, the lite subset.
+    """Write the files that BEAR and BEAR-big share: the domains and any lite subset.
 
     :param lite: positions in BEAR-big of BEAR's instances, by relation.
     """
@@ -235,4 +237,4 @@ def _line(row: BearInstance, relation: BearRelation, spaces: bool) -> Json:
     return about | {"obj_id": answer_id, "obj_label": answer} | index | dict(row.more)
 
 
-FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), read_bear, write_bear)
+FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), _read, write_bear)

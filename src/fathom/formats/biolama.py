@@ -31,15 +31,14 @@ _TRIPLE: dict[str, type] = {
 
 
 class _Source(NamedTuple):
-    """:param triples: files by split; what is in one file is asked, as ``test``."""
+    """:param triples: files by split; a single file is ``test``."""
 
     name: str
     templates: Path
     triples: dict[str, list[Path]]
 
 
-def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     entries: dict[str, RelationEntry] = {}
     facts: list[Fact] = []
     for source in _sources(path):
@@ -67,9 +66,9 @@ def read_biolama(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _sources(path: Path) -> list[_Source]:
-    """Of a folder of sources, the folder of one source, a folder of files by source, or one such file."""
+    """Find the sources of a folder of sources, of one source, of a folder of files by source or of one such file."""
     if path.is_file():
-        return [one for one in _one_file_each(path.parent) if path in one.triples["test"]]
+        return [source for source in _one_file_each(path.parent) if path in source.triples["test"]]
     if not path.is_dir():
         return []
     published = [folder for folder in (path, *(path / name for name in SOURCES)) if (folder / PROCESSED).is_dir()]
@@ -115,7 +114,7 @@ def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact
 
 
 def _answers(row: Json) -> tuple[NamedAnswer, ...]:
-    """Each id once; none where ids, names and aliases do not fit together."""
+    """Read each id once; the empty tuple if ids, names and aliases do not match."""
     ids, labels = texts_of(row["obj_uris"]), texts_of(row["obj_labels"])
     given = row.get("obj_aliases", [[]] * len(ids or ()))
     if not ids or not labels or not isinstance(given, list) or not len(ids) == len(labels) == len(given):
@@ -129,5 +128,5 @@ def _answers(row: Json) -> tuple[NamedAnswer, ...]:
 
 
 FORMAT = Format(
-    "biolama", "wikidata_triples.jsonl or triples_processed (BioLAMA)", lambda path: bool(_sources(path)), read_biolama
+    "biolama", "wikidata_triples.jsonl or triples_processed (BioLAMA)", lambda path: bool(_sources(path)), _read
 )

@@ -34,7 +34,7 @@ from fathom.store.files import write_json_lines
 REASONING = "reasoning"
 """Folder of the files named by rule and premises, next to that of the memorising tasks."""
 CONTROLS = "controls"
-"""Folder of the questions that tell reasoning from what looks like it."""
+"""Folder of the control questions."""
 BARE, ANOTHERS = "00", "32"
 CONTROL = {BARE: "no premise", ANOTHERS: "P1 of another item"}
 """Controls by the ending of their files."""
@@ -49,12 +49,12 @@ _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+
 class _ChoiceLine(NamedTuple):
     """A line.
 
-    :param id: of its query, which has its own candidate set of this name.
-    :param stem: name of its file, without the ending.
+    :param id: of its query and its candidate set.
+    :param stem: name of its file without the ending.
     :param listed: its ``cands``, or the options of its prompt.
-    :param gold: place of the gold option.
-    :param premise: id of the question that asks for P1, "" where the line does not name it.
-    :param lure: the option that P1 of another item names, "" where there is none.
+    :param gold: position of the gold option.
+    :param premise: id of the question about P1, "" if the line names none.
+    :param lure: the option that P1 of another item names, "" if there is none.
     """
 
     id: str
@@ -68,7 +68,7 @@ class _ChoiceLine(NamedTuple):
 
 
 def is_choices(path: Path) -> bool:
-    """Whether the first line of the first file has a prompt and a gold answer."""
+    """Return whether the first line of the first file has a prompt and a gold answer."""
     files = _files(path)
     if not files:
         return False
@@ -80,7 +80,7 @@ def is_choices(path: Path) -> bool:
 
 
 def read_choices(path: Path, faults: Faults) -> Choices | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+    """Return the query set, or None after a fault."""
     items = [item for file in _files(path) for item in _items(file, faults)]
     if not items and not faults.found:
         faults.add(path, None, "no question in it: expected lines with 'prompt' and 'gold'")
@@ -91,8 +91,8 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
     if lost := next((item for item in items if ids and item.premise and item.premise not in ids), None):
         faults.add(path, None, f"{lost.id} names the premise {lost.premise!r}, which is no question of {MEMORIZING}")
         return None
-    asked = {(item.stem, item.listed, item.gold): item for item in memorizing}
-    queries = [_query(item, asked) for item in items]
+    by_content = {(item.stem, item.listed, item.gold): item for item in memorizing}
+    queries = [_query(item, by_content) for item in items]
     golds: dict[str, list[str]] = defaultdict(list)
     for query in queries:
         golds[query.relation] += query.gold
@@ -107,7 +107,7 @@ def read_choices(path: Path, faults: Faults) -> Choices | None:
 
 
 def write_choices(folder: Path, files: Mapping[str, Iterable[Json]]) -> None:
-    """Write questions into a folder that exists.
+    """Write questions into an existing folder.
 
     :param files: lines (:func:`question_line`) of each file, by its path without an ending: "reasoning/rdfs2-22".
     """
@@ -118,19 +118,16 @@ def write_choices(folder: Path, files: Mapping[str, Iterable[Json]]) -> None:
 
 
 def question_line(question: str, names: Sequence[str], gold: int) -> Json:
-    """A line of a file.
+    """Make a line of a file.
 
-    :param names: of the options, in the order in which they are shown.
-    :param gold: place of the right one.
+    :param names: of the options, in the order shown.
+    :param gold: position of the gold option.
     """
     return {"prompt": shown(question, names), "gold": f"({ascii_lowercase[gold]}) {names[gold]}"}
 
 
 def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
-    """The question and its options; None where there are no two, or more than there are letters.
-
-    The letters must follow each other from (a) on.
-    """
+    """Split a prompt into its question and options, lettered from (a) on; None without 2 to 26 options."""
     question, mark, rest = prompt.partition(" (a) ")
     options = []
     for letter in ascii_lowercase[1:]:
@@ -147,7 +144,7 @@ def split_prompt(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Memorising tasks before rules, in the order of the paper; others after them."""
+    """Sort memorising tasks before rules, in the order of the paper, and others last."""
     if path.is_file():
         return [path]
     folders = [path / MEMORIZING, path / REASONING, path / CONTROLS] if not list(path.glob("*.jsonl")) else [path]
@@ -159,7 +156,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _memorizing_items(path: Path) -> list[_ChoiceLine]:
-    """The memorising items that a folder of other files belongs to: another run may have asked them."""
+    """Read the memorising items next to a folder of reasoning or controls."""
     parent = path.resolve().parent / MEMORIZING
     if path.resolve().name not in (REASONING, CONTROLS) or not parent.is_dir():
         return []
@@ -186,16 +183,13 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
 
 
 def _names_in_row(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, str]:
-    """``premise`` and ``lure`` of a line, "" where it has none."""
+    """Return ``premise`` and ``lure`` of a line, "" by default."""
     premise, lure = row.get("premise", ""), row.get("lure", "")
     rule = _RULE_FILE.fullmatch(file.stem)
     task = RULES.get(rule[1]) if rule else None
-    if "premise" in row and not (
-        isinstance(premise, str) and (found := _PREMISE.fullmatch(premise)) and found[1] == task
-    ):
-        expected = (
-            f"must name a question as '{task}/3'" if task else "belongs to files of rules, such as rdfs9-02.jsonl"
-        )
+    match = _PREMISE.fullmatch(premise) if isinstance(premise, str) else None
+    if "premise" in row and not (match and match[1] == task):
+        expected = f"must name a question as '{task}/3'" if task else "belongs to files of rules (rdfs9-02.jsonl)"
         faults.add(file, line, f"'premise' {expected}, found {shown_value(premise)}")
         return "", ""
     if "lure" in row and (lure not in options or row["gold"].endswith(f" {lure}") or row["gold"] == lure):
@@ -215,34 +209,34 @@ def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Fa
     return tuple(listed)
 
 
-def _query(item: _ChoiceLine, asked: dict[tuple[str, tuple[str, ...], int], _ChoiceLine]) -> Query:
-    """:param asked: the memorising items by task, options and gold."""
+def _query(item: _ChoiceLine, memorizing: Mapping[tuple[str, tuple[str, ...], int], _ChoiceLine]) -> Query:
+    """:param memorizing: items by task, options and gold."""
     rule = _RULE_FILE.fullmatch(item.stem)
-    about = _ABOUT.fullmatch(item.question)
+    subject = about[1] if (about := _ABOUT.fullmatch(item.question)) else ""
     sentences = [text for text in statements_of(item.question) if text.count(ANSWER) == 1]
     return Query(
         id=item.id,
         relation=rule[1] if rule and not rule[3] else item.stem,
-        subject=about[1] if about else "",
-        subject_id=about[1] if about else "",
+        subject=subject,
+        subject_id=subject,
         gold=(item.options[item.gold],),
         candidates=item.id,
-        groups={"options": str(len(item.options)), **_groups(item, rule, asked)},
+        groups={"options": str(len(item.options)), **_groups(item, rule, memorizing)},
         sentences=tuple(map(Sentence, sentences)),
     )
 
 
 def _groups(
-    item: _ChoiceLine, rule: re.Match[str] | None, asked: Mapping[tuple[str, tuple[str, ...], int], _ChoiceLine]
+    item: _ChoiceLine, rule: re.Match[str] | None, memorizing: Mapping[tuple[str, tuple[str, ...], int], _ChoiceLine]
 ) -> dict[str, str]:
-    """:param rule: the name of its file, where it is one of a rule."""
+    """:param rule: match of the file's name, if it is one of a rule."""
     if not rule:
         return {"task": item.stem} if item.stem in TASKS else {}
     groups = {"rule": rule[1]}
     groups |= {"control": CONTROL[rule[3]]} if rule[3] else {"p1": PREMISES[rule[2]]}
     if item.premise:
         groups |= {"premise": item.premise, "item": f"{rule[1]} {item.premise}"}
-    elif premise := asked.get((RULES.get(rule[1], ""), item.listed, item.gold)):
+    elif premise := memorizing.get((RULES.get(rule[1], ""), item.listed, item.gold)):
         groups |= {"premise": premise.id}
     return groups | ({"lure": item.lure} if item.lure else {})
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.formats.base import Draft, texts_of, unscored
+from fathom.formats.base import Draft, texts_of, unscored_unless
 from fathom.formats.closed_questions import ClosedQuestion, add_questions, completed
 from fathom.formats.recognition import JSON_ENDINGS, beginning, define_format, keys_of
 from fathom.reading import Faults, Json, line_of, read_json, shown
@@ -66,9 +66,8 @@ def _question(file: Path, place: tuple[str, ...], node: Json, faults: Faults) ->
         line = line_of(file, place[-1]) if place else None
         faults.add(file, line, f"{where}: expected {expected}, found {shown(node, 200)}")
         return None
-    current, why = [answer for answer in dated if not answer.has_ended], None
-    if not current:
-        why = unscored(file, None, f"{where}: every answer has ended", faults, "every answer has ended")
+    current, reason = [answer for answer in dated if not answer.has_ended], "every answer has ended"
+    why = unscored_unless(current, file, None, f"{where}: {reason}", faults, reason)
     right = list(dict.fromkeys(answer.name for answer in current or dated))
     outdated = list(dict.fromkeys(answer.name for answer in dated if answer.name not in right))
     latest = max(current or dated, key=lambda answer: int(answer.begins or 0))

@@ -1,4 +1,4 @@
-"""What LAMA and the data sets made in its manner share: facts whose answers have ids and names."""
+"""Facts whose answers have ids and names, as in LAMA and data sets like it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, check_templates, texts_of, unscored
+from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
 from fathom.reading import Faults, read_json_lines, shown
 
 _SHOWN = 5
@@ -69,10 +69,7 @@ def _text(value: Any) -> str:
 
 
 class NamedAnswer(NamedTuple):
-    """A right answer.
-
-    :param aliases: its other names.
-    """
+    """A right answer."""
 
     id: str
     name: str
@@ -80,12 +77,11 @@ class NamedAnswer(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A line of a file: a subject and all that is right for it.
+    """A line of a file: a subject with its right answers.
 
-    :param id: of its query, "" where the file has none.
-    :param by_sentence: the layout has sentences for every fact, so that no subject is needed.
-    :param source: which of several sources the file is of.
-    :param split: that the file is of.
+    :param id: of its query, "" if the file has none.
+    :param by_sentence: each fact of the layout has sentences, so that no subject is needed.
+    :param source: name of the file's source, if there are several.
     :param altered: as in :class:`~fathom.data.queries.Query`.
     """
 
@@ -107,10 +103,10 @@ class Fact(NamedTuple):
 class AnswerNames:
     """Ids and names of answers, one to one.
 
-    No model can tell two answers of one name apart: they are one candidate, whose id is the name. Of several names of
-    one id the first counts. Both are noted.
+    No model can distinguish two answers of the same name: they are one candidate, whose id is the name. If an id has
+    several names, the first counts. Both are noted.
 
-    :param facts: all whose answers must be distinguished; an answer without a name is passed over.
+    :param facts: all facts whose answers must be distinguished; answers without a name are skipped.
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
@@ -131,25 +127,24 @@ class AnswerNames:
         return self._names[id_]
 
     def id_of(self, id_: str) -> str:
-        """What the candidate is called that *id_* belongs to; an id without a name stays as it is."""
+        """Return the candidate of an answer; an id without a name stays unchanged."""
         name = self._names.get(id_)
         return name if name is not None and len(self._ids[name]) > 1 else id_
 
     def note(self, path: Path, faults: Faults) -> None:
-        """One line for each of the two oddities, with the first few examples."""
+        """Note shared names and renamed ids, with examples."""
         shared = [f"{name!r} ({', '.join(ids[:3])})" for name, ids in self._ids.items() if len(ids) > 1]
         if shared:
-            faults.note(
-                path, None, f"{_several(shared)} of several ids: each name is one candidate, whose id is the name"
-            )
+            message = "of several ids: each name is one candidate, whose id is the name"
+            faults.note(path, None, f"{_several(shared)} {message}")
         renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
         if renamed:
             faults.note(path, None, f"{_several(renamed, 'id')} with several names: the first is used")
 
 
-def _several(found: list[str], what: str = "name") -> str:
-    more = ", …" if len(found) > _SHOWN else ""
-    return f"{len(found):,} {what}{'s' if len(found) > 1 else ''} ({'; '.join(found[:_SHOWN])}{more})"
+def _several(items: list[str], what: str = "name") -> str:
+    more = ", …" if len(items) > _SHOWN else ""
+    return f"{len(items):,} {what}{'s' if len(items) > 1 else ''} ({'; '.join(items[:_SHOWN])}{more})"
 
 
 Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
@@ -159,32 +154,24 @@ Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
 def add_queries(
     draft: Draft, facts: Sequence[Fact], entries: Mapping[str, RelationEntry], names: AnswerNames, groups: Groups
 ) -> None:
-    """A query for each fact, among all answers that its relation has in *facts*.
+    """Add a query for each fact; its candidates are all answers of its relation in *facts*.
 
     :param entries: templates by relation.
-    :param names: of the answers.
     """
     grouped: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         grouped[fact.relation].append(fact)
     taken: set[str] = set()
-    for id_, own in grouped.items():
+    for id_, members in grouped.items():
         entry = entries.get(id_, RelationEntry())
-        golds = [_gold(fact, names) for fact in own]
-        by_id = {names.id_of(answer.id): names.name_of(answer.id) for fact in own for answer in _named(fact)}
+        golds = [_gold(fact, names) for fact in members]
+        by_id = {names.id_of(answer.id): names.name_of(answer.id) for fact in members for answer in _named(fact)}
         if not by_id:
-            draft.faults.add(own[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
+            draft.faults.add(members[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
         cardinality = cardinality_of(answer for gold in golds for answer in gold)
-        relation = Relation(
-            id_,
-            entry.name or id_,
-            entry.templates,
-            cardinality,
-            entry.domains,
-            questions=entry.questions,
-            negated=entry.negated,
-        )
-        queries = _queries(relation, own, golds, groups, taken, draft.faults)
+        about = (entry.name or id_, entry.templates, cardinality, entry.domains, entry.questions)
+        relation = Relation(id_, *about, negated=entry.negated)
+        queries = _queries(relation, members, golds, groups, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
 
 
@@ -193,7 +180,7 @@ def _named(fact: Fact) -> list[NamedAnswer]:
 
 
 def _gold(fact: Fact, names: AnswerNames) -> tuple[str, ...]:
-    """The answers that have a name; where none has, all of them, for the query to be unscored."""
+    """Return the answers with a name; if there is none, all, as the query is unscored."""
     return tuple(dict.fromkeys(names.id_of(answer.id) for answer in _named(fact) or fact.answers))
 
 
@@ -232,26 +219,25 @@ def _queries(
 
 
 def _unscored(fact: Fact, relation: Relation, faults: Faults) -> str | None:
-    """Why the fact cannot be asked, which is noted; None where it can."""
+    """Return why the query is unscored, if it is, and note it."""
     lacking = len(fact.answers) - len(_named(fact))
     if lacking == len(fact.answers):
-        return unscored(fact.file, fact.line, "the answer has no name", faults, "the answer has no name")
+        return unscored_unless(False, fact.file, fact.line, reason := "the answer has no name", faults, reason)
     if lacking:
         faults.note(fact.file, fact.line, f"{lacking} of {len(fact.answers)} answers have no name: left out")
-    if not fact.subject.strip() and (relation.templates or not fact.by_sentence):
-        return unscored(fact.file, fact.line, "the subject has no name", faults)
-    return None
+    is_scored = fact.subject.strip() or (fact.by_sentence and not relation.templates)
+    return unscored_unless(is_scored, fact.file, fact.line, "the subject has no name", faults)
 
 
 def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph | None:
-    """Of the queries, with all other names of subjects and answers; None where no fact has a known subject."""
-    called = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
+    """Make a graph of the queries with aliases of subjects and answers; None if no fact has a known subject."""
+    texts = {query.subject_id: query.subject for query in reversed(draft.queries)} | draft.names()
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     for fact in facts:
         aliases[fact.subject_id].update(dict.fromkeys(fact.subject_aliases))
         for answer in fact.answers:
             aliases[names.id_of(answer.id)].update(dict.fromkeys(answer.aliases))
-    return draft.graph(called, aliases)
+    return draft.graph(texts, aliases)
 
 
 def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:

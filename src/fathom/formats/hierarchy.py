@@ -1,7 +1,6 @@
-"""What else is right where a name of an ontology is: all that stands above it, and what is the same by another name.
+"""Further right answers in an ontology: superordinate names, and other labels of the same IRI.
 
-From an OntoProbe folder: super-classes and super-properties of ``class.json`` and ``property.json``, the right answers
-of the memorising tasks on them, and entries that share an IRI, which are one thing under two labels.
+They come from an OntoProbe folder: ``class.json``, ``property.json`` and the gold answers of the memorising tasks.
 """
 
 from __future__ import annotations
@@ -20,39 +19,38 @@ _KINDS = {
     CLASS_FILE: ("classes", "rdfs:Class", "rdfs:subClassOf"),
     PROPERTY_FILE: (PROPERTIES, "rdf:Property", "rdfs:subPropertyOf"),
 }
-"""Of each file the candidate set that it lists, and where its entries have their IRIs and what is above them."""
+"""For each file the candidate set that it lists, and the fields of IRIs and superordinates."""
 _TASKS = ("subClassOf", "subPropertyOf")
 _Above = dict[str, set[str]]
 
 
 class Hierarchy:
-    """Of classes and of properties, by casefolded name."""
+    """Superordinates of classes and properties.
+
+    :param above: direct superordinates, by candidate set and casefolded name.
+    """
 
     def __init__(self, above: Mapping[str, Mapping[str, Iterable[str]]]) -> None:
-        """:param above: of each candidate set what stands directly above each name."""
         self._above = above
 
     def of(self, space: str, names: Iterable[str]) -> set[str]:
-        """These names and all above them, however far."""
-        above, found = self._above.get(space, {}), set()
+        """Return these names and all their superordinates."""
+        above, closure = self._above.get(space, {}), set()
         waiting = [name.casefold() for name in names]
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in closure:
+                closure.add(name)
                 waiting += above.get(name, ())
-        return found
+        return closure
 
     def right_too(self, query: Query) -> set[str]:
-        """Names that are right where the query's answers are: these, and all above them."""
+        """Return the query's right answers and all their superordinates."""
         return self.of(query.candidates, (*query.gold, *query.known))
 
 
 def read_hierarchy(folder: Path, data: QuerySet) -> Hierarchy:
-    """That of a folder that has been read.
-
-    :param data: all of it.
-    """
+    """Read the hierarchy of a folder. :param data: its unfiltered query set."""
     above: dict[str, _Above] = {}
     for file, (space, iris, parents) in _KINDS.items():
         entries = json_file(folder / file) if is_there(folder / file) else []
@@ -69,8 +67,8 @@ def _above(entries: Iterable[Any], iris: str, parents: str) -> _Above:
     for entry in entries:
         name = clean(entry["rdfs:label"]).casefold()
         above[name].update(clean(parent).casefold() for parent in entry.get(parents) or ())
-        own = entry.get(iris)
-        for iri in own if isinstance(own, list) else [own]:
+        values = entry.get(iris)
+        for iri in values if isinstance(values, list) else [values]:
             if isinstance(iri, str) and iri:
                 same[iri].add(name)
     for names in same.values():

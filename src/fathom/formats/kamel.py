@@ -17,7 +17,7 @@ from typing import Any
 
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
-from fathom.formats.base import Draft, Format, unscored
+from fathom.formats.base import Draft, Format, unscored_unless
 from fathom.formats.facts import Fact, NamedAnswer
 from fathom.prompts.questions import as_template, question_lines
 from fathom.reading import Faults, plain_or_packed, read_json_lines, stands
@@ -28,7 +28,7 @@ _TRAIN: dict[str, type] = {"sub_label": str, "obj_label": list}
 
 
 def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+    """Return the query set, or None after a fault."""
     questions = _questions(path / QUESTIONS, faults)
     draft = Draft(path, faults)
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
@@ -54,7 +54,7 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _add_relation(draft: Draft, id_: str, question: str, facts: list[Fact]) -> Collection[NamedAnswer]:
-    """:returns: the answers, each once; none where there are no facts."""
+    """:returns: the answers, each once."""
     answers = {answer.id: answer for fact in facts for answer in fact.answers}
     if answers:
         cardinality = cardinality_of(answer.id for fact in facts for answer in fact.answers)
@@ -66,7 +66,7 @@ def _add_relation(draft: Draft, id_: str, question: str, facts: list[Fact]) -> C
 
 
 def _questions(file: Path, faults: Faults) -> dict[str, str]:
-    """One question per relation."""
+    """Read one question per relation."""
     questions: dict[str, str] = {}
     for line, relation, text in question_lines(file, faults):
         if relation not in questions:
@@ -115,9 +115,7 @@ def _queries(relation: Relation, facts: Sequence[Fact], faults: Faults) -> Itera
             gold=tuple(dict.fromkeys(answer.id for answer in fact.answers)),
             candidates=relation.id,
             groups={"cardinality": relation.cardinality, "answers": str(len(fact.answers))},
-            unscored=None
-            if fact.subject.strip()
-            else unscored(fact.file, fact.line, "the subject has no label", faults),
+            unscored=unscored_unless(fact.subject.strip(), fact.file, fact.line, "the subject has no label", faults),
         )
 
 

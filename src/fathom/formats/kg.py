@@ -66,10 +66,10 @@ _LINES = 1 << 18
 
 
 class GraphFiles(NamedTuple):
-    """What a folder has.
+    """Files of a graph in a folder.
 
-    :param triples: file of each split; the one of "" holds all triples.
-    :param types: of entities. :param labels: what types are called.
+    :param triples: by split; the one of "" holds all triples.
+    :param labels: names of the types.
     """
 
     triples: dict[str, Path]
@@ -77,17 +77,15 @@ class GraphFiles(NamedTuple):
     relations: Path | None
     long: Path | None
     wikidata: Path | None
-    types: Path | None = None
-    labels: Path | None = None
+    types: Path | None
+    labels: Path | None
 
     def all(self) -> list[Path]:
-        """Every file of the graph."""
-        rest = (self.entities, self.relations, self.long, self.wikidata, self.types, self.labels)
-        return [*self.triples.values(), *(file for file in rest if file is not None)]
+        """List all files of the graph."""
+        return [*self.triples.values(), *(file for file in self[1:] if isinstance(file, Path))]
 
 
-def read_kg(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     files = find_files(path)
     if path.is_dir():
         _refuse_doubles(path, faults)
@@ -95,55 +93,57 @@ def read_kg(path: Path, faults: Faults) -> QuerySet | None:
         for file in (files.wikidata, files.long):
             if file is not None:
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
-    graph = cached(files.all(), faults, lambda: _read(files, faults))
-    written = _templates(path if path.is_dir() else path.parent, graph, faults)
+    graph = cached(files.all(), faults, lambda: _read_graph(files, faults))
+    templates = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
-    queryset = graph_queryset(graph, name=path.name, templates=written)
+    queryset = graph_queryset(graph, name=path.name, templates=templates)
     if graph.splits and queryset.split != "test":
         faults.note(path, None, f"there is no test split: {queryset.split or 'all triples, of train as well,'} asked")
     return replace(queryset, notes=tuple(faults.notes))
 
 
 def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> dict[str, tuple[Template, ...]]:
-    """Of relations, by their ids; {} where there are none."""
+    """Read templates by relation."""
     if graph is None or not faults.there(folder / TEMPLATES):
         return {}
     entries = read_entries(folder / TEMPLATES, faults)
-    there = graph.relations.column("id").to_pylist()
-    if unknown := [id_ for id_ in entries if id_ not in set(there)]:
-        some = ", ".join(map(str, there[:10]))
+    ids = graph.relations.column("id").to_pylist()
+    if unknown := [id_ for id_ in entries if id_ not in set(ids)]:
+        some = ", ".join(map(str, ids[:10]))
         faults.add(folder / TEMPLATES, None, f"the graph has no relation {', '.join(unknown[:5])}: it has {some}")
     return {id_: entry.templates for id_, entry in entries.items()}
 
 
 def _refuse_doubles(folder: Path, faults: Faults) -> None:
-    """Two files for one thing, of which one would be passed over in silence; a folder in a file's place. KG-BERT's data
-    sets have ``entities.txt`` and ``relations.txt``, which list ids and name nothing."""
+    """Refuse two files of the same content and folders in place of files.
+
+    KG-BERT's ``entities.txt`` and ``relations.txt``, which list ids without names, are noted.
+    """
     for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG, TYPES):
         endings = _ALL_ENDINGS if stems is TYPES else _ENDINGS
-        there = [path for stem in stems for ending in endings if stands(path := folder / f"{stem}{ending}")]
-        for path in there:
+        files = [path for stem in stems for ending in endings if stands(path := folder / f"{stem}{ending}")]
+        for path in files:
             try:
                 check_file(path)
             except Unreadable as error:
                 faults.keep(error)
-        listing = [path for path in there[1:] if stems in (_ENTITIES, _RELATIONS) and first_fields(path) == 1]
-        for path in listing:
-            faults.note(path, None, f"not used: it lists ids, {there[0].name} names them")
-        there = [path for path in there if path not in listing]
-        if len(there) > 1:
-            others = " and ".join(path.name for path in there[1:])
-            faults.add(there[0], None, f"is next to {others}: both say the same thing, remove all but one")
+        lists = [path for path in files[1:] if stems in (_ENTITIES, _RELATIONS) and first_fields(path) == 1]
+        for path in lists:
+            faults.note(path, None, f"not used: it lists ids, {files[0].name} names them")
+        files = [path for path in files if path not in lists]
+        if len(files) > 1:
+            others = " and ".join(path.name for path in files[1:])
+            faults.add(files[0], None, f"is next to {others}: both say the same thing, remove all but one")
 
 
 def split_of(file: Path) -> str | None:
-    """The split that a file is named after, e.g. ``dev`` for ``valid.tsv.gz``."""
+    """Return the split in a file's name, such as ``dev`` for ``valid.tsv.gz``; None if it names none."""
     return next((split for split, stems in _SPLITS.items() if file.name.split(".")[0] in stems), None)
 
 
 def find_files(path: Path) -> GraphFiles:
-    """The files of a graph in a folder, or the one file that *path* is."""
+    """Find the files of a graph: those of a folder, or a file of triples with the others next to it."""
     folder = path if path.is_dir() else path.parent
     names = {
         "entities": _first(folder, _ENTITIES),
@@ -161,7 +161,7 @@ def find_files(path: Path) -> GraphFiles:
     return GraphFiles(triples, **names)
 
 
-def _read(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+def _read_graph(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
     parts = {
         split: Columns(file, ("head", "relation", "tail"), faults, skip=int(_has_header(file)))
         for split, file in files.triples.items()
@@ -173,17 +173,22 @@ def _has_header(file: Path) -> bool:
     return any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
 
 
-def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    """A graph from ids of head, relation and tail, and the files that name them; None where there are faults.
-
-    :param parts: columns of each split; the one of "" holds all triples.
-    :param files: of the names and descriptions.
-    """
+def check_triples(parts: Mapping[str, Columns], faults: Faults) -> None:
+    """Refuse files without triples and empty fields."""
     for part in parts.values():
         if not len(part) and not part.faulty:
             faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
         for name in part.names:
             part.refuse_empty(name)
+
+
+def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
+    """Make a graph from ids of head, relation and tail; None after a fault.
+
+    :param parts: columns of each split; the one of "" holds all triples.
+    :param files: of the names and descriptions.
+    """
+    check_triples(parts, faults)
     if faults.found and not all(map(len, parts.values())):
         return None
     names = {
@@ -191,26 +196,44 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         for kind, file in (("entity", files.entities), ("relation", files.relations))
         if file is not None
     }
-    entities = _with_texts(names["entity"], files, faults) if "entity" in names else _unnamed(parts, ("head", "tail"))
-    relations = (
-        names["relation"].table if "relation" in names else _unnamed(parts, ("relation",)).select(["id", "name"])
-    )
+    if "entity" in names:
+        entities = _with_texts(names["entity"], files, faults)
+    else:
+        entities = named_by_id(distinct_ids(parts, "head", "tail"))
+    relations = names["relation"].table if "relation" in names else named_by_id(distinct_ids(parts, "relation"))
     if files.types is not None:
-        types = read_types(files.types, files.labels, entities, faults)
-        entities = entities.append_column("type", types)
-    entity_ids, relation_ids = (table.column("id").combine_chunks() for table in (entities, relations))
-    rows = {
-        name: [pc.index_in(part[name], value_set=ids) for part in parts.values()]
-        for name, ids in (("head", entity_ids), ("relation", relation_ids), ("tail", entity_ids))
-    }
+        entities = entities.append_column("type", read_types(files.types, files.labels, entities, faults))
+    rows = index_triples(parts, entities, relations)
     for kind, named in names.items():
-        if not named.faulty:  # else what seems unknown may stand in a line that could not be read
+        if not named.faulty:  # else an id may be on a line that could not be read
             _refuse_unknown(parts, rows, kind, named.file.name)
-    if faults.found:
-        return None
-    columns = [np.concatenate([found.to_numpy() for found in column]) for column in rows.values()]
+    return None if faults.found else graph_of_rows(parts, entities, relations.select(["id", "name"]), rows)
+
+
+Rows = dict[str, list[pa.ChunkedArray]]
+"""Rows of heads, relations and tails in the tables of a graph, for each split; null for unknown ids."""
+
+
+def index_triples(parts: Mapping[str, Columns], entities: pa.Table, relations: pa.Table) -> Rows:
+    """Look up the ids of all triples."""
+    ids = {name: table.column("id").combine_chunks() for name, table in (("head", entities), ("relation", relations))}
+    return {
+        name: [pc.index_in(part[name], value_set=ids.get(name, ids["head"])) for part in parts.values()]
+        for name in ("head", "relation", "tail")
+    }
+
+
+def graph_of_rows(parts: Mapping[str, Columns], entities: pa.Table, relations: pa.Table, rows: Rows) -> KnowledgeGraph:
+    """Make a graph of the entities and relations in use. :param rows: without unknown ids."""
+    columns = [np.concatenate([chunk.to_numpy() for chunk in column]) for column in rows.values()]
     splits = consecutive({split: len(part) for split, part in parts.items()})
     return KnowledgeGraph.of_used(entities, relations, columns, splits)
+
+
+def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:
+    """Return the ids in some columns, each once."""
+    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
+    return pc.unique(pa.chunked_array(chunks, pa.string()))
 
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
@@ -219,7 +242,7 @@ def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _END
 
 
 def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
-    """``id`` and ``name``, and ``description`` where the file has three columns."""
+    """Read ``id``, ``name`` and, from three columns, ``description``."""
     fields = ("id", "name", "description")[: min(max(first_fields(file), 2), 3)]
     part = Columns(file, fields, faults)
     part.refuse_empty("id")
@@ -234,7 +257,7 @@ def _read_names(file: Path, faults: Faults, kind: str) -> Columns:
 
 
 def _with_texts(part: Columns, files: GraphFiles, faults: Faults) -> pa.Table:
-    """Entities with the descriptions and other names that any of the files has."""
+    """Add the descriptions and aliases of all files."""
     ids, names = part["id"], part["name"]
     descriptions = part["description"] if "description" in part.names else None
     aliases = None
@@ -270,7 +293,7 @@ def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
 
 
 def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
-    """Descriptions and other names: the label where it differs, and the alternatives."""
+    """Read descriptions, and labels and alternatives as aliases."""
     content = read_json(file, faults)
     if not isinstance(content, dict):
         if content is not None:
@@ -278,45 +301,32 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
         return None, None
     descriptions, aliases = [], []
     for id_, name in zip(ids.to_pylist(), names.to_pylist(), strict=True):
-        about = content.get(id_)
-        about = about if isinstance(about, dict) else {}
+        about = entry if isinstance(entry := content.get(id_), dict) else {}
         descriptions.append(str(about.get("description") or ""))
-        listed = about.get("alternatives")
-        if not isinstance(listed, list | None):
-            faults.add(file, None, f"'alternatives' of {id_!r} must be a list of texts, found {listed!r}")
-            listed = None
-        others = [about.get("label"), *(listed or ())]
-        texts = dict.fromkeys(other for other in others if isinstance(other, str))
-        aliases.append([other for other in texts if other not in ("", name)])
+        alternatives = about.get("alternatives")
+        if not isinstance(alternatives, list | None):
+            faults.add(file, None, f"'alternatives' of {id_!r} must be a list of texts, found {alternatives!r}")
+            alternatives = None
+        texts = dict.fromkeys(text for text in (about.get("label"), *(alternatives or ())) if isinstance(text, str))
+        aliases.append([text for text in texts if text not in ("", name)])
     return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
 
 
-def _unnamed(parts: Mapping[str, Columns], names: tuple[str, ...]) -> pa.Table:
-    """Some columns, by id."""
-    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
-    return named_by_id(pc.unique(pa.chunked_array(chunks, pa.string())))
-
-
-def _refuse_unknown(
-    parts: Mapping[str, Columns], rows: Mapping[str, list[pa.ChunkedArray]], kind: str, named_in: str
-) -> None:
-    """A fault for each id that is not named, at a line where it stands.
-
-    :param rows: of each id, null for unknown.
-    """
-    named_ids: set[str] = set()
+def _refuse_unknown(parts: Mapping[str, Columns], rows: Rows, kind: str, named_in: str) -> None:
+    """Report each id without a name once, at its first line."""
+    reported: set[str] = set()
     for name in ("head", "tail") if kind == "entity" else ("relation",):
-        for part, found in zip(parts.values(), rows[name], strict=True):
-            unknown = np.flatnonzero(found.is_null().to_numpy())[::-1]
+        for part, places in zip(parts.values(), rows[name], strict=True):
+            unknown = np.flatnonzero(places.is_null().to_numpy())[::-1]
             lines = dict(zip(take_rows(part[name], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
-            ids = {row: id_ for id_, row in lines.items() if id_ not in named_ids}
+            ids = {row: id_ for id_, row in lines.items() if id_ not in reported}
             message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
             part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
-            named_ids.update(lines)
+            reported.update(lines)
 
 
 def unwritable(graph: KnowledgeGraph) -> list[str]:
-    """A line for each text that a file of tab-separated lines cannot hold; the empty list where there is none."""
+    """Return a message for each text with a tab or line break, which tab-separated lines cannot hold."""
     faults = []
     for kind, table, columns in (
         ("entity", graph.entities, ("id", "name", "description", *_types(graph))),
@@ -336,7 +346,7 @@ def unwritable(graph: KnowledgeGraph) -> list[str]:
 
 
 def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
-    """Write all files of a graph into a folder that exists. Texts must be those that :func:`unwritable` lets pass."""
+    """Write all files of a graph into an existing folder. :func:`unwritable` must return no message."""
     entities, relations = graph.entities, graph.relations
     ids, names, descriptions = (entities.column(name) for name in ("id", "name", "description"))
     joined = _with_glosses(graph)
@@ -360,7 +370,7 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
 
 
 def _with_glosses(graph: KnowledgeGraph) -> pa.ChunkedArray | None:
-    """Names and descriptions with ", " between, where the reader would take them apart again; None elsewhere."""
+    """Join names and descriptions by ", " if the reader would split them again, else return None."""
     ids, names, descriptions = (graph.entities.column(name) for name in ("id", "name", "description"))
     if pc.any(pc.match_substring(names, ", ")).as_py() or pc.any(_has_aliases(graph.entities)).as_py():
         return None
@@ -369,7 +379,6 @@ def _with_glosses(graph: KnowledgeGraph) -> pa.ChunkedArray | None:
 
 
 def _types(graph: KnowledgeGraph) -> tuple[str, ...]:
-    """The column of types, where there is one."""
     return ("type",) if "type" in graph.entities.column_names else ()
 
 
@@ -390,7 +399,6 @@ def _write_triples(file: Path, graph: KnowledgeGraph, rows: range) -> None:
 
 
 def _write_lines(file: Path, parts: Iterable[Sequence[pa.ChunkedArray]]) -> None:
-    """:param parts: columns of as many lines as are put together at a time."""
     with file.open("wb") as stream:
         for columns in parts:
             lines = pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, "\t"), "\n", "")
@@ -398,7 +406,6 @@ def _write_lines(file: Path, parts: Iterable[Sequence[pa.ChunkedArray]]) -> None
 
 
 def _write_aliases(file: Path, entities: pa.Table) -> None:
-    """One object, a line for each of the entities."""
     with file.open("w", encoding="utf-8") as stream:
         before = "{\n"
         for batch in entities.select(["id", "aliases"]).to_batches(max_chunksize=_LINES):
@@ -412,6 +419,6 @@ FORMAT = Format(
     "kg",
     "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs",
     lambda path: bool(find_files(path).triples),
-    read_kg,
+    _read,
     write_graph,
 )

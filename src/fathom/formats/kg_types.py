@@ -68,7 +68,6 @@ def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
 
 
 def _from_lines(file: Path, what: str, faults: Faults) -> tuple[pa.Array, pa.Array]:
-    """:param what: the field after the id."""
     part = Columns(file, ("id", what), faults)
     for name in part.names:
         part.refuse_empty(name)
@@ -80,19 +79,20 @@ def _before_names(
 ) -> tuple[pa.Array, pa.Array]:
     """Ids and types of the texts that are a type and the name of the entity; others say no type, and are counted."""
     names = dict(zip(entities.column("id").to_pylist(), entities.column("name").to_pylist(), strict=True))
-    read = [
-        (id_, text.strip(), names[id_])
-        for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True)
-        if id_ in names
+    rows = [(id_, text.strip()) for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True) if id_ in names]
+    pairs = [
+        (id_, text.removesuffix(names[id_]).strip())
+        for id_, text in rows
+        if names[id_] and text.endswith(f" {names[id_]}")
     ]
-    pairs = [(id_, text.removesuffix(name).strip()) for id_, text, name in read if name and text.endswith(f" {name}")]
-    if read and not pairs and not faults.found:
-        id_, text, name = read[0]
-        faults.add(
-            file,
-            None,
-            f"no text ends in the name of its entity: expected 'TYPE {name}' for {id_!r}, found {text[:60]!r}",
-        )
+    if rows and not pairs and not faults.found:
+        id_, text = rows[0]
+        expected = f"expected 'TYPE {names[id_]}' for {id_!r}, found {text[:60]!r}"
+        faults.add(file, None, f"no text ends in the name of its entity: {expected}")
+    return _columns(pairs)
+
+
+def _columns(pairs: list[tuple[str, str]]) -> tuple[pa.Array, pa.Array]:
     return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
 
 
@@ -109,7 +109,7 @@ def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
         else:
             faults.add(file, None, f"types of {id_!r}: {_EXPECTED}, found {str(types)[:60]}")
             break
-    return pa.array([id_ for id_, _ in pairs], pa.string()), pa.array([type_ for _, type_ in pairs], pa.string())
+    return _columns(pairs)
 
 
 def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_templates
+from fathom.formats.base import Draft, Format, check_templates, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph, read_entries
 from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
 
@@ -64,21 +64,18 @@ LeftOut = dict[tuple[Path, str], list[int]]
 _DOUBLE = "what another of their fact says"
 
 
-def read_lama(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     files = _files(path)
     if _are_patterns(files or _files(path / PATTERNS)):
-        faults.add(
-            path,
-            None,
-            f"ParaRel's patterns, without facts: give the folder of its facts (trex_lms_vocab), with {PATTERNS} in it "
-            "or next to it",
-        )
+        folder = f"the folder of its facts (trex_lms_vocab), with {PATTERNS} in it or next to it"
+        faults.add(path, None, f"ParaRel's patterns, without facts: give {folder}")
         return None
     if not files:
         faults.add(path, None, f"holds several data sets: give one of {', '.join(map(str, _choices(path)))}")
         return None
-    _check_twins(files, faults)
+    for file in files:
+        if file.with_suffix("") in files:
+            faults.add(file, None, f"is next to {file.stem}: its facts would count twice, remove one of the two")
     entries = _entries(path if path.is_dir() else path.parent, faults)
     left_out: LeftOut = defaultdict(list)
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
@@ -101,45 +98,42 @@ def _files(path: Path) -> list[Path]:
     return trex or named or [file for file in paths if _JSONL.fullmatch(file.name) and _has_altered(file)]
 
 
-def _check_twins(files: list[Path], faults: Faults) -> None:
-    for file in files:
-        if file.with_suffix("") in files:
-            faults.add(file, None, f"is next to {file.stem}: its facts would count twice, remove one of the two")
-
-
 def _has_masked_sentences(file: Path) -> bool:
-    """Whether it is LAMA's, as ``test.jsonl`` is a name that others use, too; an empty file may well be."""
-    try:
-        check_file(file)
-    except Unreadable:
-        return True  # reading it says what it is
-    broken = Faults()
-    rows = [row for _, row in islice(read_json_lines(file, {}, broken), _PEEKED)]
-    return any("masked_sentences" in row for row in rows) or not (rows or broken.found)
+    """Return whether ``test.jsonl``, a common name, is LAMA's; empty and unreadable files may be."""
+    rows = _first_rows(file)
+    return rows is None or any("masked_sentences" in row for row in rows)
 
 
 def _are_patterns(files: list[Path]) -> bool:
-    """Whether they are ParaRel's, whose names are those of T-REx."""
+    """Return whether files are ParaRel's, which have T-REx's names."""
     return any("pattern" in row for file in files[:1] for _, row in islice(read_json_lines(file, {}, Faults()), 1))
 
 
 def _has_altered(file: Path) -> bool:
-    """Whether it is of primed and negated LAMA, whose files have names of their own."""
-    try:
-        check_file(file)
-    except Unreadable:
-        return False
-    rows = [row for _, row in islice(read_json_lines(file, {}, Faults()), _PEEKED)]
+    """Return whether a file belongs to primed and negated LAMA."""
+    rows = _first_rows(file) or []
     return any("masked_sentences" in row and any(name in row for name in _ALTERED.values()) for row in rows)
 
 
+def _first_rows(file: Path) -> list[Json] | None:
+    """Return None if the file is empty or cannot be opened."""
+    faults = Faults()
+    try:
+        check_file(file)
+    except Unreadable:
+        return None
+    rows = [row for _, row in islice(read_json_lines(file, {}, faults), _PEEKED)]
+    return rows if rows or faults.found else None
+
+
 def _choices(path: Path) -> list[Path]:
-    """Data sets in folders below."""
-    return [below for below in sorted(path.iterdir()) if below.is_dir() and _files(below)] if path.is_dir() else []
+    """List the folders of data sets."""
+    folders = sorted(path.iterdir()) if path.is_dir() else []
+    return [folder for folder in folders if folder.is_dir() and _files(folder)]
 
 
 def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
-    """Templates of the folder, else of the one above; Google-RE's own where no file has others."""
+    """Read the templates in the folder or else in its parent, in addition to those of Google-RE."""
     entries = {
         relation: RelationEntry((Template(text),), negated=(Template(denied),))
         for relation, (text, denied) in GOOGLE_RE.items()
@@ -154,7 +148,7 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
 
 
 def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
-    """ParaRel's, a file per relation: ``{"pattern": "[X] was born in [Y].", …}`` a line."""
+    """Read ParaRel's templates, a file per relation: ``{"pattern": "[X] was born in [Y].", …}`` per line."""
     entries = {}
     for file in sorted(path for path in folder.iterdir() if _TREX_FILE.fullmatch(path.name)):
         rows = list(read_json_lines(file, {"pattern": str}, faults))
@@ -166,8 +160,7 @@ def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
 def _facts(file: Path, left_out: LeftOut, faults: Faults) -> Iterator[Fact]:
     before, line = len(faults.found), 0
     for line, row in read_json_lines(file, {"obj_label": str}, faults):
-        fact = _fact(file, line, row, left_out, faults)
-        if fact is not None:
+        if (fact := _fact(file, line, row, left_out, faults)) is not None:
             yield fact
     if not line and len(faults.found) == before:
         faults.add(file, None, "no facts: expected one per line, or the file removed")
@@ -180,19 +173,14 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
         faults.add(file, line, f"'{name}' must be text, found {shown(row[name])}")
     masked = _masked(row)
     if masked is None:
-        faults.add(
-            file,
-            line,
-            "expected 'masked_sentences': a list of texts, or 'evidences': a list of objects with 'masked_sentence' "
-            "and 'obj_surface'",
-        )
+        evidences = "'evidences': a list of objects with 'masked_sentence' and 'obj_surface'"
+        faults.add(file, line, f"expected 'masked_sentences': a list of texts, or {evidences}")
     if wrong or masked is None:
         return None
     altered = {kind: list(_altered(file, line, row, name, left_out, faults)) for kind, name in _ALTERED.items()}
     by_sentence = "masked_sentences" in row
-    named = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
-    of_file = _relation_of(file, by_sentence, any(altered.values()))
-    relation = named or of_file
+    relation = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
+    relation = relation or _relation_in_name(file, by_sentence, any(altered.values()))
     return Fact(
         file,
         line,
@@ -202,12 +190,12 @@ def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -
         (_answer(row),),
         tuple(_sentences(file, line, masked, left_out)),
         by_sentence,
-        altered={kind: tuple(found) for kind, found in altered.items() if found},
+        altered={kind: tuple(sentences) for kind, sentences in altered.items() if sentences},
     )
 
 
-def _relation_of(file: Path, by_sentence: bool, altered: bool) -> str:
-    """What a line is of that does not say so."""
+def _relation_in_name(file: Path, by_sentence: bool, altered: bool) -> str:
+    """Return the relation of lines that name none."""
     if trex := _TREX_FILE.fullmatch(file.name):
         return trex[1]
     stem = file.name.split(".")[0]
@@ -215,23 +203,21 @@ def _relation_of(file: Path, by_sentence: bool, altered: bool) -> str:
 
 
 def _altered(file: Path, line: int, row: Json, name: str, left_out: LeftOut, faults: Faults) -> Iterator[Sentence]:
-    values = row.get(name, [])
-    if not isinstance(values, list) or not all(isinstance(text, str) for text in values):
-        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(values)}")
-        return
-    yield from _sentences(file, line, [Sentence(text) for text in values], left_out)
+    texts = texts_of(row.get(name, []))
+    if texts is None:
+        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
+    else:
+        yield from _sentences(file, line, list(map(Sentence, texts)), left_out)
 
 
 def _answer(row: Json) -> NamedAnswer:
-    aliases_given = row.get("obj_aliases")
-    aliases = (
-        tuple(alias for alias in aliases_given if isinstance(alias, str)) if isinstance(aliases_given, list) else ()
-    )
-    return NamedAnswer(row.get("obj_uri") or row.get("obj") or row["obj_label"], row["obj_label"], aliases)
+    names, id_ = row.get("obj_aliases"), row.get("obj_uri") or row.get("obj") or row["obj_label"]
+    aliases = (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+    return NamedAnswer(id_, row["obj_label"], tuple(aliases))
 
 
 def _subject(row: Json, relation: str) -> tuple[str, str]:
-    """Name and id. ConceptNet's ``sub`` is a name, Google-RE's an id with a name; SQuAD has no subject."""
+    """Return name and id. ConceptNet's ``sub`` is a name, Google-RE's an id with a name; SQuAD has no subject."""
     if relation == SQUAD:
         return "", ""
     name = (row["sub_label"] if "sub_label" in row else row.get("sub")) or ""
@@ -239,7 +225,7 @@ def _subject(row: Json, relation: str) -> tuple[str, str]:
 
 
 def _masked(row: Json) -> list[Sentence] | None:
-    """Sentences as the file has them; None where they are no texts."""
+    """Read the sentences; return None if one is not a text."""
     if "masked_sentences" in row:
         masked = row["masked_sentences"]
         pairs = [(text, "") for text in masked] if isinstance(masked, list) else [(None, "")]
@@ -252,7 +238,7 @@ def _masked(row: Json) -> list[Sentence] | None:
 
 
 def _sentences(file: Path, line: int, masked: list[Sentence], left_out: LeftOut) -> Iterator[Sentence]:
-    """Those with one mask, each once."""
+    """Yield sentences with one mask, each once."""
     seen: set[str] = set()
     for text, surface in masked:
         if text in seen:
@@ -269,7 +255,7 @@ def _sentences(file: Path, line: int, masked: list[Sentence], left_out: LeftOut)
 
 
 def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
-    """One line for each file and reason; what repeats is counted over all files."""
+    """Note each file and reason; repeated sentences are counted over all files."""
     doubles = sum(len(lines) for (_, why), lines in left_out.items() if why == _DOUBLE)
     for (file, why), lines in left_out.items():
         if why != _DOUBLE:
@@ -281,24 +267,17 @@ def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
 
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
     counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
-    repeated = [fact_id for fact_id, count in counts.items() if count > 1]
-    if repeated:
-        faults.note(
-            path,
-            None,
-            f"facts that stand on several lines: {len(repeated):,} ({_few(repeated, 5)}); each line is a query, "
-            "comparisons take the mean of a fact",
-        )
+    if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
+        message = f"facts that stand on several lines: {len(repeated):,} ({_few(repeated, 5)})"
+        faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
 
 
 def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> None:
-    """What a user may miss: relations of LAMA, templates, sentences."""
-    if path.is_dir() and _TREX_FILE.fullmatch(files[0].name):
-        absent = [id_ for id_ in TREX_RELATIONS if id_ not in draft.relations]
-        if absent:
-            faults.note(
-                path, None, f"{len(absent)} of LAMA's {len(TREX_RELATIONS)} relations are not here: " + " ".join(absent)
-            )
+    """Note missing relations of LAMA, templates and sentences."""
+    absent = [id_ for id_ in TREX_RELATIONS if id_ not in draft.relations]
+    if absent and path.is_dir() and _TREX_FILE.fullmatch(files[0].name):
+        count = f"{len(absent)} of LAMA's {len(TREX_RELATIONS)} relations"
+        faults.note(path, None, f"{count} are not here: {' '.join(absent)}")
     without = [id_ for id_, relation in draft.relations.items() if not relation.templates]
     sentences = any(query.sentences for query in draft.queries)
     if without:
@@ -316,5 +295,5 @@ FORMAT = Format(
     "lama",
     "P19.jsonl or test.jsonl with masked_sentences (LAMA)",
     lambda path: bool(_files(path) or _choices(path)),
-    read_lama,
+    _read,
 )

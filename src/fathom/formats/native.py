@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_answer_space, check_templates, read_about, texts_of, unscored
+from fathom.formats.base import (
+    Draft,
+    Format,
+    check_answer_space,
+    check_templates,
+    read_about,
+    texts_of,
+    unscored_unless,
+)
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
@@ -56,8 +64,7 @@ def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json])
     write_json_lines(folder / RELATIONS, relations)
 
 
-def read_native(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     file = _facts_file(path)
     assert file is not None
     about = read_about(path, faults)
@@ -88,7 +95,7 @@ def read_native(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
-    """The parts that the group ``split`` names."""
+    """Return the ids of each value of the group ``split``."""
     subsets: dict[str, set[str]] = {}
     for query in queries:
         if split := query.groups.get(SPLIT):
@@ -108,11 +115,8 @@ def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> N
         faults.add(file, line, f"relation {id_!r} has no facts: add some or remove it")
         return
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
-        faults.add(
-            file,
-            line,
-            f"relation {id_!r} has no template: write at least one, or 'sentences' in each of its facts",
-        )
+        expected = "write at least one, or 'sentences' in each of its facts"
+        faults.add(file, line, f"relation {id_!r} has no template: {expected}")
     space = _answer_space(file, line, entry, facts, faults)
     cardinality = cardinality_of(answer for fact in facts for answer in fact.answers)
     templates = tuple(Template(str(text)) for text in entry.get("templates", ()))
@@ -133,7 +137,7 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]
 def _fitting(
     file: Path, rows: Iterable[tuple[int, Json]], fields: dict[str, type], faults: Faults
 ) -> Iterator[tuple[int, Json]]:
-    """Rows whose every field is known and of its type; a misspelt one would otherwise be ignored in silence."""
+    """Yield the rows whose fields are all known and of their type, so that no misspelt field is ignored."""
     for line, row in rows:
         unknown = sorted(set(row) - fields.keys())
         if unknown:
@@ -175,7 +179,7 @@ def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
 
 
 def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sentence]:
-    """Texts, or objects that also say which words stood at the answer's place."""
+    """Yield sentences from texts, or from objects with the original words at the answer's place."""
     for given in row.get("sentences", ()):
         item = given if isinstance(given, dict) else {"text": given}
         text, surface = item.get("text"), item.get("surface") or ""
@@ -191,22 +195,18 @@ def _sentences(file: Path, line: int, row: Json, faults: Faults) -> Iterator[Sen
 
 
 def _altered(file: Path, line: int, row: Json, faults: Faults) -> dict[str, tuple[Sentence, ...]]:
-    """Further wordings by kind."""
     by_kind = {}
     for kind, texts in row.get("altered", {}).items():
-        if kind not in ALTERED or not isinstance(texts, list) or not texts:
-            faults.add(
-                file,
-                line,
-                f"'altered' must have lists of texts under {', '.join(ALTERED)}, found {shown({kind: texts})}",
-            )
-            continue
-        by_kind[kind] = tuple(_sentences(file, line, {"sentences": texts}, faults))
+        if kind in ALTERED and isinstance(texts, list) and texts:
+            by_kind[kind] = tuple(_sentences(file, line, {"sentences": texts}, faults))
+        else:
+            expected = f"lists of texts under {', '.join(ALTERED)}"
+            faults.add(file, line, f"'altered' must have {expected}, found {shown({kind: texts})}")
     return by_kind
 
 
 def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:
-    """As given by the relation, else every answer of its facts, in order of appearance."""
+    """Return the relation's candidates or else all answers of its facts, in order of appearance."""
     if "candidates" in entry:
         given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
         if texts_of([item.get("id", "") for item in given]) is None:
@@ -235,9 +235,8 @@ def _queries(
         known = [by_name.get(answer, answer) for answer in row.get("known", ())]
         missing = [answer for answer in (*wanted, *known) if answer not in space.position]
         if "answer_id" in row and by_name.get(answers[0]) != row["answer_id"]:
-            faults.add(
-                file, line, f"answer {answers[0]!r} has the id {by_name.get(answers[0])!r} elsewhere, not this one"
-            )
+            other = by_name.get(answers[0])
+            faults.add(file, line, f"answer {answers[0]!r} has the id {other!r} elsewhere, not this one")
         elif missing:
             faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
         else:
@@ -254,29 +253,23 @@ def _queries(
                 known=tuple(known),
                 groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
                 | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
-                unscored=None if named else unscored(file, line, "the subject is empty", faults),
+                unscored=unscored_unless(named, file, line, "the subject is empty", faults),
                 sentences=fact.sentences,
                 altered=fact.altered,
             )
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
-    asked = Counter((query.subject_id, query.relation) for query in queries if query.subject_id)
-    for (subject, relation), count in asked.items():
+    counts = Counter((query.subject_id, query.relation) for query in queries if query.subject_id)
+    for (subject, relation), count in counts.items():
         if count > 1:
-            faults.note(
-                file,
-                None,
-                f"{subject!r} has {count} facts of {relation!r}: in each the other answers count as wrong; "
-                "put them in one fact's 'answers', or in 'known'",
-            )
-    seen: set[str] = set()
-    for query in queries:
-        if query.id in seen:
-            faults.add(file, None, f"two facts have the id {query.id!r}: ids must differ")
-        seen.add(query.id)
+            message = f"{subject!r} has {count} facts of {relation!r}: in each the other answers count as wrong"
+            faults.note(file, None, f"{message}; put them in one fact's 'answers', or in 'known'")
+    for id_, count in Counter(query.id for query in queries).items():
+        for _ in range(count - 1):
+            faults.add(file, None, f"two facts have the id {id_!r}: ids must differ")
 
 
 FORMAT = Format(
-    "native", "facts.jsonl (docs/data-format.md)", lambda path: _facts_file(path) is not None, read_native, write_native
+    "native", "facts.jsonl (docs/data-format.md)", lambda path: _facts_file(path) is not None, _read, write_native
 )

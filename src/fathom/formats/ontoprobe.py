@@ -13,7 +13,6 @@ letters after the first of an instance's name keep their case: "Little League", 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, texts_of, unscored
+from fathom.formats.base import Draft, Format, texts_of, unscored_unless
 from fathom.prompts.ontology import CLASSES, ONE_OF, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
 from fathom.reading import Faults, Json, plain_or_packed, read_json, read_json_lines, stands
 from fathom.store.files import write_json, write_json_lines
@@ -72,12 +71,12 @@ class OntologyProperty(NamedTuple):
 
     @property
     def domain(self) -> str | None:
-        """Label of the one class, None where there is none or several."""
+        """Label of the only domain, or None."""
         return self.domains[0] if len(self.domains) == 1 else None
 
     @property
     def range(self) -> str | None:
-        """So the range."""
+        """Label of the only range, or None."""
         return self.ranges[0] if len(self.ranges) == 1 else None
 
 
@@ -94,12 +93,11 @@ class _TaskItem(NamedTuple):
 
 
 def is_ontoprobe(path: Path) -> bool:
-    """Whether a folder has classes and memorising tasks."""
+    """Return whether a folder has classes and memorising tasks."""
     return stands(path / CLASS_FILE) and (path / MEMORIZING).is_dir()
 
 
-def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the query set, None where a fault keeps it from being read."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     spaces = {
         CLASSES: _space(CLASSES, _class_labels(path / CLASS_FILE, faults)),
         PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
@@ -107,17 +105,21 @@ def read_ontoprobe(path: Path, faults: Faults) -> QuerySet | None:
     items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
     draft, alternatives = Draft(path, faults), _alternatives(path / PROPERTY_FILE)
     subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
-    for task, found in ((task, found) for task, found in items.items() if found):
+    for task, members in items.items():
+        if not members:
+            continue
         file = _task_file(path, task)
         space = spaces[PROPERTIES if task == "subPropertyOf" else CLASSES]
-        cardinality = cardinality_of(gold for item in found for gold in item.gold)
+        cardinality = cardinality_of(gold for item in members for gold in item.gold)
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
-        asked = list(_queries(file, relation, space, found, _other_side(task, items), faults))
-        asked = [_marked(query, alternatives) for query in asked]
+        other_side = _other_side(task, items)
+        queries = [
+            _marked(query, alternatives) for query in _queries(file, relation, space, members, other_side, faults)
+        ]
         for split, part in consecutive(SPLIT_SIZES).items():
-            subsets[split] |= {query.id for query in asked[part.start : part.stop]}
-        _note_odd_items(file, found, faults)
-        draft.add(relation, space, asked)
+            subsets[split] |= {query.id for query in queries[part.start : part.stop]}
+        _note_odd_items(file, members, faults)
+        draft.add(relation, space, queries)
     of_properties = next((task for task in OF_PROPERTIES if items[task]), None)
     if of_properties is not None and not len(spaces[PROPERTIES]):
         faults.add(path / PROPERTY_FILE, None, f"lists no property, but {of_properties}.jsonl asks about some")
@@ -145,12 +147,12 @@ def write_ontoprobe(
         [
             {
                 "id": number,
-                "rdfs:Class": found.iri,
-                "rdfs:label": found.label,
-                "rdfs:subClassOf": list(found.superclasses),
-                "is rdf:type of": list(found.instances),
+                "rdfs:Class": class_.iri,
+                "rdfs:label": class_.label,
+                "rdfs:subClassOf": list(class_.superclasses),
+                "is rdf:type of": list(class_.instances),
             }
-            for number, found in enumerate(classes)
+            for number, class_ in enumerate(classes)
         ],
     )
     write_json(
@@ -158,16 +160,16 @@ def write_ontoprobe(
         [
             {
                 "id": number,
-                "rdf:Property": list(found.iris),
-                "rdfs:label": found.label,
-                "rdfs:domain": found.domain or list(found.domains) or None,
-                "rdf:range": found.range or list(found.ranges) or None,  # the published file spells it so
-                "rdfs:subPropertyOf": dict(found.superproperties),
-                "pattern": found.pattern,
-                "pattern_is_default": found.label in by_default,
-                "one_of": list(found.one_of),
+                "rdf:Property": list(property_.iris),
+                "rdfs:label": property_.label,
+                "rdfs:domain": property_.domain or list(property_.domains) or None,
+                "rdf:range": property_.range or list(property_.ranges) or None,  # the published file spells it so
+                "rdfs:subPropertyOf": dict(property_.superproperties),
+                "pattern": property_.pattern,
+                "pattern_is_default": property_.label in by_default,
+                "one_of": list(property_.one_of),
             }
-            for number, found in enumerate(properties)
+            for number, property_ in enumerate(properties)
         ],
     )
     (folder / MEMORIZING).mkdir()
@@ -176,32 +178,27 @@ def write_ontoprobe(
 
 
 def task_lines(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:
-    """Lines of every task: ``uuu`` asked, ``xxx`` gold."""
-    asked = {found.label: {found.label: found.pattern} for found in properties}
-    return {
-        "type": [{"uuu": name, "xxx": gold} for name, gold in _types(classes)],
-        "subClassOf": [
-            {"uuu": found.label, "xxx": list(found.superclasses)} for found in classes if found.superclasses
-        ],
-        "subPropertyOf": [
-            {"uuu": asked[found.label], "xxx": dict(found.superproperties)}
-            for found in properties
-            if found.superproperties
-        ],
-        "domain": [{"uuu": asked[found.label], "xxx": list(found.domains)} for found in properties if found.domains],
-        "range": [{"uuu": asked[found.label], "xxx": list(found.ranges)} for found in properties if found.ranges],
+    """Make the lines of all tasks: ``uuu`` is the subject, ``xxx`` the gold answers."""
+    patterns = {entry.label: {entry.label: entry.pattern} for entry in properties}
+    by_property = [(patterns[entry.label], entry) for entry in properties]
+    items: dict[str, Iterable[tuple[Any, Any]]] = {
+        "type": _types(classes),
+        "subClassOf": [(entry.label, list(entry.superclasses)) for entry in classes],
+        "subPropertyOf": [(subject, dict(entry.superproperties)) for subject, entry in by_property],
+        "domain": [(subject, list(entry.domains)) for subject, entry in by_property],
+        "range": [(subject, list(entry.ranges)) for subject, entry in by_property],
     }
+    return {task: [{"uuu": subject, "xxx": gold} for subject, gold in pairs if gold] for task, pairs in items.items()}
 
 
 def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
-    """Names with their classes, finest first. One name is asked once: all that bear it share their classes, so that
-    no right answer counts as wrong."""
+    """Yield each name once with the classes of all its bearers, finest first: no gold answer counts as wrong."""
     golds: dict[str, dict[str, None]] = {}
     written: dict[str, str] = {}
-    for found in classes:
-        for name in found.instances:
+    for class_ in classes:
+        for name in class_.instances:
             written.setdefault(clean(name), name)
-            golds.setdefault(clean(name), {}).update(dict.fromkeys((found.label, *found.superclasses)))
+            golds.setdefault(clean(name), {}).update(dict.fromkeys((class_.label, *class_.superclasses)))
     yield from ((written[name], list(gold)) for name, gold in golds.items())
 
 
@@ -211,7 +208,7 @@ def clean(name: str) -> str:
 
 
 def has_words(name: str) -> bool:
-    """Whether there is a letter or a digit; punctuation alone says nothing to a tokenizer."""
+    """Return whether a name has a letter or a digit; punctuation alone says nothing to a tokenizer."""
     return any(sign.isalnum() for sign in name)
 
 
@@ -242,7 +239,7 @@ def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def _class_labels(file: Path, faults: Faults) -> Iterator[str]:
-    """Classes and super-classes of ``class.json``; entries that are not as expected become faults."""
+    """Yield classes and super-classes of ``class.json``; invalid entries become faults."""
     for number, entry in _entries(file, faults):
         superclasses, instances = entry.get("rdfs:subClassOf") or [], entry.get("is rdf:type of") or []
         if texts_of(superclasses) is None or texts_of(instances) is None:
@@ -252,7 +249,7 @@ def _class_labels(file: Path, faults: Faults) -> Iterator[str]:
 
 
 def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
-    """Properties and super-properties of ``property.json``; entries that are not as expected become faults."""
+    """Yield properties and super-properties of ``property.json``; invalid entries become faults."""
     for number, entry in _entries(file, faults):
         iris, supers = entry.get("rdf:Property") or [], entry.get("rdfs:subPropertyOf") or {}
         if not isinstance(supers, dict) or texts_of(list(supers.values())) is None or not isinstance(iris, str | list):
@@ -262,7 +259,7 @@ def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
 
 
 def _alternatives(file: Path) -> dict[str, list[str]]:
-    """Of each property that says so "domain" and "range" where they are alternatives."""
+    """Read which properties have alternatives as "domain" or "range"."""
     entries = _entries(file, Faults())  # whose faults are reported where labels are read
     sides_by_label = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
     return {label: list(sides) for label, sides in sides_by_label if sides is not None}
@@ -323,7 +320,7 @@ def _named(asked: Any) -> tuple[str | None, str]:
 
 
 def _other_side(task: str, items: Mapping[str, Sequence[_TaskItem]]) -> dict[str, str]:
-    """What stands for the other argument of a property: of a domain its range, and the other way round."""
+    """Return the range of each property in the task domain, and vice versa."""
     other = {"domain": "range", "range": "domain"}.get(task)
     return {item.subject: item.gold[0] for item in items[other]} if other else {}
 
@@ -349,9 +346,9 @@ def _queries(
                 gold=item.gold,
                 candidates=space.name,
                 groups={"cardinality": relation.cardinality, "answers": str(len(item.gold))},
-                unscored=None
-                if has_words(item.subject)
-                else unscored(file, item.line, f"{item.subject!r} has no letter or digit", faults),
+                unscored=unscored_unless(
+                    has_words(item.subject), file, item.line, f"{item.subject!r} has no letter or digit", faults
+                ),
                 sentences=_sentences(file, relation.id, item, other_side.get(item.subject), faults),
             )
 
@@ -369,13 +366,10 @@ def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> N
     if len(items) < LEAST_ITEMS:
         few = f"{len(items)} items: with fewer than {LEAST_ITEMS} none is left for the subset test"
         faults.note(file, None, f"{few}, on which templates learnt from train and dev are tested (or --cross-validate)")
-    again = sum(count - 1 for count in Counter(item.subject for item in items).values())
-    if again:
-        faults.note(
-            file, None, f"{again} items ask about a name asked before: there the other's answers count as wrong"
-        )
+    repeated = len(items) - len({item.subject for item in items})
+    if repeated:
+        message = "items ask about a name asked before: there the other's answers count as wrong"
+        faults.note(file, None, f"{repeated} {message}")
 
 
-FORMAT = Format(
-    "ontoprobe", f"{CLASS_FILE} and {MEMORIZING} (OntoProbe)", is_ontoprobe, read_ontoprobe, write_ontoprobe
-)
+FORMAT = Format("ontoprobe", f"{CLASS_FILE} and {MEMORIZING} (OntoProbe)", is_ontoprobe, _read, write_ontoprobe)

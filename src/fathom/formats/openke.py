@@ -27,13 +27,12 @@ from fathom.reading import Faults, stands
 _SPLITS = {"train": "train2id.txt", "dev": "valid2id.txt", "test": "test2id.txt"}
 _NAMES = {"entity": "entity2id.txt", "relation": "relation2id.txt"}
 _COLUMNS = {"head": "entity", "tail": "entity", "relation": "relation"}
-"""What the columns of a split name, in their order."""
+"""Columns of a split in order, with the kinds of their ids."""
 Numbered = tuple[pa.Array, pa.Array]
 """Text ids, and the number of each, int64."""
 
 
-def read_openke(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     for name in _NAMES.values():
         if not stands(path / name):
             faults.add(path / name, None, "file is missing: OpenKE's triples are numbers, and this file says of what")
@@ -44,12 +43,12 @@ def read_openke(path: Path, faults: Faults) -> QuerySet | None:
         return None
     texts = find_files(path)._replace(triples=files)
     graph = cached(
-        [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read(path, files, faults)
+        [*(path / name for name in _NAMES.values()), *texts.all()], faults, lambda: _read_graph(path, files, faults)
     )
     return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
 
 
-def _read(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
+def _read_graph(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
     numbered = {kind: _read_numbers(path / name, kind, faults) for kind, name in _NAMES.items()}
     parts = {}
     for split, file in files.items():
@@ -59,7 +58,7 @@ def _read(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph 
 
 
 def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
-    """A file whose first line is a count."""
+    """Read a file whose first line is a count."""
     first, second = (*first_lines(file, 2), "", "")[:2]
     delimiter = "\t" if "\t" in second or file.name in _NAMES.values() else " "  # names may hold spaces
     part = Columns(file, tuple(names), faults, delimiter=delimiter, skip=1)
@@ -79,7 +78,7 @@ def _read_numbers(file: Path, kind: str, faults: Faults) -> Numbered:
 
 
 def _integers(part: Columns, name: str) -> pa.ChunkedArray:
-    """As int64; what is no number is a fault, and -1."""
+    """Parse a column as int64; other values are faults, and -1."""
     column = part[name]
     good = pc.match_substring_regex(column, r"^\d{1,18}$")
     part.complain(
@@ -100,5 +99,5 @@ FORMAT = Format(
     "openke",
     "train2id.txt (OpenKE)",
     lambda path: any(stands(path / name) for name in (*_SPLITS.values(), *_NAMES.values())),
-    read_openke,
+    _read,
 )

@@ -39,13 +39,10 @@ _VOCABULARIES = (_RDFS, "http://www.w3.org/2002/07/owl#", "http://www.w3.org/199
 _ABOUT_PROPERTIES = {f"{_RDFS}{name}" for name in ("domain", "range", "isDefinedBy", "seeAlso")}
 
 
-def read_rdf(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, of all triples where there is none; None where a fault prevents it.
-
-    :raises MissingExtra: pyoxigraph is not installed.
-    """
+def _read(path: Path, faults: Faults) -> QuerySet | None:
+    """:raises MissingExtra: pyoxigraph is not installed."""
     files = _files(path)
-    graph = cached(files, faults, lambda: _read(files, faults))
+    graph = cached(files, faults, lambda: _read_graph(files, faults))
     return None if graph is None else graph_queryset(graph, name=path.name, notes=tuple(faults.notes))
 
 
@@ -55,13 +52,12 @@ def _files(path: Path) -> list[Path]:
 
 
 Texts = dict[str, tuple[tuple[int, int], str]]
-"""The best text so far of each id, after its rank: in English, then without a language, then of the earliest predicate
-in a list."""
+"""The best text of each id, after its rank: English first, then without a language, then by predicate."""
 
 
 @dataclass
 class _Collected:
-    """Numbers for ids, and the texts that literals give them."""
+    """Numbers of ids, and their texts from literals."""
 
     entities: dict[str, int] = field(default_factory=dict)
     relations: dict[str, int] = field(default_factory=dict)
@@ -72,7 +68,7 @@ class _Collected:
     vocabulary: int = 0
 
     def take(self, statement: Any) -> tuple[int, ...]:
-        """Three numbers, or none where it is no triple between entities."""
+        """Return the numbers of a triple between entities; the empty tuple for other statements."""
         subject, predicate, object_ = _id(statement.subject), statement.predicate.value, statement.object
         if hasattr(object_, "datatype"):
             self.literal(subject, predicate, object_.value, object_.language)
@@ -117,12 +113,12 @@ class _Collected:
         return pa.table({"id": pa.array(self.relations, pa.string()), "name": pa.array(names, pa.string())})
 
 
-def _read(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
+def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
     reader = _Collected()
-    of_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
+    by_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
     rest = [file for file in files if split_of(file) is None]
-    asked = {split: members for split, members in of_split.items() if members} or {"": rest}
-    rows = {split: [_triples(file, reader, faults) for file in members] for split, members in asked.items()}
+    parts_by_split = {split: members for split, members in by_split.items() if members} or {"": rest}
+    rows = {split: [_triples(file, reader, faults) for file in members] for split, members in parts_by_split.items()}
     if "" not in rows:
         _only_names(rest, reader, faults)
     triples = np.concatenate([part for parts in rows.values() for part in parts])
@@ -140,7 +136,7 @@ def _read(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
 
 
 def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
-    """Literals of files that are no split; entities that occur only there are not in use."""
+    """Read names from files that are no split; their other entities are dropped."""
     known = (dict(reader.entities), dict(reader.relations))
     for file in files:
         extra = _triples(file, reader, faults)
@@ -150,15 +146,13 @@ def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
 
 
 def _note_nameless(folder: Path, reader: _Collected, faults: Faults) -> None:
-    nameless = [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]
-    if nameless:
-        faults.note(
-            folder, None, f"{len(nameless):,} entities have no name, e.g. {nameless[0]}: what asks of them is unscored"
-        )
+    if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
+        count = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}"
+        faults.note(folder, None, f"{count}: what asks of them is unscored")
 
 
 def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Rows of head, relation and tail, shape (triples, 3)."""
+    """Read head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
     for statement in quads(file, faults):
         numbers.extend(reader.take(statement))
@@ -166,12 +160,12 @@ def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, 
 
 
 def _id(node: Any) -> str:
-    """An IRI, or ``_:b0`` for a blank node."""
+    """Return an IRI, or ``_:b0`` for a blank node."""
     return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
 
 
 def _tongue(language: str | None) -> int:
-    """0 for English, 1 for no language, 2 for another."""
+    """Rank English (0) before no language (1) and others (2)."""
     return 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
 
 
@@ -191,4 +185,4 @@ def _spaced(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name
 
 
-FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), read_rdf)
+FORMAT = Format("rdf", ".nt or .ttl files (RDF)", lambda path: bool(_files(path)), _read)

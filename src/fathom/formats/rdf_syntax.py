@@ -1,8 +1,8 @@
-"""The syntaxes of RDF, read through pyoxigraph, and those of ontologies that are no RDF, which are distinguished.
+"""Syntaxes of RDF, read through pyoxigraph, and syntaxes of ontologies that are not RDF.
 
 N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML and JSON-LD are read. OWL/XML, OWL's functional and Manchester syntaxes
-and OBO are not: a line says how to convert them. Files named .owl may hold any of these, so that the beginning of a
-file is looked at, too.
+and OBO are not: a message names the command that converts them. As .owl may stand for any of these, the first lines of
+a file count, too.
 """
 
 from __future__ import annotations
@@ -17,27 +17,19 @@ from xml.parsers import expat
 from fathom.errors import MissingExtra
 from fathom.reading import Faults, Unreadable, opened
 
-KINDS = {
-    ".nt": "N_TRIPLES",
-    ".ttl": "TURTLE",
-    ".rdf": "RDF_XML",
-    ".owl": "RDF_XML",
-    ".xml": "RDF_XML",
-    ".nq": "N_QUADS",
-    ".trig": "TRIG",
-    ".n3": "N3",
-    ".jsonld": "JSON_LD",
+_FORMATS = {
+    "N_TRIPLES": ("N-Triples", ".nt"),
+    "TURTLE": ("Turtle", ".ttl"),
+    "RDF_XML": ("RDF/XML", ".rdf", ".owl", ".xml"),
+    "N_QUADS": ("N-Quads", ".nq"),
+    "TRIG": ("TriG", ".trig"),
+    "N3": ("N3 (rules, formulas and variables of N3 are no RDF)", ".n3"),
+    "JSON_LD": ("JSON-LD", ".jsonld"),
 }
+"""Names and endings of pyoxigraph's formats."""
+_TITLES = {kind: title for kind, (title, *_) in _FORMATS.items()}
+KINDS = {ending: kind for kind, (_, *endings) in _FORMATS.items() for ending in endings}
 """pyoxigraph's formats by the ending of a file."""
-_IN_WORDS = {
-    "N_TRIPLES": "N-Triples",
-    "TURTLE": "Turtle",
-    "RDF_XML": "RDF/XML",
-    "N_QUADS": "N-Quads",
-    "TRIG": "TriG",
-    "N3": "N3 (rules, formulas and variables of N3 are no RDF)",
-    "JSON_LD": "JSON-LD",
-}
 PACKED = (".gz", ".bz2")
 _NOT_RDF = {
     ".owx": "OWL/XML",
@@ -55,25 +47,24 @@ _BEGINNINGS = {
     r"[{\[]\s*[\"{]": ".jsonld",
     r"<(?:\w+:)?RDF\b": ".rdf",
 }
-"""What a file begins with, and the ending that such a file should have."""
+"""Openings of files, with the endings that fit."""
 _NOTHING_YET = re.compile(r"(?:\s+|\ufeff|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)
-"""What may stand before: blanks, comments, declarations of XML."""
+"""Blanks, comments and XML declarations, which may come first."""
 _LOOKED_AT = 1 << 14
 _REPORT_EVERY = 1 << 16
 
 
 def kind_of(file: Path) -> str | None:
-    """pyoxigraph's name of the format that a file's name stands for, however it is packed; None where it is no RDF."""
+    """Return pyoxigraph's format by a file's ending, compressed or not; None if it is not RDF."""
     return KINDS.get(_ending(file))
 
 
-def conversion(file: Path, found: str | None = None) -> str | None:
-    """One line on a file in a syntax of ontologies that is no RDF: its name, and how to convert it.
+def conversion(file: Path, actual: str | None = None) -> str | None:
+    """Return the name of an ontology syntax that is not RDF and how to convert it; None for other syntaxes.
 
-    :param found: the ending that fits what is in the file; by default that of its name.
-    :returns: None where the syntax is another.
+    :param actual: the ending that fits the content; by default the ending of the file.
     """
-    syntax = _NOT_RDF.get(found or _ending(file))
+    syntax = _NOT_RDF.get(actual or _ending(file))
     if syntax is None:
         return None
     stem = file.name.removesuffix(file.suffix)
@@ -88,11 +79,11 @@ def quads(
     progress: Callable[[int], None] = lambda done: None,
     apart: bool = False,
 ) -> Iterator[Any]:
-    """pyoxigraph's statements of a file, up to a fault.
+    """Yield pyoxigraph's statements of a file up to the first fault.
 
-    :param base: what relative IRIs are relative to; without it they are faults.
-    :param progress: called now and then with the number of bytes read from the file as it lies.
-    :param apart: whether blank nodes get names that no other file has.
+    :param base: base of relative IRIs, which are faults without it.
+    :param progress: called at intervals with the number of bytes read from the file.
+    :param apart: give blank nodes names that no other file has.
     :raises MissingExtra: pyoxigraph is not installed.
     """
     try:
@@ -117,9 +108,9 @@ def quads(
                     progress(read[0]())
                 yield quad
     except SyntaxError as error:
-        faults.add(file, error.lineno, _another_syntax(file) or f"not {_IN_WORDS[kind]}: {_plain(error.msg)}")
+        faults.add(file, error.lineno, _another_syntax(file) or f"not {_TITLES[kind]}: {_plain(error.msg)}")
     except expat.ExpatError as error:
-        faults.add(file, error.lineno, f"not {_IN_WORDS[kind]}: {expat.ErrorString(error.code)}")
+        faults.add(file, error.lineno, f"not {_TITLES[kind]}: {expat.ErrorString(error.code)}")
     except Unreadable as error:
         faults.keep(error)
     except ValueError as error:
@@ -131,25 +122,25 @@ def _ending(file: Path) -> str:
 
 
 def _another_syntax(file: Path) -> str | None:
-    """What a file holds, and what to do, where that is not what its name says. :raises Unreadable: not to be opened."""
+    """Return a message if a file's content does not fit its name. :raises Unreadable: it cannot be opened."""
     with opened(file) as stream:
         text = stream.read(_LOOKED_AT).decode("utf-8", errors="replace")
     rest = text[match.end() if (match := _NOTHING_YET.match(text)) else 0 :]
     actual = next((ending for pattern, ending in _BEGINNINGS.items() if re.match(pattern, rest)), None)
     if actual is None or KINDS.get(actual, actual) == kind_of(file) or (actual, kind_of(file)) in _ALIKE:
         return None
-    inside = f"expected {_IN_WORDS[str(kind_of(file))]}, found "
+    inside = f"expected {_TITLES[str(kind_of(file))]}, found "
     if other := conversion(file, actual):
         return f"{inside}{other}"
-    return f"{inside}what looks like {_IN_WORDS[KINDS[actual]]}: give the file the ending {actual}"
+    return f"{inside}what looks like {_TITLES[KINDS[actual]]}: give the file the ending {actual}"
 
 
 _ALIKE = ((".ttl", "TRIG"), (".ttl", "N3"))
-"""Syntaxes that begin as Turtle does."""
+"""Syntaxes that open like Turtle."""
 
 
 def _plain(message: str | None) -> str:
-    """pyoxigraph's words, where they speak of its own API in other words."""
+    """Reword a message about pyoxigraph's API."""
     if "LoadDocumentCallback" in str(message):
         return "its @context is an address, and nothing is fetched: put the context itself into the file"
     return str(message)

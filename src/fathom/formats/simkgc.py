@@ -28,9 +28,10 @@ import pyarrow.compute as pc
 from fathom.data.columns import Columns
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
-from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table, named_by_id
+from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
+from fathom.formats.kg import check_triples, distinct_ids, graph_of_rows, index_triples
 from fathom.formats.recognition import data_files, keys_of
 from fathom.reading import Faults, plain_or_packed, stands
 
@@ -45,35 +46,31 @@ Lines = tuple[pa.ChunkedArray, pa.ChunkedArray]
 
 
 class _Texts(NamedTuple):
-    """:param entities: file that names them. :param relations: likewise, and *descriptions*; "" where there is none."""
+    """Names of files; "" for none.
+
+    :param table: makes entities of the lines that name them.
+    :param description: makes texts of the fields of lines.
+    """
 
     entities: str
     relations: str
     descriptions: str
     table: Callable[[Lines], pa.Table]
-    """Entities of the lines that name them."""
     description: Callable[[pa.ChunkedArray], pa.ChunkedArray]
-    """Of the fields of a line."""
 
 
-def read_simkgc(path: Path, faults: Faults) -> QuerySet | None:
-    """:returns: the queries of the test split, else of dev, else of all triples; None where a fault prevents it."""
+def _read(path: Path, faults: Faults) -> QuerySet | None:
     folder, texts = _folder(path), _texts(path)
     if texts is None:
-        faults.add(
-            path,
-            None,
-            "what SimKGC's preprocess.py made (.txt.json): give the folder of what it was made of: train.txt, "
-            "valid.txt, test.txt and the names of entities",
-        )
+        source = "train.txt, valid.txt, test.txt and the names of entities"
+        faults.add(path, None, f"output of SimKGC's preprocess.py (.txt.json): give the folder of its input: {source}")
         return None
     triples = _triples(path, faults)
-    named = [texts.entities, texts.relations, texts.descriptions]
-    files = {name: found for name in named if name and stands(found := plain_or_packed(folder / name))}
+    names = filter(None, (texts.entities, texts.relations, texts.descriptions))
+    files = {name: file for name in names if stands(file := plain_or_packed(folder / name))}
     if faults.found:
         return None
-    sources = [*triples.values(), *files.values()]
-    graph = cached(sources, faults, lambda: _read(triples, files, texts, faults))
+    graph = cached([*triples.values(), *files.values()], faults, lambda: _read_graph(triples, files, texts, faults))
     if graph is None or faults.found:
         return None
     return graph_queryset(graph, name=folder.name, notes=tuple(faults.notes))
@@ -84,7 +81,7 @@ def _folder(path: Path) -> Path:
 
 
 def _texts(path: Path) -> _Texts | None:
-    """Which layout the folder has; None where it has none of them, or is KG-BERT's, whose own files name more."""
+    """Return the layout of the folder; None for KG-BERT's, whose own files name more, and for others."""
     folder = _folder(path)
     if any(stands(plain_or_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
         return None
@@ -96,13 +93,13 @@ def _fits(path: Path) -> bool:
 
 
 def _is_preprocessed(path: Path) -> bool:
-    """Whether SimKGC's JSON is there, and no triples that other formats read."""
+    """Return whether a folder has SimKGC's JSON without triples that other formats read."""
     made = (file for file in data_files(path, ".txt.json") if {"head_id", "tail_id"} <= keys_of(file))
     return not _there(_folder(path), "") and any(made)
 
 
 def _triples(path: Path, faults: Faults) -> dict[str, Path]:
-    """Of each split; of a file of Wikidata5m those of its kind."""
+    """Find the file of each split; for a file of Wikidata5m, those of its kind."""
     folder = _folder(path)
     plain = _there(folder, "")
     of_kind = {kind: own for kind in _KINDS if (own := _there(folder, f"wikidata5m_{kind}_"))}
@@ -113,9 +110,8 @@ def _triples(path: Path, faults: Faults) -> dict[str, Path]:
         faults.add(path, None, f"holds the transductive and the inductive split: give the file {some}")
     files = plain or next(iter(of_kind.values()), {})
     if not files:
-        faults.add(
-            path, None, "no triples: expected train.txt, valid.txt and test.txt, or wikidata5m_transductive_train.txt …"
-        )
+        expected = "train.txt, valid.txt and test.txt, or wikidata5m_transductive_train.txt …"
+        faults.add(path, None, f"no triples: expected {expected}")
     return files
 
 
@@ -124,33 +120,28 @@ def _there(folder: Path, before: str) -> dict[str, Path]:
     return {split: file for split, file in files.items() if stands(file)}
 
 
-def _read(
+def _read_graph(
     triples: Mapping[str, Path], files: Mapping[str, Path], texts: _Texts, faults: Faults
 ) -> KnowledgeGraph | None:
     parts = {split: Columns(file, ("head", "relation", "tail"), faults) for split, file in triples.items()}
-    for part in parts.values():
-        if not len(part) and not part.faulty:
-            faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
-        for name in part.names:
-            part.refuse_empty(name)
+    check_triples(parts, faults)
     lines = {name: _lines(file, faults) for name, file in files.items()}
     if faults.found:
         return None
     entities = texts.table(lines[texts.entities])
     if texts.descriptions in lines:
-        ids, fields = lines[texts.descriptions]
-        place = pc.index_in(entities.column("id"), value_set=ids.combine_chunks())
-        said = texts.description(fields).combine_chunks().take(place.combine_chunks())
-        entities = entities.set_column(3, "description", pc.fill_null(said, ""))
-    relations = _with_aliases(lines[texts.relations]).select(["id", "name"]) if texts.relations in lines else None
-    entities = _with_unnamed(entities, parts, ("head", "tail"), "entities", faults)
-    relations = _with_unnamed(relations, parts, ("relation",), "relations", faults).select(["id", "name"])
-    columns = []
-    for name, table in (("head", entities), ("relation", relations), ("tail", entities)):
-        ids = table.column("id").combine_chunks()
-        columns.append(np.concatenate([pc.index_in(part[name], value_set=ids).to_numpy() for part in parts.values()]))
-    splits = consecutive({split: len(part) for split, part in parts.items()})
-    return KnowledgeGraph.of_used(entities, relations, columns, splits)
+        described, fields = lines[texts.descriptions]
+        place = pc.index_in(entities.column("id"), value_set=described.combine_chunks())
+        descriptions = texts.description(fields).combine_chunks().take(place.combine_chunks())
+        entities = entities.set_column(3, "description", pc.fill_null(descriptions, ""))
+    folder = next(iter(triples.values())).parent
+    entities = _with_unnamed(entities, distinct_ids(parts, "head", "tail"), "entities", folder, faults)
+    ids = distinct_ids(parts, "relation")
+    relations = named_by_id(ids)
+    if texts.relations in lines:
+        relations = _with_unnamed(_with_aliases(lines[texts.relations]), ids, "relations", folder, faults)
+    rows = index_triples(parts, entities, relations)
+    return graph_of_rows(parts, entities, relations.select(["id", "name"]), rows)
 
 
 def _lines(file: Path, faults: Faults) -> Lines:
@@ -165,19 +156,12 @@ def _lines(file: Path, faults: Faults) -> Lines:
     return pc.list_element(fields, 0), pc.list_slice(fields, 1)
 
 
-def _with_unnamed(
-    table: pa.Table | None, parts: Mapping[str, Columns], names: tuple[str, ...], kind: str, faults: Faults
-) -> pa.Table:
-    """With what occurs in triples and has no name yet, called by its id; it is noted where others have names."""
-    chunks = [chunk for part in parts.values() for name in names for chunk in part[name].chunks]
-    ids = pc.unique(pa.chunked_array(chunks, pa.string()))
-    if table is None:
-        return named_by_id(ids)
+def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, faults: Faults) -> pa.Table:
+    """Add rows for the ids without a name, which are named after the id and noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
     if len(without):
         some = ", ".join(without[:_SHOWN].to_pylist()) + (", …" if len(without) > _SHOWN else "")
-        first = next(iter(parts.values())).file.parent
-        faults.note(first, None, f"{kind} without a name, called by their id: {len(without):,} ({some})")
+        faults.note(folder, None, f"{kind} without a name, called by their id: {len(without):,} ({some})")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])
 
@@ -222,5 +206,5 @@ FORMAT = Format(
     "simkgc",
     "train.txt with wikidata5m_entity.txt, wordnet-mlj12-definitions.txt or FB15k_mid2name.txt (SimKGC)",
     _fits,
-    read_simkgc,
+    _read,
 )
