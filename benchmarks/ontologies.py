@@ -114,11 +114,12 @@ def ontology_size(classes: int = 100_000, instances: int = 200_000, folder: Path
     of two classes that have nothing to do with each other. One thread.
     """
     from fathom.building.ontology import build_ontology
+    from fathom.building.options import OntologyBuildOptions
 
     with scratch(folder) as place:
         file = place / "ontology.ttl"
         make(file, classes, instances)
-        built, took = timed(lambda: build_ontology([file], [], place / "built"))
+        built, took = timed(lambda: build_ontology(OntologyBuildOptions(input=(file,), out=place / "built")))
         size = file.stat().st_size / 1e6
     columns = ("instances", "file, MB", "items of type", "items of subClassOf", "s", "s of the processor", "peak, GiB")
     cells = (f"{instances:,}", f"{size:.0f}", f"{built.tasks['type']:,}", f"{built.tasks['subClassOf']:,}")

@@ -117,6 +117,7 @@ def _wikidata(file: Path, size: int, whole: bool) -> None:
     from fathom.building.bear.dump import Dump
     from fathom.building.bear.entities import WantedStatements
     from fathom.building.bear.numbers import Numbers
+    from fathom.building.options import BearBuildOptions
 
     narrow, broad = (Dump(file, WantedStatements(frozenset({name}))) for name in ("P17", "P31"))
     facts = rate(size, "facts, a third of the entities parsed", lambda: sum(1 for _ in narrow.facts()))
@@ -126,7 +127,8 @@ def _wikidata(file: Path, size: int, whole: bool) -> None:
     if whole:
         plan = file.with_name("plan.yaml")
         plan.write_text(PLAN, encoding="utf-8")
-        rate(size, "the whole build", lambda: len(build_bear([file], plan, file.with_name("built")).chosen["small"]))
+        options = BearBuildOptions(input=(file,), plan=plan, out=file.with_name("built"))
+        rate(size, "the whole build", lambda: len(build_bear(options).chosen["small"]))
         print(f"  peak {1024 * peak():.0f} MB")
 
 
@@ -144,6 +146,7 @@ def wikidata_bear(bear: Path = DATA / "bear" / "BEAR-big", planted: int = 20) ->
     import yaml
 
     from fathom.building.bear import build_bear
+    from fathom.building.options import BearBuildOptions
     from fathom.results.tables import render
 
     world = bear_items(bear, planted=planted)
@@ -154,7 +157,9 @@ def wikidata_bear(bear: Path = DATA / "bear" / "BEAR-big", planted: int = 20) ->
     with scratch() as place:
         plan = place / "plan.yaml"
         plan.write_text(yaml.safe_dump({"relations": relations}), encoding="utf-8")
-        built = build_bear([write_dump(place / "dump.json", world.items)], plan, place / "out")
+        built = build_bear(
+            BearBuildOptions(input=(write_dump(place / "dump.json", world.items),), plan=plan, out=place / "out")
+        )
         print(render(built.tables[:2], "text"))
         for name, folder in (("small", built.out), ("big", built.out / "big")):
             facts = {(q.relation, int(q.subject_id[1:]), int(q.gold[0][1:])) for q in fathom.read_data(folder).queries}

@@ -182,6 +182,7 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
 def test_what_is_built_from_owl(tmp_path, monkeypatch):
     pytest.importorskip("pyoxigraph")
     from fathom.building.ontology import build_ontology
+    from fathom.building.options import OntologyBuildOptions
 
     monkeypatch.setattr("fathom.building.ontology.build.LEAST_ITEMS", 1)
     source = tmp_path / "kin.ttl"
@@ -196,12 +197,12 @@ def test_what_is_built_from_owl(tmp_path, monkeypatch):
 :within a o:ObjectProperty , o:TransitiveProperty ; r:label "within" ; r:domain :Bird .
 """
     )
-    build_ontology([source], [], tmp_path / "kin")
+    build_ontology(OntologyBuildOptions(input=[source], out=tmp_path / "kin"))
     assert read_axioms(tmp_path / "kin") == Axioms(
         [("child of", "parent of")], ["near"], ["within"], [("bird", "cat", "fish"), ("cat", "fish")]
     )
     source.write_text(HEAD + ':Cat a o:Class ; r:label "cat" . :p a o:ObjectProperty ; r:label "p" ; r:domain :Cat .')
-    build_ontology([source], [], tmp_path / "none")
+    build_ontology(OntologyBuildOptions(input=[source], out=tmp_path / "none"))
     assert not (tmp_path / "none" / AXIOM_FILE).exists()
     assert not any(read_axioms(tmp_path / "none"))
 

@@ -60,6 +60,7 @@ from fathom.building.bear.pools import (
 )
 from fathom.building.bear.sampling import sample
 from fathom.building.bear.statistics import evenness
+from fathom.building.options import BearBuildOptions
 from fathom.cli import make_app
 from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
 from fathom.formats import examine, read
@@ -96,7 +97,9 @@ def towns(**changed: dict) -> list[dict]:
 def build(folder: Path, items: list[dict], plan: Path | None = None, **more: object) -> BuiltBear:
     folder.mkdir(parents=True, exist_ok=True)
     dump = write_dump(folder / "dump.json", items)
-    return build_bear([dump], plan or write_plan(folder, "P17"), folder / "out", **more)
+    flag = more.pop("flag", None)
+    options = BearBuildOptions(input=[dump], plan=plan or write_plan(folder, "P17"), out=folder / "out", **more)
+    return build_bear(options, flag=flag)
 
 
 def rows(folder: Path, relation: str = "P17") -> list[dict]:
@@ -771,10 +774,10 @@ def test_a_truncated_dump_says_where_and_is_taken_on_request(tmp_path, ending):
     with pytest.raises(
         BadInput, match=r"the dump breaks off in line [\d,]+ \(.*\): [\d,]+ entities could be read, [\d.]+ MB"
     ) as raised:
-        build_bear([dump], plan, tmp_path / "out")
+        build_bear(BearBuildOptions(input=[dump], plan=plan, out=tmp_path / "out"))
     assert "--partial" in str(raised.value)
     assert not (tmp_path / "out").exists()
-    built = build_bear([dump], plan, tmp_path / "out", partial=True)
+    built = build_bear(BearBuildOptions(input=[dump], plan=plan, out=tmp_path / "out", partial=True))
     assert subjects(built) == {"Dor", "Gand", "Eft", "Hult"}
     assert sum("breaks off" in note for note in built.notes) == 1
 
@@ -782,7 +785,7 @@ def test_a_truncated_dump_says_where_and_is_taken_on_request(tmp_path, ending):
 def test_a_dump_without_its_last_bracket_is_a_note(tmp_path):
     dump = write_dump(tmp_path / "dump.json", towns())
     dump.write_bytes(dump.read_bytes().removesuffix(b"]\n"))
-    built = build_bear([dump], write_plan(tmp_path, "P17"), tmp_path / "out")
+    built = build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     assert len(built.notes) == 1
     assert 'has no "]" at its end' in built.notes[0]
 
@@ -790,7 +793,7 @@ def test_a_dump_without_its_last_bracket_is_a_note(tmp_path):
 def test_a_dump_without_brackets_is_read(tmp_path):
     dump = tmp_path / "dump.ndjson"
     dump.write_text("".join(json.dumps(row) + "\n" for row in towns()), encoding="utf-8")
-    built = build_bear([dump], write_plan(tmp_path, "P17"), tmp_path / "out")
+    built = build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     assert built.notes == []
     assert subjects(built) == {"Dor", "Gand", "Eft", "Hult"}
 
@@ -803,7 +806,7 @@ def test_two_entities_of_one_id_and_other_faults_of_a_dump_are_shown_at_once(tmp
     lines[6] = lines[6].replace(b'"mainsnak"', b'"snak"')
     dump.write_bytes(b"".join(lines))
     with pytest.raises(BadInput) as raised:
-        build_bear([dump], write_plan(tmp_path, "P17"), tmp_path / "out")
+        build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     said = [fault.removeprefix(f"{dump}:") for fault in raised.value.faults]
     assert said == [
         "3: expected an entity of Wikidata, found b'nonsense'",
@@ -842,12 +845,14 @@ def test_arguments_that_cannot_be_used_are_all_named(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(BadInput) as raised:
-        build_bear([], tmp_path / "none.yaml", tmp_path / "full", views=tmp_path / "views.tsv")
+        build_bear(BearBuildOptions(plan=tmp_path / "none.yaml", out=tmp_path / "full", views=tmp_path / "views.tsv"))
     assert len(raised.value.faults) == 4
     plan = write_plan(tmp_path, "P17")
     (tmp_path / "dump.csv").write_text("Q1,Oslo\n")
     with pytest.raises(BadInput) as raised:
-        build_bear([tmp_path / "dump.csv", tmp_path / "none.json"], plan, tmp_path / "out")
+        build_bear(
+            BearBuildOptions(input=[tmp_path / "dump.csv", tmp_path / "none.json"], plan=plan, out=tmp_path / "out")
+        )
     assert [fault.partition(": ")[2] for fault in raised.value.faults] == [
         "expected Wikidata's JSON dump (.json, .json.gz, .json.bz2) or truthy N-Triples (.nt, .nt.gz, .nt.bz2)",
         "file is missing",
@@ -860,7 +865,7 @@ def test_arguments_that_cannot_be_used_are_all_named(tmp_path):
 def test_the_same_command_again_has_nothing_to_do_and_other_orders_give_the_same(tmp_path):
     built = build(tmp_path, towns())
     with pytest.raises(MadeBefore):
-        build_bear([tmp_path / "dump.json"], tmp_path / "plan.yaml", built.out)
+        build_bear(BearBuildOptions(input=[tmp_path / "dump.json"], plan=tmp_path / "plan.yaml", out=built.out))
     shuffled = random.Random(1).sample(towns(), len(towns()))
     again = build(tmp_path / "b", shuffled)
     for file in ("P17.jsonl", "metadata_relations.json", "log.jsonl", "templates.csv", "aliases.jsonl"):
@@ -923,7 +928,7 @@ def test_truthy_triples_give_the_same_but_for_dates(tmp_path, ending):
     text = "".join(triples_of(items)).encode()
     triples.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
     plan = write_plan(tmp_path, "P17")
-    built = build_bear([triples], plan, tmp_path / "out")
+    built = build_bear(BearBuildOptions(input=[triples], plan=plan, out=tmp_path / "out"))
     same = build(tmp_path / "json", items, plan)
     same_files(built.out, same.out, *SOURCES[1:])
     undated = [{k: v for k, v in row.items() if k != "valid_from"} for row in rows(same.out)]
@@ -932,7 +937,13 @@ def test_truthy_triples_give_the_same_but_for_dates(tmp_path, ending):
     assert built.counts["P17"][INCOMPLETE] == 1
     assert "no qualifiers" in built.notes[0]
     with pytest.raises(BadInput, match="as_of"):
-        build_bear([triples], write_plan(tmp_path / "dated", "P17", as_of="2020"), tmp_path / "dated" / "out")
+        build_bear(
+            BearBuildOptions(
+                input=[triples],
+                plan=write_plan(tmp_path / "dated", "P17", as_of="2020"),
+                out=tmp_path / "dated" / "out",
+            )
+        )
 
 
 def test_broken_triples_say_how_much_could_be_read(tmp_path):
@@ -941,14 +952,13 @@ def test_broken_triples_say_how_much_could_be_read(tmp_path):
     text = "".join(triples_of(towns()))
     triples.write_text(text + "nonsense\n", encoding="utf-8")
     with pytest.raises(BadInput) as raised:
-        build_bear([triples], write_plan(tmp_path, "P17"), tmp_path / "out")
+        build_bear(BearBuildOptions(input=[triples], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     assert f"truthy.nt:{text.count(chr(10)) + 1}: not N-Triples" in raised.value.faults[0]
     assert "11 entities could be read before" in raised.value.faults[1]
 
 
 def test_an_endpoint_gives_what_the_dump_gives(tmp_path):
     pyoxigraph = pytest.importorskip("pyoxigraph")
-    from fathom.building.ontology import Endpoint
     from tests.test_ontology_build import server, solutions
 
     items = [*odd_towns(), item(70, "Ended", [Said("P17", 2, over="1999-12-31")], links=60)]
@@ -956,7 +966,7 @@ def test_an_endpoint_gives_what_the_dump_gives(tmp_path):
     store.bulk_load("".join(triples_of(items, truthy=False)).encode(), pyoxigraph.RdfFormat.N_TRIPLES)
     plan = write_plan(tmp_path, "P17")
     with server(lambda query, _: solutions(store, query, cap=7)) as (address, _):
-        built = build_bear([], plan, tmp_path / "out", [Endpoint(address, page=5)])
+        built = build_bear(BearBuildOptions(plan=plan, out=tmp_path / "out", endpoint=[address], page=5))
     same = build(tmp_path / "json", items, plan)
     same_files(built.out, same.out, *SOURCES)
     assert built.counts == same.counts
@@ -979,7 +989,9 @@ def rebuilt(shared_data, tmp_path_factory):
     ]
     plan = write_plan(folder, *relations, small={}, big={})
     random.Random(0).shuffle(bear.items)
-    built = build_bear([write_dump(folder / "dump.json.gz", bear.items)], plan, folder / "out")
+    built = build_bear(
+        BearBuildOptions(input=[write_dump(folder / "dump.json.gz", bear.items)], plan=plan, out=folder / "out")
+    )
     return bear, built
 
 

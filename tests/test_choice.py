@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import fathom
 from fathom.building.choices import build_choices
+from fathom.building.options import ChoicesBuildOptions
 from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
@@ -187,7 +188,7 @@ def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     def questions(folder):
         return {question.replace(" .. ", " . ") for question in read(folder).questions.values()}
 
-    counts = build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=1)
+    counts = build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=1))
     published = shared_data / "ontoprobe" / "multiple_choice"
     assert (counts["memorizing/type"], counts["reasoning/rdfs7-02"]) == (500, 39)
     assert questions(tmp_path / "built" / "reasoning") == questions(published / "reasoning")
@@ -195,11 +196,11 @@ def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     built = read(tmp_path / "built")
     assert all("premise" in q.groups for q in built.queries if "rule" in q.groups)
     with pytest.raises(MadeBefore):
-        build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=1)
+        build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=1))
     with pytest.raises(BadInput, match="is there already"):
-        build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=2)
+        build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=2))
     with pytest.raises(BadInput, match="is no ontology"):
-        build_choices(tmp_path / "built", tmp_path / "other")
+        build_choices(ChoicesBuildOptions(data=str(tmp_path / "built"), out=tmp_path / "other"))
     assert not (tmp_path / "other").exists()
 
 

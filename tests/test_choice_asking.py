@@ -10,6 +10,7 @@ import pytest
 
 import fathom
 from fathom.building.choices import build_choices
+from fathom.building.options import ChoicesBuildOptions
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
@@ -246,7 +247,7 @@ def test_what_is_right_too(town):
 def test_no_option_is_right_too(shared_data, tmp_path):
     """Of the published ontology: no wrong option stands above the right one, or is another right answer or the
     subject."""
-    build_choices(shared_data / "ontoprobe", tmp_path / "built", seed=2)
+    build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=2))
     whole = read(shared_data / "ontoprobe")
     hierarchy, made = read_hierarchy(shared_data / "ontoprobe", whole), read(tmp_path / "built")
     answers = {(query.relation, query.subject): query for query in whole.queries}
@@ -267,7 +268,7 @@ def test_no_option_is_right_too(shared_data, tmp_path):
 
 def test_every_question_draws_its_own_options(tmp_path):
     folder = ontology(tmp_path / "ontology")
-    counts = build_choices(folder, tmp_path / "built", options=4, seed=1)
+    counts = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built", options=4, seed=1))
     assert counts["controls/rdfs9-00"] == counts["controls/rdfs9-32"] == counts["memorizing/subClassOf"] == 64
     made = read(tmp_path / "built")
     shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
@@ -279,7 +280,7 @@ def test_every_question_draws_its_own_options(tmp_path):
     # The right option stands at each letter about as often.
     places = Counter(shown_by[query.id].index(query.gold[0]) for query in items)
     assert all(90 < places[place] < 166 for place in range(4))
-    again = build_choices(folder, tmp_path / "again", options=4, seed=1)
+    again = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "again", options=4, seed=1))
     assert again == counts
     assert read(tmp_path / "again").questions == made.questions
 
@@ -294,7 +295,9 @@ def test_controls_that_cannot_be_made_are_counted(tmp_path):
     entries = [{"rdfs:label": name, "rdfs:subClassOf": above.get(name, [])} for name in "abcde"]
     (tmp_path / "line" / "ontology" / "class.json").write_text(json.dumps(entries))
     (tmp_path / "line" / "ontology" / "property.json").write_text("[]")
-    counts = build_choices(tmp_path / "line", tmp_path / "built", options=2, subset="all")
+    counts = build_choices(
+        ChoicesBuildOptions(data=str(tmp_path / "line"), out=tmp_path / "built", options=2, subset="all")
+    )
     assert counts["controls/rdfs9-32"] == 1
     told = {name: count for name, count in counts.items() if name.startswith("left out")}
     why = "(every other item says something of what they are about)"
@@ -302,7 +305,7 @@ def test_controls_that_cannot_be_made_are_counted(tmp_path):
 
 
 def test_the_premise_of_another_says_nothing_of_the_item(tmp_path):
-    build_choices(ontology(tmp_path / "ontology"), tmp_path / "built", options=4)
+    build_choices(ChoicesBuildOptions(data=str(ontology(tmp_path / "ontology")), out=tmp_path / "built", options=4))
     for row in lines_of(tmp_path / "built" / "controls" / "rdfs9-32.jsonl"):
         first, second, _ = row["prompt"].split(". ", 2)
         assert first.endswith(f" is a {row['lure']}")
@@ -324,13 +327,13 @@ def test_an_ontology_in_which_all_is_right(tmp_path):
     (folder / "ontology" / "class.json").write_text(json.dumps(entries))
     (folder / "ontology" / "property.json").write_text("[]")
     with pytest.raises(BadInput, match="found no wrong option"):
-        build_choices(folder, tmp_path / "built")
+        build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built"))
     assert not (tmp_path / "built").exists()
 
 
 @pytest.mark.parametrize("limit", [7, 20, 60])
 def test_a_sample_holds_items_together(tmp_path, limit):
-    build_choices(ontology(tmp_path / "ontology"), tmp_path / "built", options=4)
+    build_choices(ChoicesBuildOptions(data=str(ontology(tmp_path / "ontology")), out=tmp_path / "built", options=4))
     for seed in range(5):
         chosen = select(read(tmp_path / "built"), Selection(limit=limit, seed=seed)).data
         assert len(chosen.queries) == limit

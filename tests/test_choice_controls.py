@@ -12,6 +12,7 @@ import pytest
 
 import fathom
 from fathom.building.choices import build_choices
+from fathom.building.options import ChoicesBuildOptions
 from fathom.formats import read
 from fathom.formats.choices import ANOTHERS, CONTROL, split_prompt
 from fathom.metrics.uncertainty import interval
@@ -180,7 +181,7 @@ def as_published(built, folder):
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("choices")
     built = folder / "built"
-    build_choices(ontology(folder / "ontology"), built, options=4, seed=3)
+    build_choices(ChoicesBuildOptions(data=str(ontology(folder / "ontology")), out=built, options=4, seed=3))
     return built, as_published(built, folder / "published")
 
 

@@ -72,9 +72,12 @@ CHOSEN = ("rdfs3", "rdfs7", "rdfs9")
 def folder(tmp_path_factory) -> Path:
     pytest.importorskip("pyoxigraph")
     from fathom.building.ontology import build_ontology
+    from fathom.building.options import OntologyBuildOptions
 
     out = tmp_path_factory.mktemp("ontology") / "town"
-    build_ontology([EXAMPLES / "town.ttl"], [], out, EXAMPLES / "town-patterns.tsv")
+    build_ontology(
+        OntologyBuildOptions(input=[EXAMPLES / "town.ttl"], out=out, patterns=EXAMPLES / "town-patterns.tsv")
+    )
     return out
 
 

@@ -10,7 +10,6 @@ import stat
 import tarfile
 import threading
 import zipfile
-from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from fathom import formats
 from fathom.building import fetch as fetching
 from fathom.building.fetch import contents_of, fetch, one_source
 from fathom.building.fetch_pubmed import fetch_pubmed
+from fathom.building.options import FetchOptions
 from fathom.data import published
 from fathom.data.published import entry_of, read_table
 from fathom.errors import BadInput, RunFailed
@@ -109,8 +109,8 @@ def facts(site):
     return one_source(f"{site.url}/facts.tsv", "facts", SHA)
 
 
-def go(entry, out=None, **options):
-    return fetch(entry, out, pause_s=0.0, **options)
+def go(entry, out=None, accept=False, **more):
+    return fetch(entry, FetchOptions(out=out, accept=accept), pause_s=0.0, **more)
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
@@ -486,10 +486,8 @@ def pubmed(site, *days: str, wrong: str = "") -> None:
     site.files["/updates/"] = "\n".join(["<pre>Name   Last modified", *lines, "</pre>"]).encode()
 
 
-def months(site, first: str, last: str, **options):
-    return fetch_pubmed(
-        date.fromisoformat(first), date.fromisoformat(last), address=f"{site.url}/updates", pause_s=0.0, **options
-    )
+def months(site, first: str, last: str):
+    return fetch_pubmed(FetchOptions(from_=first, to=last, url=f"{site.url}/updates"), pause_s=0.0)
 
 
 def test_pubmeds_files_of_some_months(site, tmp_path):

@@ -21,11 +21,12 @@ from urllib.parse import parse_qs
 import pyarrow.parquet as pq
 import pytest
 
-from fathom.building.ontology import Endpoint, build_ontology, sources
+from fathom.building.ontology import build_ontology, sources
 from fathom.building.ontology.build import read_patterns
 from fathom.building.ontology.hierarchy import chain, cycles, edges_of
 from fathom.building.ontology.labels import best_labels
-from fathom.building.ontology.sources import QUERIES, LocalStore, query_text
+from fathom.building.ontology.sources import QUERIES, Endpoint, LocalStore, query_text
+from fathom.building.options import OntologyBuildOptions
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
@@ -51,7 +52,7 @@ def onto(shared_data):
 @pytest.fixture(scope="module")
 def town(tmp_path_factory):
     out = tmp_path_factory.mktemp("built") / "town"
-    return build_ontology([TOWN], [], out, PATTERNS)
+    return build_ontology(OntologyBuildOptions(input=[TOWN], out=out, patterns=PATTERNS))
 
 
 def lines_of(folder: Path, task: str) -> list[dict]:
@@ -239,14 +240,18 @@ def test_built_folder_is_read_as_the_published_one(town):
 
 
 def test_seed_decides_the_order_and_the_sample(tmp_path, town):
-    again = build_ontology([TOWN], [], tmp_path / "again", PATTERNS)
+    again = build_ontology(OntologyBuildOptions(input=[TOWN], out=tmp_path / "again", patterns=PATTERNS))
     assert contents(again.out) == contents(town.out)
-    other = build_ontology([TOWN], [], tmp_path / "other", PATTERNS, instances=1, seed=1)
+    other = build_ontology(
+        OntologyBuildOptions(input=[TOWN], out=tmp_path / "other", patterns=PATTERNS, instances=1, seed=1)
+    )
     assert other.tasks["type"] == 27  # classes that have instances
     assert lines_of(other.out, "range") != lines_of(town.out, "range")
     assert sorted(map(str, lines_of(other.out, "range"))) == sorted(map(str, lines_of(town.out, "range")))
     drawn = {name for found in other.classes for name in found.instances}
-    third = build_ontology([TOWN], [], tmp_path / "third", PATTERNS, instances=1, seed=2)
+    third = build_ontology(
+        OntologyBuildOptions(input=[TOWN], out=tmp_path / "third", patterns=PATTERNS, instances=1, seed=2)
+    )
     assert drawn != {name for found in third.classes for name in found.instances}
 
 
@@ -359,7 +364,9 @@ def dumps(folder: Path) -> list[Path]:
 
 def test_dbpedia_and_wikidata_together(tmp_path):
     (tmp_path / "patterns.tsv").write_text("P54\t[X] is a player at [Y] .\nP9\t[X] has [Y] .\n", encoding="utf-8")
-    built = build_ontology(dumps(tmp_path / "in"), [], tmp_path / "out", tmp_path / "patterns.tsv")
+    built = build_ontology(
+        OntologyBuildOptions(input=dumps(tmp_path / "in"), out=tmp_path / "out", patterns=tmp_path / "patterns.tsv")
+    )
     classes = {found.label: found for found in built.classes}
     assert classes["soccer player"].superclasses == ("athlete", "person", "agent")  # owl:Thing is no class of the list
     # 30 players are athletes, persons and agents too, but are sampled where they are finest; names come from the IRI.
@@ -393,10 +400,10 @@ def test_dbpedia_and_wikidata_together(tmp_path):
 
 
 def test_what_is_not_loaded_changes_nothing(tmp_path, monkeypatch):
-    built = build_ontology(dumps(tmp_path / "in"), [], tmp_path / "kept")
+    built = build_ontology(OntologyBuildOptions(input=dumps(tmp_path / "in"), out=tmp_path / "kept"))
     monkeypatch.setattr(sources, "_is_kept", lambda quad: True)
     monkeypatch.setattr(sources, "IN_MEMORY", 0)  # and it may lie on disk
-    everything = build_ontology(dumps(tmp_path / "in"), [], tmp_path / "all")
+    everything = build_ontology(OntologyBuildOptions(input=dumps(tmp_path / "in"), out=tmp_path / "all"))
     assert everything[1:] == built[1:]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all", "in", "kept"]  # the store is gone
 
@@ -425,7 +432,7 @@ wd:P20 b:propertyType b:WikibaseItem ; r:label "twenty"@en-GB , "vingt" ; wdt:P1
 """,
         encoding="utf-8",
     )
-    built = build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out")
+    built = build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out"))
     seven, twenty = built.properties
     # P7 has no label of its own and takes that of its counterpart; P20 claims :seven too late. Of the labels of P20 the
     # English one counts. :vingt2 is equivalent to :vingt, and so to P20.
@@ -459,7 +466,7 @@ def turtle(folder: Path, text: str) -> Path:
 
 
 def notes_of(folder: Path, text: str) -> str:
-    return "\n".join(build_ontology([turtle(folder, text)], [], folder / "out").notes)
+    return "\n".join(build_ontology(OntologyBuildOptions(input=[turtle(folder, text)], out=folder / "out")).notes)
 
 
 def test_cycles_are_named_and_cut(tmp_path):
@@ -474,7 +481,7 @@ def test_cycles_are_named_and_cut(tmp_path):
 def test_things_of_classes_above_each_other_are_asked_of_both(tmp_path):
     """As where a reasoner has written an equivalence down: neither class is the finer one."""
     file = turtle(tmp_path, ":C3 r:subClassOf :C2 . :Ada a :C2 , :C3 . :Bo a :C1 , :C2 .")
-    build_ontology([file], [], tmp_path / "out")
+    build_ontology(OntologyBuildOptions(input=[file], out=tmp_path / "out"))
     asked = {row["uuu"]: row["xxx"][:2] for row in lines_of(tmp_path / "out", "type")}
     assert asked["Ada"] == ["class 2", "class 3"]
     assert asked["Bo"] == ["class 1", "class 2"]  # class 1 is below class 2, which does not hold of them the other way
@@ -548,7 +555,7 @@ def test_what_nobody_declares_is_said(tmp_path):
 def test_file_without_classes(tmp_path):
     (tmp_path / "own.ttl").write_text("", encoding="utf-8")
     with pytest.raises(BadInput) as caught:
-        build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out"))
     first, second = caught.value.faults
     assert first.endswith("domain, range): load more with --input, or see what was left out")
     assert second == "no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label"
@@ -557,20 +564,25 @@ def test_file_without_classes(tmp_path):
 def test_exactly_21_items_are_enough(tmp_path):
     names = " ".join(f":C{n} r:label 'class {n}'; a o:Class; r:subClassOf :C{n + 1} ." for n in range(22))
     (tmp_path / "own.ttl").write_text(HEAD + names, encoding="utf-8")
-    assert build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out").tasks["subClassOf"] == 21
+    assert (
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out")).tasks["subClassOf"]
+        == 21
+    )
 
 
 def test_too_few_items_for_every_task_write_nothing(tmp_path):
     (tmp_path / "own.ttl").write_text(HEAD + ':C a o:Class ; r:label "class" .', encoding="utf-8")
     with pytest.raises(BadInput, match=r"own\.ttl: no items for any task \(type, subClassOf, .*load more"):
-        build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out"))
     assert [file.name for file in tmp_path.iterdir()] == ["own.ttl"]
 
 
 def test_one_name_is_asked_once_with_all_its_classes(tmp_path):
     things = ":X a :C1 ; r:label 'Martin Pugh' . :Y a :C20 ; r:label 'Martin Pugh' ."
     build = build_ontology(
-        [turtle(tmp_path, things + "".join(f" :Thing{n} a :C2 ." for n in range(20)))], [], tmp_path / "o"
+        OntologyBuildOptions(
+            input=[turtle(tmp_path, things + "".join(f" :Thing{n} a :C2 ." for n in range(20)))], out=tmp_path / "o"
+        )
     )
     assert build.tasks["type"] == 21
     gold = next(row["xxx"] for row in lines_of(build.out, "type") if row["uuu"] == "Martin Pugh")
@@ -597,7 +609,7 @@ def test_one_name_is_asked_once_with_all_its_classes(tmp_path):
 def test_broken_files_are_named_with_their_line(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(BadInput, match=message):
-        build_ontology([tmp_path / name], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / name], out=tmp_path / "out"))
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
@@ -605,21 +617,25 @@ def test_a_broken_large_file_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "IN_MEMORY", 0)
     (tmp_path / "a.nt").write_text(f"{instance_types()}nonsense\n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"a\.nt:143: not N-Triples"):
-        build_ontology([tmp_path / "a.nt"], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "a.nt"], out=tmp_path / "out"))
     assert [file.name for file in tmp_path.iterdir()] == ["a.nt"]
 
 
 def test_packed_file_that_breaks_off(tmp_path):
     (tmp_path / "a.nt.gz").write_bytes(gzip.compress(instance_types().encode())[:-20])
     with pytest.raises(BadInput, match=r"a\.nt\.gz: cannot be read: Compressed file ended"):
-        build_ontology([tmp_path / "a.nt.gz"], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "a.nt.gz"], out=tmp_path / "out"))
 
 
 def test_all_mistakes_of_a_command_at_once(tmp_path):
     (tmp_path / "patterns").write_text("mother [X] is [Y] .\nP1\t[X] .\nP2\t[X] [Y]\nP2\t[Y] [X]\n", encoding="utf-8")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput) as caught:
-        build_ontology([tmp_path / "none.nt", tmp_path / "empty"], [], tmp_path, tmp_path / "patterns")
+        build_ontology(
+            OntologyBuildOptions(
+                input=[tmp_path / "none.nt", tmp_path / "empty"], out=tmp_path, patterns=tmp_path / "patterns"
+            )
+        )
     faults = "\n".join(caught.value.faults)
     for part in (
         "none.nt: there is no such file",
@@ -630,7 +646,7 @@ def test_all_mistakes_of_a_command_at_once(tmp_path):
     for part in ("patterns:2: expected", "patterns:4: 'P2' stands here for the second time", "is there already"):
         assert part in faults
     with pytest.raises(BadInput, match="nothing to build from"):
-        build_ontology([], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(out=tmp_path / "out"))
     with pytest.raises(BadInput, match="nowhere: file is missing"):
         read_patterns(tmp_path / "nowhere")
 
@@ -688,11 +704,18 @@ def solutions(store, query: str, cap: int = 10_000, sort: int = 10_000) -> tuple
     return 200, "application/sparql-results+json", body
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(sources, "PAUSE", 0.01)
+
+
 def test_endpoint_gives_the_same_folder_as_the_file(tmp_path, town):
     store = store_of(TOWN)
     # It gives fewer solutions than are asked for, as servers with a limit do.
     with server(lambda query, _: solutions(store, query, cap=17)) as (address, asked):
-        built = build_ontology([], [Endpoint(address, page=20)], tmp_path / "out", PATTERNS)
+        built = build_ontology(
+            OntologyBuildOptions(endpoint=[address], page=20, out=tmp_path / "out", patterns=PATTERNS)
+        )
     assert built[1:] == town[1:]
     ours, theirs = contents(built.out), contents(town.out)
     assert ours.pop("manifest.json") != theirs.pop("manifest.json")  # it says whence
@@ -720,7 +743,9 @@ def test_more_solutions_than_a_server_sorts(tmp_path):
 def test_pages_beyond_what_a_server_sorts_give_the_same_folder(tmp_path, town, monkeypatch):
     monkeypatch.setattr(sources, "SORTED", 30)
     with server(lambda query, _: solutions(store_of(TOWN), query, cap=17, sort=30)) as (address, asked):
-        built = build_ontology([], [Endpoint(address, page=20)], tmp_path / "out", PATTERNS)
+        built = build_ontology(
+            OntologyBuildOptions(endpoint=[address], page=20, out=tmp_path / "out", patterns=PATTERNS)
+        )
     assert built[1:] == town[1:]
     pages = [
         re.search(r"^LIMIT (\d+)\nOFFSET (\d+)$", query, re.MULTILINE).groups()
@@ -733,7 +758,7 @@ def test_pages_beyond_what_a_server_sorts_give_the_same_folder(tmp_path, town, m
 def test_a_server_that_sorts_less_is_not_asked_again(tmp_path):
     refused = pytest.raises(BadInput, match=r"does not sort as many solutions as there are .*SR353.*--input")
     with server(lambda query, _: solutions(store_of(TOWN), query, sort=100)) as (address, asked), refused:
-        build_ontology([], [Endpoint(address, pause=0.01)], tmp_path / "out", PATTERNS)
+        build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out", patterns=PATTERNS))
     assert len(asked) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -748,18 +773,18 @@ def test_a_server_that_forgets_the_offset_is_named(tmp_path, monkeypatch):
 
     refused = pytest.raises(BadInput, match=r"gave 20 solutions on two pages: .*load files with --input")
     with server(forgetful) as (address, _), refused:
-        build_ontology([], [Endpoint(address, page=20)], tmp_path / "out", PATTERNS)
+        build_ontology(OntologyBuildOptions(endpoint=[address], page=20, out=tmp_path / "out", patterns=PATTERNS))
 
 
 def test_two_endpoints_and_a_file_are_one_ontology(tmp_path):
     folder = tmp_path / "in"
     dumps(folder)
-    whole = build_ontology([folder], [], tmp_path / "whole")
+    whole = build_ontology(OntologyBuildOptions(input=[folder], out=tmp_path / "whole"))
     (tmp_path / "wikidata.ttl").write_text(WIKIDATA, encoding="utf-8")
     wikidata = store_of(tmp_path / "wikidata.ttl")
     with server(lambda query, _: solutions(wikidata, query)) as (address, _):
         files = [folder / "ontology.owl", folder / "instance_types.nt.bz2"]
-        built = build_ontology(files, [Endpoint(address)], tmp_path / "out")
+        built = build_ontology(OntologyBuildOptions(input=files, endpoint=[address], out=tmp_path / "out"))
     assert built[1:] == whole[1:]
 
 
@@ -772,7 +797,7 @@ def busy_twice(_, number):
 
 def test_busy_endpoint_is_asked_again(tmp_path, town):
     with server(busy_twice) as (address, asked):
-        built = build_ontology([], [Endpoint(address, pause=0.01)], tmp_path / "out", PATTERNS)
+        built = build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out", patterns=PATTERNS))
     assert built[1:] == town[1:]
     assert asked[0] == asked[1] == asked[2]
 
@@ -809,8 +834,11 @@ def slow(query, number):
 )
 def test_endpoints_that_fail_are_named(tmp_path, answer, message, requests):
     with server(answer) as (address, asked):
+        options = OntologyBuildOptions(endpoint=[address], out=tmp_path / "out")
+        if answer is slow:
+            options = options.model_copy(update={"timeout": 0.1})
         with pytest.raises(BadInput, match=re.escape(address) + ".*" + message):
-            build_ontology([], [Endpoint(address, timeout=0.1 if answer is slow else 10, pause=0.01)], tmp_path / "out")
+            build_ontology(options)
         assert len(asked) == requests
     assert list(tmp_path.iterdir()) == []
 
@@ -819,7 +847,7 @@ def test_nobody_at_the_address(tmp_path):
     with server(slow) as (address, _):
         pass
     with pytest.raises(BadInput, match=r"cannot be reached: .*refused"):
-        build_ontology([], [Endpoint(address, pause=0.01)], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out"))
     with pytest.raises(BadInput, match="is not the address of a server: expected one such as"):
         Endpoint("dbpedia.org/sparql")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from fathom.building.choices import build_choices
-from fathom.building.ontology import Endpoint, Naming, build_ontology, ontology_tables
+from fathom.building.ontology import build_ontology, ontology_tables
 from fathom.building.ontology.labels import is_code, words_in_name
+from fathom.building.options import ChoicesBuildOptions, OntologyBuildOptions
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
@@ -29,7 +30,7 @@ CLASSES = """
 
 def made(folder: Path, text: str, name: str = "own.ttl", head: str = HEAD, **options):
     (folder / name).write_text(head + text, encoding="utf-8")
-    return build_ontology([folder / name], [], folder / "out", **options)
+    return build_ontology(OntologyBuildOptions(input=[folder / name], out=folder / "out", **options))
 
 
 def golds(folder: Path, task: str) -> dict[str, set[str]]:
@@ -109,7 +110,9 @@ def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
         found, left_out = items(read(built.out), patterns, rule)
         assert (len(found), len(left_out)) == ((0, 1) if expected else (1, 0))
         assert all(": its domain is one of several classes (" in line for line in left_out)
-    counts = build_choices(built.out, tmp_path / "choices", options=2, subset="train")
+    counts = build_choices(
+        ChoicesBuildOptions(data=str(built.out), out=tmp_path / "choices", options=2, subset="train")
+    )
     name = "left out of rdfs2 (one of several classes: none follows)"
     assert counts.get(name) == (1 if alternatives else None)
     assert ("reasoning/rdfs2-22" in counts) != alternatives
@@ -205,7 +208,7 @@ def test_unions_of_two_files_are_not_mixed(tmp_path):
         )
     named = ":p a o:ObjectProperty ; r:label 'pats' . :q a o:ObjectProperty ; r:label 'quotes' ."
     (tmp_path / "c.ttl").write_text(f"{HEAD}{CLASSES}{named}", encoding="utf-8")
-    build_ontology([tmp_path], [], tmp_path / "out")
+    build_ontology(OntologyBuildOptions(input=[tmp_path], out=tmp_path / "out"))
     assert golds(tmp_path, "domain") == {"pats": {"human"}, "quotes": {"robot"}}
 
 
@@ -573,7 +576,7 @@ def test_imports_are_looked_for_among_the_files(tmp_path):
         "c": CLASSES,
     }.items():
         (tmp_path / f"{name}.ttl").write_text(HEAD + text, encoding="utf-8")
-    built = build_ontology([tmp_path], [], tmp_path / "out")
+    built = build_ontology(OntologyBuildOptions(input=[tmp_path], out=tmp_path / "out"))
     lacking = "1 ontologies that are imported are in none of the files (nothing is fetched; give them with --input): "
     noted(built, f"{lacking}http://e.org/d")
     noted(
@@ -591,19 +594,19 @@ PIZZA = """
 """
 
 
-def labels(folder: Path, naming: Naming, text: str = PIZZA):
+def labels(folder: Path, text: str = PIZZA, **naming):
     folder.mkdir()
-    return made(folder, text, naming=naming)
+    return made(folder, text, **naming)
 
 
 def test_language_and_label_property(tmp_path):
-    usual = labels(tmp_path / "a", Naming())
+    usual = labels(tmp_path / "a")
     assert [found.label for found in usual.classes] == ["Cheesy Pizza", "thin base"]
-    german = labels(tmp_path / "b", Naming("de"))  # Austrian is German; what has no language serves, too
+    german = labels(tmp_path / "b", language="de")  # Austrian is German; what has no language serves, too
     assert [found.label for found in german.classes] == ["Käsepizza", "ThinBase"]
-    portuguese = labels(tmp_path / "c", Naming("pt"))
+    portuguese = labels(tmp_path / "c", language="pt")
     assert [found.label for found in portuguese.classes] == ["PizzaComQueijo", "base fina"]
-    preferred = labels(tmp_path / "d", Naming(properties=("skos:prefLabel",), from_iris=True))
+    preferred = labels(tmp_path / "d", label_property=("skos:prefLabel",), names_from_iris=True)
     assert [found.label for found in preferred.classes] == ["Cheesy Pizza", "thin base"]
     assert preferred.from_iris == ["thin base", "has DNA base"]  # not from rdfs:label, which is not asked
     manifest = json.loads((preferred.out / "manifest.json").read_text())
@@ -613,15 +616,15 @@ def test_language_and_label_property(tmp_path):
 
 
 def test_label_properties_that_are_nowhere_are_named(tmp_path):
-    built = made(tmp_path, CLASSES, naming=Naming(properties=("rdfs:lable", "rdfs:label")))
+    built = made(tmp_path, CLASSES, label_property=("rdfs:lable", "rdfs:label"))
     noted(built, "1 label properties that were asked for occur nowhere in the files: http://www.w3.org/2000/01/rdf-sc")
 
 
 def test_of_two_label_properties_the_first_counts(tmp_path):
     text = PIZZA + ':CheesyPizza r:label "cheesy"@en .'
-    assert labels(tmp_path / "a", Naming(), text).classes[0].label == "cheesy"
-    turned = Naming(properties=("skos:prefLabel", "http://www.w3.org/2000/01/rdf-schema#label"))
-    assert labels(tmp_path / "b", turned, text).classes[0].label == "Cheesy Pizza"
+    assert labels(tmp_path / "a", text).classes[0].label == "cheesy"
+    turned = ("skos:prefLabel", "http://www.w3.org/2000/01/rdf-schema#label")
+    assert labels(tmp_path / "b", text, label_property=turned).classes[0].label == "Cheesy Pizza"
 
 
 def test_ends_of_iris_name_what_nothing_names(tmp_path):
@@ -629,14 +632,14 @@ def test_ends_of_iris_name_what_nothing_names(tmp_path):
     text = (
         ":CheesyPizza a o:Class ; r:subClassOf :thin-crust_Food . :thin-crust_Food a o:Class . :GO_0008150 a o:Class ."
     )
-    built = labels(tmp_path / "a", Naming(), text)
+    built = labels(tmp_path / "a", text)
     assert golds(tmp_path / "a", "subClassOf") == {"cheesy pizza": {"thin crust food"}}
     noted(built, "2 classes without an English label are called by the end of their IRI: cheesy pizza, thin crust food")
     noted(
         built, "1 classes without an English label (rdfs:label or skos:prefLabel, @en or without a language) are left "
     )
     text += ' :CheesyPizza r:label "pizza"@en ; r:subClassOf :Food . :Food a o:Class ; r:label "food" .'
-    other = labels(tmp_path / "b", Naming(), text + ' :GO_0008150 r:label "Leben"@de .')
+    other = labels(tmp_path / "b", text + ' :GO_0008150 r:label "Leben"@de .')
     assert [found.label for found in other.classes] == ["pizza", "food"]
     noted(
         other,
@@ -720,8 +723,10 @@ def test_every_syntax_gives_the_same_folder(tmp_path, ending):
     graph = pyoxigraph.NamedNode("http://e.org/graph") if kind.supports_datasets else pyoxigraph.DefaultGraph()
     statements = [pyoxigraph.Quad(s.subject, s.predicate, s.object, graph) for s in parsed]
     (tmp_path / f"other.{ending}").write_bytes(pyoxigraph.serialize(statements, format=kind))
-    one = contents(build_ontology([tmp_path / "own.ttl"], [], tmp_path / "one").out)
-    other = contents(build_ontology([tmp_path / f"other.{ending}"], [], tmp_path / "two").out)
+    one = contents(build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "one")).out)
+    other = contents(
+        build_ontology(OntologyBuildOptions(input=[tmp_path / f"other.{ending}"], out=tmp_path / "two")).out
+    )
     one.pop("manifest.json"), other.pop("manifest.json")
     assert one == other
     assert len(one) == 7  # classes, properties, axioms, and all tasks but sub-properties
@@ -729,10 +734,10 @@ def test_every_syntax_gives_the_same_folder(tmp_path, ending):
 
 def test_an_endpoint_gives_the_same_folder(tmp_path):
     (tmp_path / "own.ttl").write_text(WHOLE, encoding="utf-8")
-    whole = build_ontology([tmp_path / "own.ttl"], [], tmp_path / "one")
+    whole = build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "one"))
     store = store_of(tmp_path / "own.ttl")
     with server(lambda query, _: solutions(store, query, cap=3)) as (address, _):
-        built = build_ontology([], [Endpoint(address)], tmp_path / "two")
+        built = build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "two"))
     assert built[1:] == whole[1:]
 
 
@@ -746,7 +751,7 @@ def test_a_server_that_follows_no_lists_is_asked_for_the_rest(tmp_path):
         return solutions(store, query)
 
     with server(plain) as (address, _):
-        built = build_ontology([], [Endpoint(address)], tmp_path / "out")
+        built = build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out"))
     assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
     assert built.tasks["domain"] == 1  # that of "touched"; the union is in a list
     for name in ("class_parts", "disjoint_classes", "domain_parts"):
@@ -793,7 +798,7 @@ def test_the_catalogue_of_protege_is_no_ontology(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "catalog-v001.xml").write_text("<catalog><uri/></catalog>", encoding="utf-8")
     (tmp_path / "in" / "a.ttl").write_text(HEAD + CLASSES, encoding="utf-8")
-    assert build_ontology([tmp_path / "in"], [], tmp_path / "out").tasks["subClassOf"] == 2
+    assert build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out")).tasks["subClassOf"] == 2
 
 
 def test_other_syntaxes_in_a_folder_are_noted(tmp_path):
@@ -802,9 +807,9 @@ def test_other_syntaxes_in_a_folder_are_noted(tmp_path):
     with pytest.raises(
         BadInput, match=r"no RDF file in it: expected .*\n--input .*a\.ofn: OWL's functional syntax, which is not"
     ):
-        build_ontology([tmp_path / "in"], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))
     (tmp_path / "in" / "a.ttl").write_text(HEAD + CLASSES, encoding="utf-8")
-    built = build_ontology([tmp_path / "in"], [], tmp_path / "out")
+    built = build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))
     noted(
         built, "1 files in folders are in a syntax that is not read: a.ofn: OWL's functional syntax, which is not read"
     )
@@ -852,7 +857,7 @@ def test_command(tmp_path, fathom):
     ],
 )  # fmt: skip
 def test_published_ontologies(tmp_path, shared_data, name, counts, answers):
-    built = build_ontology([shared_data / "ontologies" / name], [], tmp_path / "out")
+    built = build_ontology(OntologyBuildOptions(input=[shared_data / "ontologies" / name], out=tmp_path / "out"))
     assert built.tasks == counts
     for task, asked, right in answers:
         assert golds(tmp_path, task)[asked] == right
@@ -1045,11 +1050,14 @@ def test_what_has_no_iri_is_counted(tmp_path):
 def test_files_that_cannot_be_read_write_nothing(tmp_path, name, content, fault):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput, match=fault) as error:
-        build_ontology([tmp_path / name], [], tmp_path / "out")
+        build_ontology(OntologyBuildOptions(input=[tmp_path / name], out=tmp_path / "out"))
     assert len(error.value.faults) == 1
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_a_mark_of_the_byte_order_is_no_fault(tmp_path):
     (tmp_path / "own.ttl").write_bytes(b"\xef\xbb\xbf" + f"{HEAD} {CLASSES}".encode())
-    assert build_ontology([tmp_path / "own.ttl"], [], tmp_path / "out").tasks["subClassOf"] == 2
+    assert (
+        build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out")).tasks["subClassOf"]
+        == 2
+    )

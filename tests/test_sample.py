@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from typer.testing import CliRunner
 
+from fathom.building.options import SampleOptions
 from fathom.building.sample import sample_graph, write_sample
 from fathom.cli import make_app
 from fathom.data.knowledge import KnowledgeGraph
@@ -90,8 +91,9 @@ def test_a_graph_without_splits(tmp_path: Path) -> None:
 
 def test_the_folder_is_a_graph_like_any_other_and_the_same_each_time(folder: Path, tmp_path: Path) -> None:
     graph = graph_of(folder)
-    manifest = write_sample(graph, tmp_path / "one", 6, seed=3, name="graph")
-    write_sample(graph, tmp_path / "two", 6, seed=3, name="graph")
+    options = SampleOptions(path="graph", out=tmp_path / "one", entities=6, seed=3)
+    manifest = write_sample(graph, options, "graph")
+    write_sample(graph, options.model_copy(update={"out": tmp_path / "two"}), "graph")
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     said = {"dev.tsv", "entity2text.txt", "entity2textlong.txt", "relation2text.txt", "test.tsv", "train.tsv"}
     assert set(files) == said | {"manifest.json", ".made"}

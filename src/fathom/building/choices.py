@@ -14,9 +14,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
+from fathom.building.options import ChoicesBuildOptions
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
@@ -27,7 +27,7 @@ from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question
 from fathom.formats.hierarchy import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
-from fathom.prompts.choices import OPTIONS, Choices, choices, drawn_options, right_answers
+from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
 from fathom.prompts.entailment import NO_OTHER
 from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
 from fathom.reading import Json
@@ -38,33 +38,29 @@ SAID, UNSAID = "22", "02"
 """Endings of the files in which P1 is given, and is not."""
 
 
-def build_choices(
-    data: str | Path, out: Path, options: int = OPTIONS, seed: int = 0, subset: str | None = None
-) -> dict[str, int]:
-    """Write the folder *out*. :returns: how many questions each of its files has, and how many items of a rule are left
-        out, if any, with the reason.
+def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
+    """Write a folder of multiple-choice questions.
 
-    :param data: a folder as OntoProbe's, or one that ``fathom build ontology`` made.
-    :param options: 2 to 26.
-    :param subset: part of the items to ask about; None: "test" of the published data, else "all".
-    :raises BadInput: other data, *out* is there already, a property without a sentence pattern, a question for which
-        the ontology has no wrong option.
-    :raises MadeBefore: the same call has made *out*.
+    :returns: number of questions by file, and of omitted items by rule and reason.
+    :raises BadInput: other data, the folder exists, a property without a sentence pattern, or a question for which the
+        ontology has no distractor.
+    :raises MadeBefore: the same call has made the folder.
     """
-    folder = locate(data)
+    folder = locate(options.data)
     if not is_ontoprobe(folder):
         raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
-    said = signature_of("build choices", {"options": options, "seed": seed, "subset": subset}, files=[folder])
-    refuse(obstacles(out, said))
+    drawing = {name: getattr(options, name) for name in ("options", "seed", "subset")}
+    signature = signature_of("build choices", drawing, files=[folder])
+    refuse(obstacles(options.out, signature))
     whole = read(folder)
-    part = subset or whole.usual or EVERYTHING
+    part = options.subset or whole.usual or EVERYTHING
     chosen = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
     hierarchy = read_hierarchy(folder, whole)
-    asked = choices(chosen, options, seed, hierarchy.right_too)
-    lots = _Lots(chosen, hierarchy, options, seed)
+    asked = choices(chosen, options.options, options.seed, hierarchy.right_too)
+    lots = _Lots(chosen, hierarchy, options.options, options.seed)
     files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
-    with whole_folder(out, said) as made:
-        write_choices(made, files)
+    with whole_folder(options.out, signature) as new_folder:
+        write_choices(new_folder, files)
     return {name: len(rows) for name, rows in files.items()} | _left_out(chosen) | _without_another(files)
 
 

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.building.options import FetchOptions
 from fathom.data.published import Entry, Source, fetched, shelf
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import Unreadable, is_there, json_file
@@ -50,8 +51,8 @@ def fetchable_table(entries: Mapping[str, Entry]) -> Table:
     return Table(
         ("name", "data set", "licence", "checksums", "fetched"),
         tuple(
-            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, _at(entry.name))
-            for entry in entries.values()
+            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, folder and str(folder))
+            for entry, folder in ((entry, fetched(entry.name)) for entry in entries.values())
         ),
         title="published data sets",
         notes=(
@@ -63,25 +64,23 @@ def fetchable_table(entries: Mapping[str, Entry]) -> Table:
 
 def fetch(
     entry: Entry,
-    out: Path | None = None,
+    options: FetchOptions,
     *,
-    accept: bool = False,
     on_bytes: OnBytes | None = None,
     pause_s: float = 1.0,
-    check: Callable[[Path], None] | None = None,
+    check: Callable[[Path], None] = lambda folder: None,
 ) -> Fetched:
-    """Make the data folder of *entry*: *out*, or its folder in the cache.
+    """Make the data folder of *entry*: the one of *options*, or its folder in the cache.
 
-    :param accept: take what differs from what was fetched under the same address before.
-    :param on_bytes: called with the bytes of the file that comes, and of the whole of it.
-    :param check: what else is to hold of the files before the folder appears; raises BadInput where it does not.
+    :param on_bytes: called with the bytes received of a file, and its size.
+    :param check: raises BadInput if the files must not become a data folder.
     :raises BadInput: not there, a wrong checksum, no archive, something is in the way; nothing is written.
     :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
     """
     place = shelf()
     if place is None:
         raise BadInput("there is no place for a cache: type export FATHOM_CACHE=FOLDER first")
-    folder = out or place / entry.name
+    folder = options.out or place / entry.name
     if folder.exists():
         return _fetched_before(folder, entry)
     desk = place.parent / "downloads" / entry.name
@@ -92,7 +91,7 @@ def fetch(
             _come(source, desk / f"{_short(source.url)}.part", on_bytes, pause_s) for source in entry.whole_sources
         ]
         with whole_folder(folder) as made:
-            first = _put_together(entry, files, made, place.parent / CHECKSUMS, accept=accept, check=check)
+            first = _put_together(entry, files, made, place.parent / CHECKSUMS, options.accept, check)
         _clear(desk, files)
     return Fetched(folder, True, first)
 
@@ -120,11 +119,6 @@ def contents_of(folder: Path, places: Iterable[str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _at(name: str) -> str | None:
-    folder = fetched(name)
-    return None if folder is None else str(folder)
-
-
 def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
     """Have the file of a source here. :raises BadInput: it is not what it should be; then it is removed."""
     whole = part.with_suffix(".whole")
@@ -146,9 +140,8 @@ def _put_together(
     files: list[Path],
     folder: Path,
     checksums: Path,
-    *,
     accept: bool,
-    check: Callable[[Path], None] | None = None,
+    check: Callable[[Path], None],
 ) -> tuple[str, ...]:
     """Fill the folder. :returns: addresses whose contents are recorded for the first time."""
     known = _known(checksums)
@@ -158,7 +151,7 @@ def _put_together(
         try:
             places = _place(source, file, folder)
             digest = contents_of(folder, places)
-            _check(source, folder, places, digest, known, accept=accept)
+            _check(source, folder, places, digest, known, accept)
         except (Unreadable, BadInput) as error:
             _clear(file.parent, files)
             why = error.why if isinstance(error, Unreadable) else str(error)
@@ -166,7 +159,7 @@ def _put_together(
         known[_key(source)] = digest
         placed |= dict.fromkeys(places, source.url)
     try:
-        (check or (lambda made: None))(folder)
+        check(folder)
     except BadInput:
         _clear(files[0].parent, files)
         raise
@@ -186,7 +179,7 @@ def _place(source: Source, file: Path, folder: Path) -> list[str]:
 
 
 def _check(
-    source: Source, folder: Path, places: list[str], digest: str, known: Mapping[str, str], *, accept: bool
+    source: Source, folder: Path, places: list[str], digest: str, known: Mapping[str, str], accept: bool
 ) -> None:
     """:raises BadInput: the contents are others than those known, or than those fetched before."""
     if source.contents is not None:

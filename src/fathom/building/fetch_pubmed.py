@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from fathom.building.cloze.options import last_day
 from fathom.building.fetch import Fetched, fetch
+from fathom.building.options import FetchOptions
 from fathom.data.published import Entry, Source, shelf
 from fathom.errors import BadInput
 from fathom.reading.download import OnBytes, download
@@ -33,25 +33,16 @@ class Listed(NamedTuple):
     written: date
 
 
-def fetch_pubmed(
-    first: date,
-    last: date,
-    out: Path | None = None,
-    *,
-    address: str = UPDATES,
-    accept: bool = False,
-    on_bytes: OnBytes | None = None,
-    pause_s: float = 1.0,
-) -> Fetched:
-    """The files that were written from the *first* to the *last* day, in a folder that ``build cloze --input`` takes.
+def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> Fetched:
+    """Fetch the files of some days to a folder that ``build cloze --input`` takes.
 
-    :param address: of the listing.
     :raises BadInput: no such file, a wrong checksum; nothing is written.
-    :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
+    :raises RunFailed: no connection, a full disk; received bytes are kept for the next attempt.
     """
+    first, last = days_of(options)
     if last < first:
         raise BadInput(f"--from {first} is later than --to {last}")
-    folder = address.rstrip("/") + "/"
+    folder = (options.url or UPDATES).rstrip("/") + "/"
     wanted = [one for one in listing(folder, on_bytes, pause_s) if first <= one.written <= last]
     if not wanted:
         raise BadInput(f"{folder} lists no file of PubMed that was written from {first} to {last}")
@@ -63,11 +54,18 @@ def fetch_pubmed(
         licence=LICENCE,
         sources=tuple(Source(url=folder + name, take=None, name=name) for name in names),
     )
-    return fetch(entry, out, accept=accept, on_bytes=on_bytes, pause_s=pause_s, check=_check)
+    return fetch(entry, options, on_bytes=on_bytes, pause_s=pause_s, check=_check)
 
 
-def day_of(given: str, option: str, *, last: bool) -> date:
-    """The first or last day of a year, a month or a day. :raises BadInput: no date."""
+def days_of(options: FetchOptions) -> tuple[date, date]:
+    """Return the first and the last day. :raises BadInput: one is missing, or no date."""
+    if options.from_ is None or options.to is None:
+        raise BadInput("pubmed is fetched by date: type fathom data fetch pubmed --from 2022-01 --to 2022-06")
+    return _day_of(options.from_, "--from", last=False), _day_of(options.to, "--to", last=True)
+
+
+def _day_of(given: str, option: str, *, last: bool) -> date:
+    """Return the first or last day of a year, a month or a day. :raises BadInput: no date."""
     try:
         end = date.fromisoformat(str(last_day(given)))
     except (ValueError, BadInput) as error:
@@ -87,7 +85,8 @@ def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) 
     page = desk / "listing.part"
     try:
         download(folder, page, on_bytes, pause_s=pause_s)
-        listed = sorted(_listed(page.read_text(encoding="utf-8", errors="replace")))
+        lines = dict(_LISTED.findall(page.read_text(encoding="utf-8", errors="replace")))
+        listed = sorted(Listed(name, date.fromisoformat(written)) for name, written in lines.items())
     finally:
         for file in (page, page.with_name(f"{page.name}.json")):
             file.unlink(missing_ok=True)
@@ -95,11 +94,6 @@ def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) 
         line = '<a href="pubmed24n1220.xml.gz">… 2024-01-03'
         raise BadInput(f"{folder} lists no files of PubMed: expected lines like {line}")
     return listed
-
-
-def _listed(page: str) -> Iterator[Listed]:
-    for name, written in dict(_LISTED.findall(page)).items():
-        yield Listed(name, date.fromisoformat(written))
 
 
 def _check(folder: Path) -> None:

@@ -13,13 +13,13 @@ import math
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathom._version import VERSION
+from fathom.building.options import SampleOptions
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, refuse
 from fathom.formats.kg import unwritable, write_graph
@@ -44,32 +44,29 @@ class GraphSample:
     notes: tuple[str, ...]
 
 
-def write_sample(
-    graph: KnowledgeGraph, out: Path, entities: int, seed: int = 0, held_out_weight: float = 1, *, name: str = ""
-) -> Json:
-    """Write a part of *graph* as a folder of its own; it appears when it is complete.
+def write_sample(graph: KnowledgeGraph, options: SampleOptions, name: str = "") -> Json:
+    """Write a part of *graph* as a folder of its own, which appears once it is complete.
 
-    :param entities, seed, held_out_weight: see :func:`sample_graph`.
     :param name: of the graph, for the manifest.
     :returns: the manifest, which is ``manifest.json`` in the folder.
-    :raises BadInput: too many entities, or *out* is there.
+    :raises BadInput: too many entities, or the folder exists.
     :raises MadeBefore: the same call has made it.
     :raises RunFailed: the disk is full.
     """
-    options = {"entities": entities, "seed": seed, "held_out_weight": held_out_weight}
-    made = signature_of("data sample", options, data=graph.content_hash)
-    refuse([*obstacles(out, made), *unwritable(graph)])
-    sample = sample_graph(graph, entities, seed, held_out_weight)
+    sampling = {name: getattr(options, name) for name in ("entities", "seed", "held_out_weight")}
+    signature = signature_of("data sample", sampling, data=graph.content_hash)
+    refuse([*obstacles(options.out, signature), *unwritable(graph)])
+    sample = sample_graph(graph, **sampling)
     manifest = {
         "source": {"name": name, "content_hash": graph.content_hash, **_sizes(graph)},
         "content_hash": sample.graph.content_hash,
-        "options": options,
+        "options": sampling,
         **_sizes(sample.graph),
         "counts": sample.counts,
         "notes": list(sample.notes),
         "versions": {"fathom": VERSION, "python": platform.python_version(), "numpy": np.__version__},
     }
-    with whole_folder(out, made) as folder:
+    with whole_folder(options.out, signature) as folder:
         write_graph(sample.graph, folder)
         write_json(folder / "manifest.json", manifest)
     return manifest

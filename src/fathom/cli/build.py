@@ -22,7 +22,6 @@ from fathom.progress import Progress, shown
 
 if TYPE_CHECKING:
     from fathom.building.bear.flags import ChatFlags
-    from fathom.building.ontology import Endpoint
     from fathom.building.worlds import Reader
     from fathom.results.tables import Table
 
@@ -103,19 +102,9 @@ def review(chosen: options.ReviewOptions, progress: Progress) -> Output:
 
 def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output:
     """Make a data set from an ontology in RDF: its classes, its properties, and what a model may know of them."""
-    from fathom.building.ontology import Naming, build_ontology, ontology_tables
+    from fathom.building.ontology import build_ontology, ontology_tables
 
-    naming = Naming(chosen.language, chosen.label_property or Naming().properties, chosen.names_from_iris)
-    built = build_ontology(
-        chosen.input,
-        _endpoints(chosen),
-        chosen.out,
-        chosen.patterns,
-        chosen.instances,
-        chosen.seed,
-        progress,
-        naming,
-    )
+    built = build_ontology(chosen, progress)
     return Output(ontology_tables(built), _written("ontology", chosen.out), built.notes)
 
 
@@ -123,19 +112,7 @@ def bear(chosen: options.BearBuildOptions, server: ServerOptions, progress: Prog
     """Make a balanced probe from Wikidata, as BEAR was made: as many instances of each answer, none that names it."""
     from fathom.building.bear import build_bear
 
-    built = build_bear(
-        chosen.input,
-        chosen.plan,
-        chosen.out,
-        _endpoints(chosen),
-        chosen.review,
-        chosen.views,
-        chosen.partial,
-        progress,
-        _flags(chosen, server),
-        token_counter_of(chosen.tokenizer),
-        chosen.tokenizer or "",
-    )
+    built = build_bear(chosen, progress, _flags(chosen, server), token_counter_of(chosen.tokenizer))
     return Output(built.tables, _written("statement", chosen.out), built.notes)
 
 
@@ -143,7 +120,7 @@ def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
     """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""
     from fathom.building.choices import build_choices
 
-    counts = build_choices(**dict(chosen))
+    counts = build_choices(chosen)
     lines = [f"{name}: {count}" for name, count in counts.items()]
     query = f"fathom probe choice --data {chosen.out} --model …"
     return Output(text="\n".join([*lines, f"written to {chosen.out}; to query it: {query}"]))
@@ -191,12 +168,6 @@ BUILDERS: Door[Builder] = Door(
         Builder(audit, "fathom build audit worlds", "worlds"),
     ),
 )
-
-
-def _endpoints(chosen: options.EndpointOptions) -> list[Endpoint]:
-    from fathom.building.ontology import Endpoint
-
-    return [Endpoint(address, chosen.page, chosen.timeout) for address in chosen.endpoint]
 
 
 def _written(probe: str, out: Path) -> str:

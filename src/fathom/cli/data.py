@@ -106,7 +106,7 @@ def sample(options: SampleOptions, printed: PrintOptions) -> None:
     from fathom.building.sample import sample_table, write_sample
 
     graph, name = graph_at(options.path)
-    manifest = write_sample(graph, **options.model_dump(exclude={"path"}), name=name)
+    manifest = write_sample(graph, options, name)
     printed.show([sample_table(manifest)])
     say(f"in {options.out}: a knowledge graph like any other")
 
@@ -135,30 +135,19 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     )
     say(f"{entry.name}: {entry.about or entry.home}\nlicence: {entry.licence}")
     with stoppable(STOPPED), shown("bytes") as progress:
-        fetched = fetch_entry(
-            entry, options.out, accept=options.accept, on_bytes=lambda done, total: progress(done, total or done)
-        )
+        fetched = fetch_entry(entry, options, on_bytes=lambda done, total: progress(done, total or done))
     notes(f"no checksum of {url} was known: it is recorded, and checked from now on" for url in fetched.first)
     before = "" if fetched.made else ", fetched before"
     say(f"in {fetched.folder}{before}: type --data {' or --data '.join(fetched.typed(entry))}")
 
 
 def _fetch_pubmed(options: FetchOptions) -> None:
-    from fathom.building.fetch_pubmed import LICENCE, UPDATES, day_of, fetch_pubmed
+    from fathom.building.fetch_pubmed import LICENCE, days_of, fetch_pubmed
 
-    if options.from_ is None or options.to is None:
-        raise BadInput(f"{PUBMED} is fetched by date: type fathom data fetch {PUBMED} --from 2022-01 --to 2022-06")
-    first, last = day_of(options.from_, "--from", last=False), day_of(options.to, "--to", last=True)
+    first, last = days_of(options)
     say(f"PubMed's update files from {first} to {last}\nlicence: {LICENCE}")
     with stoppable(STOPPED), shown("bytes") as progress:
-        fetched = fetch_pubmed(
-            first,
-            last,
-            options.out,
-            address=options.url or UPDATES,
-            accept=options.accept,
-            on_bytes=lambda done, total: progress(done, total or done),
-        )
+        fetched = fetch_pubmed(options, on_bytes=lambda done, total: progress(done, total or done))
     before = "" if fetched.made else ", fetched before"
     say(f"in {fetched.folder}{before}; next: fathom build cloze --input {fetched.folder} --entities … --out …")
 

@@ -33,6 +33,7 @@ from fathom.building.bear.statistics import balance, by_relation, left_out, size
 from fathom.building.bear.wording import SHEET, slot_notes, write_template_sheet
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint
+from fathom.building.options import BearBuildOptions
 from fathom.data.queries import QuerySet
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, RunFailed, all_of, refuse
@@ -67,49 +68,40 @@ class BuiltBear(NamedTuple):
 
 
 def build_bear(
-    inputs: Sequence[Path],
-    plan: Path,
-    out: Path,
-    endpoints: Sequence[Endpoint] = (),
-    review: Path | None = None,
-    views: Path | None = None,
-    partial: bool = False,
+    options: BearBuildOptions,
     progress: Progress = unseen,
     flag: ChatFlags | None = None,
     count_tokens: CountTokens | None = None,
-    tokenizer: str = "",
 ) -> BuiltBear:
-    """A balanced probe in a new folder *out*.
+    """Write a balanced probe to a new folder.
 
-    :param inputs: Wikidata's JSON dump, or truthy N-Triples; several are read as one.
-    :param plan: see :class:`~fathom.building.bear.plan.BearPlan`.
-    :param review: the ``review.csv`` of an earlier build, filled in.
-    :param views: page views by entity, instead of the number of Wikipedias.
-    :param partial: whether a dump that breaks off is taken as far as it goes.
     :param progress: called with (bytes read, bytes to read) of each pass.
-    :param flag: asks a model which answers do not fit, and whether filled templates are correct.
-    :param count_tokens: of each text, for the share of answers that are one token; *tokenizer* is its name.
-    :raises BadInput: all that is wrong with arguments and files, or no relation is feasible; nothing is written.
-    :raises MadeBefore: the same call has made *out*.
+    :param flag: a chat model that names answers unlike the others, and judges filled templates.
+    :param count_tokens: counts the tokens of texts, for the share of answers that are one token.
+    :raises BadInput: all that is wrong with options and files, or no relation is feasible; nothing is written.
+    :raises MadeBefore: the same call has made the folder.
     """
-    files = [*inputs, *(file for file in (plan, review, views) if file is not None)]
-    asked = {"endpoints": [endpoint.name for endpoint in endpoints], "flags": flag.name if flag else ""}
-    made = signature_of("build bear", asked | {"partial": partial, "tokenizer": tokenizer}, files=files)
-    read_as, popular, _ = all_of(
-        lambda: read_plan(plan), lambda: read_views(views), lambda: _check(inputs, endpoints, out, made)
+    endpoints = [Endpoint(address, options) for address in options.endpoint]
+    files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
+    part = {"endpoints": list(options.endpoint), "flags": flag.name if flag else ""}
+    part |= {"partial": options.partial, "tokenizer": options.tokenizer or ""}
+    signature = signature_of("build bear", part, files=files)
+    plan, views, _ = all_of(
+        lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, signature)
     )
-    wanted = wanted_of(read_as)
-    found, decided = all_of(
-        lambda: sources_of(inputs, wanted, partial, progress), lambda: read_decisions(review, read_as.properties)
+    wanted = wanted_of(plan)
+    sources, decided = all_of(
+        lambda: sources_of(options.input, wanted, options.partial, progress),
+        lambda: read_decisions(options.review, plan.properties),
     )
-    sources = [*found, *(WikidataServer(endpoint, wanted, progress) for endpoint in endpoints)]
-    with _fact_store(out.absolute().parent, popular) as store:
-        builder = _Builder(store, read_as, decided, Log(read_as.examples), flag)
-        gather(sources, store, read_as)
+    sources += [WikidataServer(endpoint, wanted, progress) for endpoint in endpoints]
+    with _fact_store(options.out.absolute().parent, views) as store:
+        builder = _Builder(store, plan, decided, Log(plan.examples), flag)
+        gather(sources, store, plan)
         builder.choose()
-        with whole_folder(out, made) as folder:
+        with whole_folder(options.out, signature) as folder:
             tables = builder.write(folder, sources, count_tokens)
-    return BuiltBear(out, builder.chosen, builder.outliers, builder.counts(), builder.notes, tables)
+    return BuiltBear(options.out, builder.chosen, builder.outliers, builder.counts(), builder.notes, tables)
 
 
 @contextmanager
@@ -126,9 +118,9 @@ def _fact_store(place: Path, views: Mapping[int, int] | None) -> Iterator[FactSt
             store.close()
 
 
-def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], out: Path, made: Json) -> None:
-    faults = obstacles(out, made)
-    if not inputs and not endpoints:
+def _check(options: BearBuildOptions, signature: Json) -> None:
+    faults = obstacles(options.out, signature)
+    if not options.input and not options.endpoint:
         faults.append("nothing to build from: give Wikidata's dump with --input, or a server with --endpoint")
     refuse(faults)
 

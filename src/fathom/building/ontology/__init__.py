@@ -7,7 +7,5 @@ files of ``queries/``; docs/howto/build-ontology.md explains them.
 from __future__ import annotations
 
 from fathom.building.ontology.build import Built, build_ontology, ontology_tables
-from fathom.building.ontology.labels import Naming
-from fathom.building.ontology.sources import Endpoint
 
-__all__ = ["Built", "Endpoint", "Naming", "build_ontology", "ontology_tables"]
+__all__ = ["Built", "build_ontology", "ontology_tables"]

@@ -16,13 +16,12 @@ from fathom.building.ontology.alignment import vocabulary
 from fathom.building.ontology.axioms import with_disjoint
 from fathom.building.ontology.gathering import (
     Properties,
-    Sampling,
     gather_classes,
     gather_properties,
     unknown_patterns,
 )
 from fathom.building.ontology.intake import Intake
-from fathom.building.ontology.labels import Naming
+from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.omissions import (
     note_data_properties,
     note_expressions,
@@ -31,7 +30,8 @@ from fathom.building.ontology.omissions import (
     note_unread,
 )
 from fathom.building.ontology.sides import Classes
-from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
+from fathom.building.ontology.sources import Drawn, Endpoint, Source, find_files, load, not_read
+from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.axioms import Axioms, write_axioms
@@ -52,8 +52,6 @@ from fathom.store.files import write_json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 FORMAT = 1
-INSTANCES = 20
-"""Per class, as in the paper."""
 _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 """Where the splits of a task begin and end among its items."""
 
@@ -73,80 +71,62 @@ class Built(NamedTuple):
     from_iris: list[str]
 
 
-def build_ontology(
-    inputs: Sequence[Path],
-    endpoints: Sequence[Endpoint],
-    out: Path,
-    patterns: Path | None = None,
-    instances: int = INSTANCES,
-    seed: int = 0,
-    progress: Progress = unseen,
-    naming: Naming = Naming(),
-) -> Built:
-    """Classes, properties and task files in a new folder *out*, in OntoProbe's layout.
+def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -> Built:
+    """Write classes, properties and task files to a new folder in OntoProbe's layout.
 
-    :param inputs: RDF files, or folders of them.
-    :param patterns: a file of sentence patterns (:func:`read_patterns`).
-    :param instances: at most so many of each class, drawn by *seed*, which also orders the items of every task.
     :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
-    :param naming: which labels are read.
-    :raises BadInput: everything wrong with the arguments or files, an endpoint that does not answer, or no item of any
+    :raises BadInput: everything wrong with the options or files, an endpoint that does not answer, or no item of any
         task; nothing is written.
-    :raises MadeBefore: the same call has made *out*.
+    :raises MadeBefore: the same call has made the folder.
     """
-    asked = {"endpoints": [endpoint.name for endpoint in endpoints], "instances": instances, "seed": seed}
-    read_from = [*inputs, *([patterns] if patterns is not None else [])]
-    made = signature_of("build ontology", asked | naming._asdict(), files=read_from)
-    files, given, *_ = all_of(
-        lambda: find_files(inputs),
-        lambda: read_patterns(patterns),
-        lambda: _check(inputs, endpoints, obstacles(out, made)),
+    endpoints = [Endpoint(address, options) for address in options.endpoint]
+    naming = Naming(options.language, options.label_property or LABEL_PROPERTIES, options.names_from_iris)
+    part = {"endpoints": list(options.endpoint), "instances": options.instances, "seed": options.seed}
+    read_from = [*options.input, *([options.patterns] if options.patterns is not None else [])]
+    signature = signature_of("build ontology", part | naming._asdict(), files=read_from)
+    files, patterns, *_ = all_of(
+        lambda: find_files(options.input),
+        lambda: read_patterns(options.patterns),
+        lambda: _check(options, obstacles(options.out, signature)),
         naming.iris,
     )
     notes = Notes()
-    notes.add_all(not_read(inputs), "files in folders are in a syntax that is not read")
-    sampling = Sampling(instances, seed)
-    classes, properties, axioms, triples = _gather(
-        files, endpoints, out.parent, given, sampling, naming, notes, progress
-    )
-    notes.add_all(unknown_patterns(given, properties.found), f"names in {patterns} are of no property")
-    tasks = _tasks(classes, properties, seed)
+    notes.add_all(not_read(options.input), "files in folders are in a syntax that is not read")
+    classes, properties, axioms, triples = _gather(options, files, endpoints, patterns, naming, notes, progress)
+    notes.add_all(unknown_patterns(patterns, properties.found), f"names in {options.patterns} are of no property")
+    tasks = _tasks(classes, properties, options.seed)
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
-    built = Built(out, classes.found, properties.found, counts, properties.defaults, notes, called)
-    with whole_folder(out, made) as folder:
+    built = Built(options.out, classes.found, properties.found, counts, properties.defaults, notes, called)
+    with whole_folder(options.out, signature) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
         write_axioms(folder, axioms)
-        about = _manifest(built, files, endpoints, triples, instances, seed)
-        write_json(folder / "manifest.json", about | _labels_read(built, naming))
+        write_json(folder / "manifest.json", _manifest(built, options, files, triples) | _labels_read(built, naming))
     return built
 
 
 def _gather(
+    options: OntologyBuildOptions,
     files: Sequence[Path],
     endpoints: Sequence[Endpoint],
-    place: Path,
     patterns: Mapping[str, str],
-    sampling: Sampling,
     naming: Naming,
     notes: Notes,
     progress: Progress,
 ) -> tuple[Classes, Properties, Axioms, int]:
-    """What all sources together hold, and how many triples of the files are kept.
-
-    :param place: where a large store may lie meanwhile.
-    """
+    """Gather what all sources contain, and count the triples of the files that are kept."""
+    drawn = Drawn(options.seed, options.instances, tuple(naming.iris()), naming.language)
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
         intake = Intake(naming)
         triples = 0
         if files:
-            store = load(files, place, stack, progress, intake.take)
+            store = load(files, options.out.parent, stack, progress, intake.take)
             triples = len(store)
             sources.insert(0, store)
             intake.tell(notes)
-        classes = gather_classes(sources, sampling, naming, notes, progress)
+        classes = gather_classes(sources, drawn, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
         axioms = with_disjoint(properties.axioms, sources, classes.found, notes)
         intake.tell_bare(notes, classes.label_of)
@@ -209,9 +189,9 @@ def read_patterns(file: Path | None) -> dict[str, str]:
     return patterns
 
 
-def _check(inputs: Sequence[Path], endpoints: Sequence[Endpoint], faults: list[str]) -> None:
+def _check(options: OntologyBuildOptions, faults: list[str]) -> None:
     """:raises BadInput: nothing to build from, and *faults* that are known."""
-    if not inputs and not endpoints:
+    if not options.input and not options.endpoint:
         faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
     refuse(faults)
 
@@ -242,19 +222,17 @@ def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:
     return ordered
 
 
-def _manifest(
-    built: Built, files: Sequence[Path], endpoints: Sequence[Endpoint], triples: int, instances: int, seed: int
-) -> Json:
+def _manifest(built: Built, options: OntologyBuildOptions, files: Sequence[Path], triples: int) -> Json:
     """Nothing in it depends on the day or the place, so that the same files give the same bytes."""
     return {
         "format": FORMAT,
         "sources": {
             "files": [{"name": file.name, "bytes": file.stat().st_size} for file in files],
             "triples_kept": triples,
-            "endpoints": [endpoint.name for endpoint in endpoints],
+            "endpoints": list(options.endpoint),
         },
-        "seed": seed,
-        "instances_per_class": instances,
+        "seed": options.seed,
+        "instances_per_class": options.instances,
         "splits": SPLIT_SIZES,
         "counts": {
             "classes": len(built.classes),

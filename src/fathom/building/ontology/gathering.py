@@ -41,17 +41,8 @@ class Properties(NamedTuple):
     bare: int
 
 
-class Sampling(NamedTuple):
-    """:param size: at most so many instances of each class.
-    :param seed: decides which.
-    """
-
-    size: int
-    seed: int
-
-
 def gather_classes(
-    sources: Sequence[Source], sampling: Sampling, naming: Naming, notes: Notes, progress: Progress
+    sources: Sequence[Source], drawn: Drawn, naming: Naming, notes: Notes, progress: Progress
 ) -> Classes:
     """Classes with labels, their chains, and a sample of the instances of each."""
     said = [(source, row) for source in sources for row in source.rows(query_text("classes", **naming.values()))]
@@ -69,12 +60,11 @@ def gather_classes(
     note_inconsistent(disjoint, edges, label_of, notes)
     named = label_of | twins
     sample = _Sample(named, edges, Clashes(disjoint, empty))
-    drawn = Drawn(sampling.seed, sampling.size, tuple(naming.iris()), naming.language)
     entries = []
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
         rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
-        names = sample.of(rows[: sampling.size])
+        names = sample.of(rows[: drawn.size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     sample.tell(notes)

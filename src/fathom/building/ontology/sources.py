@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from fathom._version import VERSION
 from fathom.building.notes import Notes
 from fathom.building.ontology.instances import Instances
+from fathom.building.options import EndpointOptions
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.progress import Progress
@@ -36,7 +37,8 @@ QUERIES = Path(__file__).parent / "queries"
 Row = dict[str, str]
 """Values by the names of a query's variables; what is not bound is not there."""
 
-ATTEMPTS = 4
+ATTEMPTS, PAUSE = 4, 2.0
+"""Attempts, and seconds before the second one; the pause doubles before each further one."""
 _LONGEST_WAIT = 60.0
 _NOT_WORTH_IT = 600.0
 """Seconds; a server that asks for a longer pause is left alone."""
@@ -288,18 +290,16 @@ class _Answer(NamedTuple):
 
 
 class Endpoint:
-    """A SPARQL 1.1 endpoint, asked page by page, patiently where it is busy.
+    """A SPARQL 1.1 endpoint, queried page by page, patiently where it is busy.
 
-    :param page: solutions asked for at a time; a server may give fewer.
-    :param timeout: seconds an answer may take.
-    :param pause: seconds to wait before the second attempt; doubled before each further one.
+    :raises BadInput: *address* is not the address of a server.
     """
 
     at_hand = False
 
-    def __init__(self, address: str, page: int = 10_000, timeout: float = 120.0, pause: float = 2.0) -> None:
+    def __init__(self, address: str, options: EndpointOptions = EndpointOptions()) -> None:
         host_of(address, "--endpoint", "https://dbpedia.org/sparql")
-        self.name, self.page, self.timeout, self.pause = address, page, timeout, pause
+        self.name, self.page, self.timeout = address, options.page, options.timeout
 
     def rows(self, query: str) -> Iterator[Row]:
         """All solutions, asked for page by page.
@@ -346,7 +346,7 @@ class Endpoint:
     def _ask(self, query: str) -> _Answer:
         """:raises BadInput: no answer after :data:`ATTEMPTS` attempts, or one that says the query is refused."""
         for attempt in range(ATTEMPTS):
-            wait = min(self.pause * 2**attempt, _LONGEST_WAIT)
+            wait = min(PAUSE * 2**attempt, _LONGEST_WAIT)
             try:
                 answer = within(self.timeout, partial(self._post, query))
             except (TimeoutError, urllib.error.URLError, HTTPException, OSError) as error:
