@@ -67,7 +67,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     f"rows report study_contract {KEPT}": "results/rows results/declarations",
     "leakage knowledge": "results/datasets",
     f"report {KEPT}": "results/answers",
-    "build_bear": "building/bear/balance building/bear/names building/bear/entities building/bear/sampling",
+    "build_bear": "building/bear/balance building/bear/names building/bear/entities",
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",

@@ -114,9 +114,8 @@ def wikidata(
 def _wikidata(file: Path, size: int, whole: bool) -> None:
     """Each pass alone, then the whole build."""
     from fathom.building.bear import build_bear
-    from fathom.building.bear.dump import Dump
-    from fathom.building.bear.entities import WantedStatements
-    from fathom.building.bear.numbers import Numbers
+    from fathom.building.bear.entities import Numbers, WantedStatements
+    from fathom.building.bear.sources import Dump
     from fathom.building.options import BearBuildOptions
 
     narrow, broad = (Dump(file, WantedStatements(frozenset({name}))) for name in ("P17", "P31"))

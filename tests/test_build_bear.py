@@ -23,11 +23,11 @@ from typer.testing import CliRunner
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
 from fathom.building.bear import BuiltBear, build_bear, read_plan
-from fathom.building.bear.balance import AnswerGraph, best, choose, configurations
-from fathom.building.bear.coherence import majority
+from fathom.building.bear.balance import AnswerGraph, best, choose, configurations, sample
 from fathom.building.bear.entities import (
     UNKNOWN,
     Entity,
+    Numbers,
     RankedStatement,
     Statement,
     StatementState,
@@ -37,10 +37,7 @@ from fathom.building.bear.entities import (
     entity_of,
 )
 from fathom.building.bear.facts import FactStore
-from fathom.building.bear.flags import ChatFlags, question, read_reply
-from fathom.building.bear.log import Log
 from fathom.building.bear.names import overlapping, revealing, words
-from fathom.building.bear.numbers import Numbers
 from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan, Revealing
 from fathom.building.bear.pools import (
     INCOMPLETE,
@@ -56,9 +53,10 @@ from fathom.building.bear.pools import (
     Answer,
     FactPool,
     Instance,
+    Log,
     pool_of,
 )
-from fathom.building.bear.sampling import sample
+from fathom.building.bear.review import ChatFlags, majority, question, read_reply
 from fathom.building.bear.statistics import evenness
 from fathom.building.options import BearBuildOptions
 from fathom.cli import make_app

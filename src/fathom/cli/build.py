@@ -21,7 +21,7 @@ from fathom.models.options import ServerOptions
 from fathom.progress import Progress, shown
 
 if TYPE_CHECKING:
-    from fathom.building.bear.flags import ChatFlags
+    from fathom.building.bear.review import ChatFlags
     from fathom.building.worlds import Reader
     from fathom.results.tables import Table
 
@@ -178,7 +178,7 @@ def _flags(chosen: options.BearBuildOptions, server: ServerOptions) -> ChatFlags
     """Connect to the chat model, if one is named; its replies are kept next to the new folder."""
     if chosen.flag_model is None:
         return None
-    from fathom.building.bear.flags import ChatFlags
+    from fathom.building.bear.review import ChatFlags
     from fathom.models.server import ChatRequest
     from fathom.store.journal import Journal
 

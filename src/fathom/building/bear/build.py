@@ -13,24 +13,25 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fathom._version import VERSION
-from fathom.building.bear.coherence import (
+from fathom.building.bear.balance import ChosenRelation, sample
+from fathom.building.bear.facts import FactStore, gather, read_views, wanted_of
+from fathom.building.bear.plan import BearPlan, read_plan
+from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, Log, pool_of
+from fathom.building.bear.review import (
     REVIEW_FILE,
+    SHEET,
+    ChatFlags,
     Decided,
     Outlier,
     outliers_of,
     read_decisions,
+    slot_notes,
     write_decisions,
+    write_template_sheet,
 )
-from fathom.building.bear.facts import FactStore
-from fathom.building.bear.flags import ChatFlags
-from fathom.building.bear.gathering import Source, gather, read_views, sources_of, wanted_of
-from fathom.building.bear.log import Log
-from fathom.building.bear.plan import BearPlan, read_plan
-from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, pool_of
-from fathom.building.bear.sampling import ChosenRelation, sample
 from fathom.building.bear.server import WikidataServer
+from fathom.building.bear.sources import Source, sources_of
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
-from fathom.building.bear.wording import SHEET, slot_notes, write_template_sheet
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint
 from fathom.building.options import BearBuildOptions

@@ -1,8 +1,7 @@
-"""What Wikidata says of an entity: names, sitelinks, and those of its statements that count.
+"""Entities of Wikidata: names, sitelinks, and those of their statements that count.
 
-Of the statements of a property those of the best rank count: preferred ones where there are any, else normal ones,
-never deprecated ones (Wikidata's own "truthy" statements). Qualifiers say when a fact began and ended (P580, P582,
-P585).
+Of the statements of a property those of the best rank count: preferred ones if there are any, else normal ones, never
+deprecated ones (Wikidata's own "truthy" statements). Qualifiers say when a fact began and ended (P580, P582, P585).
 """
 
 from __future__ import annotations
@@ -193,3 +192,41 @@ def _parts(date: str, month: int, day: int) -> tuple[int, ...]:
     sign = -1 if date.startswith("-") else 1
     parts = [int(part) for part in date.lstrip("-").split("-")]
     return (sign * parts[0], *parts[1:], *(month, day)[len(parts) - 1 :])
+
+
+class Numbers:
+    """Numbers from 0 to the greatest given."""
+
+    def __init__(self, numbers: Iterable[int] = ()) -> None:
+        self._bits = bytearray(1 << 16)
+        self._count = 0
+        for number in numbers:
+            self.add(number)
+
+    def add(self, number: int) -> bool:
+        """:returns: whether it is new."""
+        place, bit = number >> 3, 1 << (number & 7)
+        if place >= len(self._bits):
+            self._bits.extend(bytes(max(place + 1 - len(self._bits), len(self._bits) >> 1)))
+        new = not self._bits[place] & bit
+        self._bits[place] |= bit
+        self._count += new
+        return new
+
+    def discard(self, number: int) -> None:
+        """Take it out, if it is there."""
+        if number in self:
+            self._bits[number >> 3] &= ~(1 << (number & 7))
+            self._count -= 1
+
+    def __contains__(self, number: int) -> bool:
+        place = number >> 3
+        return place < len(self._bits) and bool(self._bits[place] & (1 << (number & 7)))
+
+    def __iter__(self) -> Iterator[int]:
+        for place, byte in enumerate(self._bits):
+            if byte:
+                yield from (place << 3 | bit for bit in range(8) if byte & (1 << bit))
+
+    def __len__(self) -> int:
+        return self._count

@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.bear.entities import INSTANCE_OF, SUBCLASS_OF, UNKNOWN, Entity, Statement, StatementState
-from fathom.building.bear.numbers import Numbers
+from fathom.building.bear.entities import (
+    INSTANCE_OF,
+    SUBCLASS_OF,
+    UNKNOWN,
+    Entity,
+    Numbers,
+    Statement,
+    StatementState,
+    WantedStatements,
+)
+from fathom.building.bear.plan import BearPlan
+from fathom.building.bear.sources import Source
+from fathom.errors import BadInput, refuse
+from fathom.reading import Faults, read_lines
 
 _BATCH = 10_000
 _SCHEMA = """
@@ -190,3 +202,60 @@ class FactStore:
         """Other names of an entity."""
         row = self._base.execute("SELECT aliases FROM entity WHERE id = ?", (number,)).fetchone()
         return json.loads(row[0]) if row and row[0] else []
+
+
+def wanted_of(plan: BearPlan) -> WantedStatements:
+    """What is read of each entity."""
+    ended = {one.property for one in plan.relations if (plan.ended if one.ended is None else one.ended)}
+    wanted = frozenset({*plan.properties, INSTANCE_OF, SUBCLASS_OF})
+    return WantedStatements(wanted, plan.language, frozenset(ended), plan.as_of)
+
+
+def gather(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
+    """All facts of the plan's relations, and what is known of their ends.
+
+    :raises BadInput: what is wrong with the sources, and relations of which none has a statement.
+    """
+    relations = frozenset(plan.properties)
+    for source in sources:
+        store.fill(source.facts(), plan.examples, relations)
+    _check_found(sources, store, plan)
+    for source in sources:
+        store.fill(source.named(store.lacking()), 0, frozenset())
+    store.finish()
+
+
+def _check_found(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
+    """:raises BadInput: relations of which there is no statement at all, or none that counts."""
+    faults = []
+    where = ", ".join(source.name for source in sources)
+    for property_ in plan.properties:
+        states = {state: count for (of, state), count in store.states.items() if of == property_}
+        if not states:
+            faults.append(f"relation {property_}: no statement of it in {where}: check the property, or leave it out")
+        elif not store.count(property_)[0]:
+            said = ", ".join(f"{count:,} {state}" for state, count in states.items())
+            faults.append(f"relation {property_}: none of its statements in {where} counts ({said}): leave it out")
+    refuse(faults)
+
+
+def read_views(path: Path | None) -> Mapping[int, int] | None:
+    """Page views: a line for each entity, its id, a tab, and a number. :raises BadInput: every line that is not so."""
+    if path is None:
+        return None
+    faults = Faults()
+    views_by_id: dict[int, int] = {}
+    for number, line in read_lines(path, faults):
+        id_, _, views = (part.strip() for part in line.partition("\t"))
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not (id_[:1] == "Q" and id_[1:].isdecimal() and views.isdecimal()):
+            faults.add(path, number, f"expected Q42, a tab and a number of page views, found {line.strip()[:60]!r}")
+        elif int(id_[1:]) in views_by_id:
+            faults.add(path, number, f"{id_} stands here for the second time")
+        else:
+            views_by_id[int(id_[1:])] = int(views)
+    faults.stop_if_any()
+    if not views_by_id:
+        raise BadInput(f"{path}: no page views in it: expected lines of Q42, a tab and a number")
+    return views_by_id

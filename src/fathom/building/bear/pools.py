@@ -1,13 +1,14 @@
-"""The pool of a relation: facts that meet every constraint on a fact alone, the most popular of every answer.
+"""The pool of a relation: facts that meet every constraint on a fact alone, the most popular of each answer.
 
-Each filter counts what it leaves out. Of the facts that are left only so many of each answer, and of so many answers,
-are held as a balanced choice can need: memory does not grow with the dump.
+Each filter counts what it excludes. Of the remaining facts only so many of each answer, and of so many answers, are
+held as a balanced choice can need: memory does not grow with the dump.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from statistics import median
@@ -15,9 +16,45 @@ from typing import NamedTuple
 
 from fathom.building.bear.entities import UNKNOWN
 from fathom.building.bear.facts import FactRow, FactStore
-from fathom.building.bear.log import Log
 from fathom.building.bear.names import revealing, words
 from fathom.building.bear.plan import BearPlan, RelationPlan
+from fathom.reading import Json
+
+
+class Log:
+    """:param most: examples kept of each reason."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._examples: dict[tuple[str, str], list[str]] = {}
+        self._said: dict[tuple[str, str], Json] = {}
+
+    def drop(self, relation: str, why: str, example: str = "", count: int = 1) -> None:
+        """Something of a relation is left out."""
+        if not count:
+            return
+        self.counts[relation, why] += count
+        kept = self._examples.setdefault((relation, why), [])
+        if example and len(kept) < self._most:
+            kept.append(example)
+
+    def say(self, relation: str, what: str, **more: object) -> None:
+        """Something else that its reader should know, such as the configuration that was chosen."""
+        self._said[relation, what] = more
+
+    def of(self, relation: str) -> dict[str, int]:
+        """Counts of what is left out of a relation, by reason."""
+        return {why: count for (where, why), count in self.counts.items() if where == relation}
+
+    def lines(self) -> Iterator[Json]:
+        """As the log has them: one for each relation and reason."""
+        for (relation, why), count in self.counts.items():
+            examples = self._examples.get((relation, why), [])
+            yield {"relation": relation, "left_out": count, "why": why, "examples": examples}
+        for (relation, what), more in self._said.items():
+            yield {"relation": relation, "said": what, **more}
+
 
 SPARE = 4
 """How many times the instances and answers are held that a variant can take: names may overlap, answers be reviewed."""

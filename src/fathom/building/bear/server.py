@@ -10,6 +10,7 @@ from fathom.building.bear.entities import (
     INSTANCE_OF,
     SUBCLASS_OF,
     Entity,
+    Numbers,
     RankedStatement,
     Statement,
     StatementState,
@@ -17,7 +18,6 @@ from fathom.building.bear.entities import (
     counted,
     date_of,
 )
-from fathom.building.bear.numbers import Numbers
 from fathom.building.ontology.sources import Endpoint, Row
 from fathom.progress import Progress, unseen
 

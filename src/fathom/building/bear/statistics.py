@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from fathom.building.bear.log import Log
-from fathom.building.bear.sampling import ONE_TO_ONE, ChosenRelation
+from fathom.building.bear.balance import ONE_TO_ONE, ChosenRelation
+from fathom.building.bear.pools import Log
 from fathom.data.queries import QuerySet
 from fathom.data.statistics import CountTokens, majority_share, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table

@@ -1,18 +1,158 @@
-"""Axioms other than hierarchies: inverse, symmetric and transitive properties, disjoint classes.
+"""Axioms other than hierarchies: equivalent, inverse, symmetric and transitive properties, disjoint classes.
 
-No task asks for it; the study of chains draws conclusions from it (:mod:`fathom.formats.axioms`).
+One property are those that are stated to be equivalent, and those that have a common inverse: the inverse of an inverse
+is the property itself. The study of chains draws conclusions from the other axioms (:mod:`fathom.formats.axioms`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.omissions import outside
-from fathom.building.ontology.sources import Source, rows_of_lists
+from fathom.building.ontology.hierarchy import Step
+from fathom.building.ontology.intake import outside
+from fathom.building.ontology.labels import name_of
+from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 from fathom.formats.axioms import Axioms
 from fathom.formats.ontoprobe import OntologyClass
+
+_WIKIDATA = "http://www.wikidata.org/entity/"
+
+
+class Aligned(NamedTuple):
+    """:param home: of each property the one that stands for it.
+    :param inverses: of these, those that say the same the other way round.
+    :param same: pairs of these that are equivalent and yet two: one is deprecated, or both are Wikidata's.
+    """
+
+    home: dict[str, str]
+    inverses: dict[str, set[str]]
+    same: list[Step]
+
+
+def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[Source], notes: Notes) -> Aligned:
+    """:param declared: every property.
+    :param in_use: those that are not deprecated, the first before those that it stands for.
+    """
+    stated = _equivalent(declared, in_use, sources, notes)
+    every = {iri: iri for iri in declared} | stated  # what is said passes through those that are deprecated
+    said = list(rows_of(sources, "inverses"))
+    rows = [(row["property"], row["other"]) for row in said]
+    notes.add_all(
+        outside((iri for pair in rows for iri in pair), declared),
+        "names in owl:inverseOf are left out, as nothing says that they are an owl:ObjectProperty or rdf:Property",
+    )
+    same, turned = _closed((every[one], every[other]) for one, other in rows if one in every and other in every)
+    home, apart = _merged(stated, in_use, same)
+    _note_one(home, stated, notes)
+    whole = every | home
+    inverses = {whole[iri]: {whole[other] for other in others} for iri, others in turned.items()}
+    symmetric = {whole.get(row["property"]) for row in said if row["stated"] == "symmetric"}
+    notes.add_all(
+        sorted(iri for iri, others in inverses.items() if iri in others and iri not in symmetric),
+        "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
+        "they are an owl:SymmetricProperty",
+    )
+    return Aligned(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
+
+
+def wikidata_first(iri: str) -> tuple[bool, int, str]:
+    """Orders properties: Wikidata's, which give the name, then short IRIs."""
+    return not iri.startswith(_WIKIDATA), len(iri), iri
+
+
+def vocabulary(iri: str) -> str:
+    """What stands before the name in an IRI, with its # or /."""
+    return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]
+
+
+def _closed(pairs: Iterable[Step]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """:returns: of each property what is an even number of inverses away (the same), and what an odd one (the same the
+    other way round)."""
+    next_to: dict[str, set[str]] = defaultdict(set)
+    for one, other in pairs:
+        next_to[one].add(other)
+        next_to[other].add(one)
+    even: dict[str, set[str]] = {}
+    odd: dict[str, set[str]] = {}
+    for start in next_to:
+        reached = {(start, 0)}
+        ahead = [(start, 0)]
+        while ahead:
+            node, turns = ahead.pop()
+            new = {(other, 1 - turns) for other in next_to[node]} - reached
+            reached |= new
+            ahead += new
+        even[start] = {node for node, turns in reached if not turns and node != start}
+        odd[start] = {node for node, turns in reached if turns}
+    return even, odd
+
+
+def _merged(
+    stated: Mapping[str, str], in_use: Sequence[str], same: Mapping[str, Collection[str]]
+) -> tuple[dict[str, str], list[Step]]:
+    """:param stated: of each the one that stands for it, by what is stated.
+    :returns: the same, with what is the inverse of an inverse; and pairs that stay two.
+    """
+    stands = {iri: iri for iri in stated.values()}
+    apart: dict[Step, None] = {}
+    for iri in dict.fromkeys((*(iri for iri in in_use if iri in stands), *sorted(same))):
+        for other in sorted(same.get(iri, ())):
+            if iri not in stands or other not in stands or (other.startswith(_WIKIDATA) and iri.startswith(_WIKIDATA)):
+                apart[min(iri, other), max(iri, other)] = None
+            elif stands[iri] == iri and stands[other] == other:
+                stands[other] = iri
+    return {iri: stands[first] for iri, first in stated.items()}, list(apart)
+
+
+def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) -> None:
+    """Properties that are asked by another's name."""
+    own = [(iri, first) for iri, first in home.items() if iri != first and vocabulary(iri) == vocabulary(first)]
+    notes.add_all(
+        [f"{name_of(iri)} ({name_of(first)})" for iri, first in own if stated[iri] == first],
+        "properties are equivalent to another of their own vocabulary, and are one with it",
+    )
+    notes.add_all(
+        [f"{name_of(iri)} ({name_of(first)})" for iri, first in home.items() if stated[iri] != first],
+        "properties are the inverse of an inverse of another, so equivalent to it, and are one with it",
+    )
+
+
+def _equivalent(
+    declared: Collection[str], properties: Sequence[str], sources: Sequence[Source], notes: Notes
+) -> dict[str, str]:
+    """For each property the one that stands for it: itself, or the equivalent that comes first.
+
+    Never two of Wikidata's: where two claim the same property of another vocabulary, the first has it.
+    """
+    place = {iri: number for number, iri in enumerate(properties)}
+    home = {iri: iri for iri in properties}
+    twice = []
+    rows = [(row["property"], row["other"]) for row in rows_of(sources, "equivalent_properties")]
+    notes.add_all(
+        outside((iri for pair in rows for iri in pair), declared),
+        "names in owl:equivalentProperty (P1628) are left out, as they are of no property between things here",
+    )
+    both = (pair for pair in rows if pair[0] in place and pair[1] in place and pair[0] != pair[1])
+    pairs = {pair if place[pair[0]] < place[pair[1]] else pair[::-1] for pair in both}
+    for first, second in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])):
+        early, late = sorted((_first(first, home), _first(second, home)), key=lambda iri: place[iri])
+        if second.startswith(_WIKIDATA):
+            twice.append(f"{name_of(first)} and {name_of(second)}")
+        elif late == second or len({vocabulary(iri) for iri in (early, late, second)}) == 1:
+            home[late] = early
+        elif early != late:
+            twice.append(f"{name_of(second)} ({name_of(_first(second, home))}, not {name_of(first)})")
+    notes.add_all(twice, "properties are aligned with two properties, and stay with the first")
+    return {iri: _first(iri, home) for iri in home}
+
+
+def _first(iri: str, home: Mapping[str, str]) -> str:
+    while home[iri] != iri:
+        iri = home[iri]
+    return iri
 
 
 def axioms_of_properties(

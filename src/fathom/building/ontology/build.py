@@ -12,23 +12,22 @@ from typing import NamedTuple
 
 from fathom._version import VERSION
 from fathom.building.notes import Notes
-from fathom.building.ontology.alignment import vocabulary
-from fathom.building.ontology.axioms import with_disjoint
+from fathom.building.ontology.axioms import vocabulary, with_disjoint
 from fathom.building.ontology.gathering import (
     Properties,
     gather_classes,
     gather_properties,
     unknown_patterns,
 )
-from fathom.building.ontology.intake import Intake
-from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
-from fathom.building.ontology.omissions import (
+from fathom.building.ontology.intake import (
+    Intake,
     note_data_properties,
     note_expressions,
     note_imports,
     note_undeclared,
     note_unread,
 )
+from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.sides import Classes
 from fathom.building.ontology.sources import Drawn, Endpoint, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions

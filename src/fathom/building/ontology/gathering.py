@@ -7,18 +7,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.alignment import align, wikidata_first
-from fathom.building.ontology.axioms import axioms_of_properties
-from fathom.building.ontology.closure import (
+from fathom.building.ontology.axioms import align, axioms_of_properties, wikidata_first
+from fathom.building.ontology.hierarchy import (
     EVERYTHING,
     Clashes,
+    Edges,
+    Step,
+    chain,
+    checked_edges,
     class_steps,
     disjoint_classes,
     note_inconsistent,
 )
-from fathom.building.ontology.hierarchy import Edges, Step, chain, checked_edges
+from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
-from fathom.building.ontology.omissions import deprecated_terms, outside
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import Drawn, Source, at_hand, query_text, rows_of
 from fathom.formats.axioms import Axioms

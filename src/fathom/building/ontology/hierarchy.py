@@ -1,10 +1,18 @@
-"""Hierarchies as edges from each node to those one step above: chains, cycles, and what makes two nodes one."""
+"""Hierarchies as edges from each node to those one step above, and what follows from the definitions of classes.
+
+Of RDFS and OWL 2 RL what the tasks need: a class is below and above whatever it is equivalent to (scm-eqc1), below each
+part of an intersection that it is equal to (scm-int), and above each part of a union (scm-uni).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from fathom.building.notes import Notes
+from fathom.building.ontology.labels import one_line
+from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 
 Edges = Mapping[str, Collection[str]]
 """From each node to those one step above."""
@@ -87,3 +95,113 @@ def cycles(edges: Edges) -> list[list[str]]:
                 path.append(upper)
                 waiting.append(iter(edges.get(upper, ())))
     return circles
+
+
+_OWL = "http://www.w3.org/2002/07/owl#"
+EVERYTHING = (f"{_OWL}Thing", "http://www.w3.org/2000/01/rdf-schema#Resource")
+"""Classes that have every thing as an instance."""
+NOTHING = f"{_OWL}Nothing"
+"""The class without instances."""
+
+
+class ClassSteps(NamedTuple):
+    """:param steps: one step up each, stated or from definitions.
+    :param same: pairs of classes that are equivalent.
+    :param wide: classes that everything is an instance of: in none of the steps and pairs.
+    :param empty: classes that are said to have no instances.
+    """
+
+    steps: list[Step]
+    same: list[Step]
+    wide: set[str]
+    empty: set[str]
+
+
+def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
+    """The hierarchy of classes, step by step; notes say what is said of everything and of nothing."""
+    steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
+    for row in rows_of_lists(sources, "class_parts", notes):
+        step = (row["class"], row["part"])
+        steps.append(step if row["side"] == "below" else (step[1], step[0]))
+    same = [(row["class"], row["other"]) for row in rows_of(sources, "equivalent_classes")]
+    above = edges_of([*steps, *same, *(pair[::-1] for pair in same)])
+    wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}
+    empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
+    empty |= {below for below, upper in steps if upper == NOTHING}
+    if NOTHING in wide:
+        notes.append(
+            "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing "
+            f"(owl:Nothing), such as by {min(empty & {*EVERYTHING, *wide})}"
+        )
+    empty = empty.difference(EVERYTHING, (NOTHING,))
+    wide = wide.difference(EVERYTHING, (NOTHING,))
+    notes.add_all(
+        sorted(wide), "classes are said to be everything (owl:Thing): left out, as they would be right answers always"
+    )
+    notes.add_all(sorted(empty), "classes are said to have no instances (owl:Nothing)")
+    unsaid = {*EVERYTHING, *wide, NOTHING}
+    pairs = {min(pair, pair[::-1]): None for pair in same if unsaid.isdisjoint(pair) and pair[0] != pair[1]}
+    equal = {*pairs, *(pair[::-1] for pair in pairs)}
+    kept = [step for step in steps if step not in equal and unsaid.isdisjoint(step)]
+    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide, empty)
+
+
+Disjoint = Mapping[str, Collection[int]]
+"""Of each class the numbers of the groups that it is in, no two classes of which have an instance in common."""
+
+
+class Clashes(NamedTuple):
+    """What cannot be true of one thing.
+
+    :param empty: classes that have no instances.
+    """
+
+    groups: Disjoint
+    empty: Collection[str]
+
+    def among(self, classes: Sequence[str], edges: Edges) -> tuple[str, str] | None:
+        """Of some classes and those above them two that have no instance in common, owl:Nothing if one has none."""
+        if not (self.groups or self.empty):
+            return None
+        above = dict.fromkeys(iri for class_ in classes for iri in (class_, *chain(class_, edges)))
+        without = ((iri, "owl:Nothing") for iri in above if iri in self.empty)
+        return disjoint_pair(above, self.groups) or next(without, None)
+
+
+def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], notes: Notes) -> Disjoint:
+    """What is stated to be disjoint; a note names what is said to be disjoint with itself."""
+    groups: dict[str, set[int]] = defaultdict(set)
+    of_list: dict[str, int] = {}
+    alone: dict[str, None] = {}
+    for row in rows_of_lists(sources, "disjoint_classes", notes):
+        number = len(of_list)
+        if "group" in row:
+            groups[row["class"]].add(of_list.setdefault(row["group"], number))
+        elif row["class"] != row["other"]:
+            of_list[f"{row['class']} {row['other']}"] = number
+            groups[row["class"]].add(number)
+            groups[row["other"]].add(number)
+        else:
+            alone[label_of.get(row["class"], row["class"])] = None
+    notes.add_all(list(alone), "classes are said to be disjoint with themselves, and cannot have instances")
+    return groups
+
+
+def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
+    """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
+    inconsistent = [
+        f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
+        for iri, label in label_of.items()
+        if groups and (pair := disjoint_pair([iri, *chain(iri, edges)], groups))
+    ]
+    notes.add_all(inconsistent, "classes are below two that are disjoint, and cannot have instances")
+
+
+def disjoint_pair(above: Iterable[str], groups: Disjoint) -> tuple[str, str] | None:
+    """Two of some classes that are in one group."""
+    first: dict[int, str] = {}
+    for iri in above:
+        for number in groups.get(iri, ()):
+            if first.setdefault(number, iri) != iri:
+                return first[number], iri
+    return None

@@ -1,22 +1,27 @@
-"""Answers that are of another kind than the others of their relation: listed for a person to decide, never removed.
+"""What a person reviews: answers of another kind than most of their relation, and filled templates.
 
 The paper asked GPT-4 which answers "do not align with the majority category" and decided case by case (section 4.2,
 figure 11). Here the majority is the class nearest to the answers' own that most of them are of, looked for a few levels
-above these (P31, P279).
+above these (P31, P279). A chat model may add its opinion; nothing is removed without a decision.
 """
 
 from __future__ import annotations
 
+import ast
+import random
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fathom.building.bear.balance import ChosenRelation
 from fathom.building.bear.facts import FactStore
-from fathom.building.bear.plan import Coherence, RelationPlan
+from fathom.building.bear.plan import BearPlan, Coherence, RelationPlan
 from fathom.building.bear.pools import FactPool
 from fathom.building.sheets import Row, read_sheet, write_sheet
-from fathom.reading import Faults
+from fathom.data.templates import Template
+from fathom.reading import Faults, shown
 
 REVIEW_FILE = "review.csv"
 COLUMNS = ("relation", "id", "name", "is a", "why", "in", "decision", "comment")
@@ -159,3 +164,141 @@ def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rule
         return {}
     message = f"{most[1]} of {len(kinds)} answers are of the class {store.label(most[0])}, this is not"
     return {number: message for number, classes in kinds.items() if most[0] not in classes}
+
+
+SYSTEM, SENTENCES = (
+    (Path(__file__).parent / name).read_text(encoding="utf-8").strip() for name in ("outliers.txt", "sentences.txt")
+)
+CORRECT = "correct"
+AT_ONCE = 100
+"""Answers in one question: BEAR-big's largest answer space."""
+Ask = Callable[[str, Sequence[str]], Sequence[str]]
+"""Given a system message and questions, the replies; "" where there is none."""
+_CORRECT = re.compile(r"\W*correct\W*", re.IGNORECASE)
+_TUPLE = re.compile(r"\(\s*\[.*\]\s*,.*\)", re.DOTALL)
+
+
+class ChatFlags:
+    """:param ask: asks a chat model.
+    :param name: of that model.
+    """
+
+    def __init__(self, ask: Ask, name: str) -> None:
+        self._ask, self.name = ask, name
+        self.notes: list[str] = []
+
+    def __call__(self, relation: RelationPlan, answers: Sequence[str]) -> list[str]:
+        """Names that the model says do not fit; what it says of others is passed over, and noted."""
+        parts = [answers[start : start + AT_ONCE] for start in range(0, len(answers), AT_ONCE)]
+        replies = self._ask(SYSTEM, [question(relation, part) for part in parts])
+        flagged_names = []
+        for part, reply in zip(parts, replies, strict=True):
+            flagged = read_reply(reply)
+            if flagged is None:
+                self.notes.append(f"{relation.property}: {self.name} gave no list of outliers: {shown(reply)}")
+            else:
+                flagged_names += [name for name in flagged if name in part]
+        return flagged_names
+
+    def judged(self, sentences: Sequence[str]) -> list[str]:
+        """Of each sentence "correct", or what the model says instead; "" where it gave no reply."""
+        replies = self._ask(SENTENCES, list(sentences))
+        said = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
+        doubted = sum(reply not in (CORRECT, "") for reply in said)
+        if doubted:
+            self.notes.append(f"{self.name} doubts {doubted} of {len(sentences)} filled templates: see templates.csv")
+        return said
+
+
+def question(relation: RelationPlan, answers: Sequence[str]) -> str:
+    """What is asked of one relation."""
+    said = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
+    return repr(said | {"answers": list(answers)})
+
+
+def read_reply(reply: str) -> list[str] | None:
+    """The list of a reply such as ``(['Berlin'], 'countries')``; None where it has none."""
+    match = _TUPLE.search(reply.replace("’", "'").replace("‘", "'"))
+    try:
+        value = ast.literal_eval(match[0]) if match else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    names = value[0] if isinstance(value, tuple) and value else None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+SHEET = "templates.csv"
+TEMPLATE_COLUMNS, OF_MODEL = ("relation", "template", "sentence", "correct", "better"), "model"
+Judge = Callable[[Sequence[str]], Sequence[str]]
+"""Given sentences, what a chat model says of each."""
+EXAMPLES = 5
+"""Filled examples of each template, as in section 4.4."""
+_SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
+_VOWEL = re.compile(r"[aeiouAEIOU]")
+
+
+def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
+    """What is odd about the places of the names: articles that do not fit, ends without a full stop.
+
+    Of English templates; what is no English word is passed over.
+    """
+    names = {
+        "X": [one.name for answer in chosen.answers for one in answer.instances],
+        "Y": [answer.name for answer in chosen.answers],
+    }
+    for text, count in Counter(relation.templates).items():
+        if count > 1:
+            yield f"{relation.property}: template {text!r} stands {count} times"
+        if not text.rstrip().endswith((".", "!", "?")):
+            yield f"{relation.property}: template {text!r} does not end with a full stop"
+        if text != " ".join(text.split()):
+            yield f"{relation.property}: template {text!r} has doubled blanks or breaks"
+        for article, slot in _SLOT.findall(text):
+            wrong = [name for name in names[slot] if _misfits(article.lower(), name)]
+            if wrong:
+                yield (
+                    f"{relation.property}: template {text!r} puts {article!r} before {len(wrong)} of "
+                    f"{len(names[slot])} names that want another or none, such as {wrong[0]!r}"
+                )
+
+
+def _misfits(article: str, name: str) -> bool:
+    """By letters, not by sounds: "a university" is taken for wrong."""
+    if name.lower().startswith(("the ", "a ", "an ")):
+        return True
+    return article != "the" and (article == "an") != bool(_VOWEL.match(name))
+
+
+def write_template_sheet(
+    path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], judge: Judge | None = None
+) -> None:
+    """Each template with drawn subjects and their answers, for a person who says which sentences are correct.
+
+    :param judge: a chat model's opinion, in a column of its own.
+    """
+    rows = list(_rows(plan, chosen))
+    if judge is None:
+        write_sheet(path, TEMPLATE_COLUMNS, rows)
+    else:
+        opinions = judge([row["sentence"] for row in rows])
+        write_sheet(
+            path,
+            (*TEMPLATE_COLUMNS, OF_MODEL),
+            (row | {OF_MODEL: said} for row, said in zip(rows, opinions, strict=True)),
+        )
+
+
+def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict[str, str]]:
+    for relation in plan.relations:
+        if relation.property not in chosen:
+            continue
+        pairs = [(one.name, answer.name) for answer in chosen[relation.property].answers for one in answer.instances]
+        drawn = _drawn(pairs, f"{plan.seed} {relation.property} templates")
+        for text in relation.templates:
+            for subject, answer in drawn:
+                filled = Template(text).fill(subject, answer).text
+                yield {"relation": relation.property, "template": text, "sentence": filled}
+
+
+def _drawn(pairs: Sequence[tuple[str, str]], seed: str) -> list[tuple[str, str]]:
+    return random.Random(seed).sample(list(pairs), min(EXAMPLES, len(pairs)))
