@@ -51,7 +51,7 @@ def fetchable_table(entries: Mapping[str, Entry]) -> Table:
     return Table(
         ("name", "data set", "licence", "checksums", "fetched"),
         tuple(
-            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, folder and str(folder))
+            (entry.name, entry.about or entry.home, entry.licence, entry.checksums, str(folder) if folder else None)
             for entry, folder in ((entry, fetched(entry.name)) for entry in entries.values())
         ),
         title="published data sets",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fathom.building.bear.names import overlapping, words
 from fathom.building.bear.plan import BearPlan, Limits
-from fathom.building.bear.pools import Answer, FactPool, Instance
+from fathom.building.bear.pools import Answer, FactPool
 
 
 class Configuration(NamedTuple):
@@ -72,17 +72,16 @@ def _why_not(per_answer: int, answers: int, limits: Limits) -> str:
     return ""
 
 
-def best(found: Iterable[Configuration], limits: Limits) -> Configuration | None:
+def best(options: Iterable[Configuration], limits: Limits) -> Configuration | None:
     """The feasible one with the most answers, of those the nearest to the wanted number; None where none is."""
-    feasible = [one for one in found if not one.why_not]
+    feasible = [one for one in options if not one.why_not]
     return max(feasible, key=lambda one: (one.answers, -abs(one.total - limits.instances)), default=None)
 
 
-def nearest(found: Sequence[Configuration], limits: Limits) -> Configuration | None:
+def nearest(options: Sequence[Configuration], limits: Limits) -> Configuration | None:
     """What comes nearest where none is feasible: with enough answers if there are, then in instances."""
-    some = [one for one in found if one.answers]
     return min(
-        some,
+        (one for one in options if one.answers),
         key=lambda one: (max(limits.least_answers - one.answers, 0), abs(one.total - limits.instances)),
         default=None,
     )
@@ -107,7 +106,6 @@ def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
 
 
 def _others(among: Sequence[int], conflicts: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
-    """With what each place of *among* is in conflict, of those that are in any."""
     here, others = set(among), defaultdict[int, set[int]](set)
     for one, other in conflicts:
         if one in here and other in here:
@@ -134,21 +132,20 @@ def _independent(places: Sequence[int], pairs: Sequence[tuple[int, int]], values
     return {place for place, value in zip(places, solved.x, strict=True) if value > 0.5}
 
 
-def reasons(found: Sequence[Configuration], chosen: Configuration | None) -> dict[str, str]:
-    """Why each other configuration was not taken."""
-    said = {}
-    for one in found:
+def reasons(options: Sequence[Configuration], chosen: Configuration | None) -> dict[str, str]:
+    """Explain why each other configuration was not taken."""
+    reason_of = {}
+    for one in options:
         why = one.why_not
         if not why and chosen is not None:
             better = "has more answers" if chosen.answers > one.answers else "is nearer to the instances wanted"
             why = f"feasible, but {chosen.answers} × {chosen.per_answer} {better}"
         if chosen is None or one.per_answer != chosen.per_answer:
-            said[f"{one.answers} × {one.per_answer}"] = why
-    return said
+            reason_of[f"{one.answers} × {one.per_answer}"] = why
+    return reason_of
 
 
 ONE_TO_ONE, ONE_TO_MANY = "1:1", "1:N"
-Chooser = Callable[[list["Answer"]], "ChosenRelation"]
 
 
 class ChosenRelation(NamedTuple):
@@ -195,16 +192,12 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
 
 
 def _popular(answers: Iterable[Answer], least: int) -> list[Answer]:
-    """Those popular enough, with those of their instances that are."""
-    kept = (
-        answer._replace(instances=[one for one in answer.instances if one.popularity >= least])
-        for answer in answers
-        if answer.popularity >= least
-    )
-    return [answer for answer in kept if answer.instances]
+    popular = (answer for answer in answers if answer.popularity >= least)
+    kept = (([one for one in answer.instances if one.popularity >= least], answer) for answer in popular)
+    return [answer._replace(instances=instances) for instances, answer in kept if instances]
 
 
-def _settled(answers: list[Answer], choose_from: Chooser) -> ChosenRelation:
+def _settled(answers: list[Answer], choose_from: Callable[[list[Answer]], ChosenRelation]) -> ChosenRelation:
     """A choice in which no subject has another right answer: subjects that have one are taken out, and it is made anew.
 
     Each round takes subjects out, so that it ends.
@@ -215,12 +208,8 @@ def _settled(answers: list[Answer], choose_from: Chooser) -> ChosenRelation:
         wrong = {one.subject for answer in chosen.answers for one in answer.instances if one.also & space}
         if not wrong:
             return chosen
-        answers = [_without(answer, wrong) for answer in answers]
-        answers = [answer for answer in answers if answer.instances]
-
-
-def _without(answer: Answer, subjects: set[int]) -> Answer:
-    return answer._replace(instances=[one for one in answer.instances if one.subject not in subjects])
+        rest = (([one for one in answer.instances if one.subject not in wrong], answer) for answer in answers)
+        answers = [answer._replace(instances=instances) for instances, answer in rest if instances]
 
 
 def _one_to_many(relation: str, answers: list[Answer], limits: Limits, plan: BearPlan) -> ChosenRelation:
@@ -253,17 +242,14 @@ def _one_to_one(
     if len(places) < least:
         why = f"{len(places)} answers that do not overlap, {least:.0f} to {limits.one_to_one} wanted"
         return ChosenRelation(relation, ONE_TO_ONE, (), why)
-    kept = (answers[place]._replace(instances=[_one(answers[place].instances, draw)]) for place in places)
+    take = draw.choice if draw else lambda instances: instances[0]
+    kept = (answers[place]._replace(instances=[take(answers[place].instances)]) for place in places)
     return ChosenRelation(relation, ONE_TO_ONE, tuple(kept))
 
 
-def _one(instances: list[Instance], draw: random.Random | None) -> Instance:
-    return draw.choice(instances) if draw else instances[0]
-
-
 def _space(answers: list[Answer], plan: BearPlan) -> AnswerGraph:
-    said = [words(answer.name) for answer in answers]
+    split = [words(answer.name) for answer in answers]
     pairs = overlapping([answer.name for answer in answers])
-    conflicts = [(one, other) for one, other in pairs if not plan.overlapping or said[one] == said[other]]
+    conflicts = [(one, other) for one, other in pairs if not plan.overlapping or split[one] == split[other]]
     counts = [len(answer.instances) for answer in answers]
     return AnswerGraph(counts, [answer.value() for answer in answers], conflicts)

@@ -18,10 +18,11 @@ from fathom.building.bear.facts import FactStore, gather, read_views, wanted_of
 from fathom.building.bear.plan import BearPlan, read_plan
 from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, Log, pool_of
 from fathom.building.bear.review import (
+    DROP,
     REVIEW_FILE,
     SHEET,
     ChatFlags,
-    Decided,
+    Decisions,
     Outlier,
     outliers_of,
     read_decisions,
@@ -84,20 +85,20 @@ def build_bear(
     """
     endpoints = [Endpoint(address, options) for address in options.endpoint]
     files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
-    part = {"endpoints": list(options.endpoint), "flags": flag.name if flag else ""}
-    part |= {"partial": options.partial, "tokenizer": options.tokenizer or ""}
-    signature = signature_of("build bear", part, files=files)
+    decisive: Json = {"endpoints": list(options.endpoint), "flags": flag.name if flag else ""}
+    decisive |= {"partial": options.partial, "tokenizer": options.tokenizer or ""}
+    signature = signature_of("build bear", decisive, files=files)
     plan, views, _ = all_of(
         lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, signature)
     )
     wanted = wanted_of(plan)
-    sources, decided = all_of(
+    sources, decisions = all_of(
         lambda: sources_of(options.input, wanted, options.partial, progress),
         lambda: read_decisions(options.review, plan.properties),
     )
     sources += [WikidataServer(endpoint, wanted, progress) for endpoint in endpoints]
     with _fact_store(options.out.absolute().parent, views) as store:
-        builder = _Builder(store, plan, decided, Log(plan.examples), flag)
+        builder = _Builder(store, plan, decisions, Log(plan.examples), flag)
         gather(sources, store, plan)
         builder.choose()
         with whole_folder(options.out, signature) as folder:
@@ -129,8 +130,10 @@ def _check(options: BearBuildOptions, signature: Json) -> None:
 class _Builder:
     """One build, from facts on disk to files."""
 
-    def __init__(self, store: FactStore, plan: BearPlan, decided: Decided, log: Log, flag: ChatFlags | None) -> None:
-        self._store, self._plan, self._decided, self._log, self._flag = store, plan, decided, log, flag
+    def __init__(
+        self, store: FactStore, plan: BearPlan, decisions: Decisions, log: Log, flag: ChatFlags | None
+    ) -> None:
+        self._store, self._plan, self._decisions, self._log, self._flag = store, plan, decisions, log, flag
         self.chosen: dict[str, list[ChosenRelation]] = {name: [] for name in plan.variants()}
         self.outliers: list[Outlier] = []
         self.notes = Notes()
@@ -140,17 +143,20 @@ class _Builder:
         """The instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
         for relation in self._plan.relations:
             self._tell_states(relation.property)
-            dropped = self._decided.dropped(relation.property)
+            dropped = frozenset(
+                number
+                for (of, number), one in self._decisions.items()
+                if of == relation.property and one.decision == DROP
+            )
             pool = pool_of(self._store, relation, self._plan, dropped, self._log)
             self._facts[relation.property] = pool.facts
-            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decided, self._flag)
+            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decisions, self._flag)
             self._choose_of(pool)
         if not any(one.answers for of in self.chosen.values() for one in of):
             raise BadInput(["no relation meets the constraints of the plan: nothing is written", *self._infeasible()])
         self._note_relations()
 
     def _infeasible(self) -> Iterable[str]:
-        """One line for each relation and variant, and one for what was left out of the relation."""
         for name, of in self.chosen.items():
             for one in of:
                 yield f"{one.relation} in {name}: {one.why}"
@@ -163,7 +169,8 @@ class _Builder:
         for place, (name, limits) in enumerate(self._plan.variants().items()):
             choice = sample(pool, name, limits, self._plan)
             self.chosen[name].append(choice)
-            self._log.say(choice.relation, f"configuration of {name}", **_configured(choice))
+            about = {"cardinality": choice.cardinality, "chosen": choice.configuration, "infeasible": choice.why}
+            self._log.say(choice.relation, f"configuration of {name}", **about, others=dict(choice.others))
             if place == 0:
                 rest = sum(len(answer.instances) for answer in pool.answers) - choice.total
                 self._log.drop(choice.relation, LEFT_OVER if choice.answers else INFEASIBLE, count=rest)
@@ -193,12 +200,6 @@ class _Builder:
         open_ = [f"{one.relation} {one.name}" for one in self.outliers if not one.decision]
         self.notes.add_all(open_, f"answers are of another kind than most, or flagged: decide on them in {REVIEW_FILE}")
 
-    def _note_sources(self, sources: Iterable[Source]) -> None:
-        """What is to be known of where facts and flags come from."""
-        self.notes += self._flag.notes if self._flag is not None else []
-        for source in sources:
-            self.notes += dict.fromkeys(source.notes)
-
     def counts(self) -> dict[str, dict[str, int]]:
         """What was left out of each relation, by reason; statements that do not count included."""
         by_property = {of: {str(state): n for (p, state), n in self._store.states.items() if p == of and state}
@@ -207,16 +208,18 @@ class _Builder:
 
     def write(self, folder: Path, sources: Sequence[Source], count_tokens: CountTokens | None) -> list[Table]:
         """All files. :returns: tables about them."""
-        self._note_sources(sources)
-        variants = {name: [one for one in of if one.answers] for name, of in self.chosen.items()}
-        variants = {name: of for name, of in variants.items() if of}
-        places = _places(folder, list(variants))
+        self.notes += self._flag.notes if self._flag is not None else []
+        for source in sources:
+            self.notes += dict.fromkeys(source.notes)
+        feasible = ((name, [one for one in of if one.answers]) for name, of in self.chosen.items())
+        variants = {name: of for name, of in feasible if of}
+        *_, root = variants  # the smallest is the folder itself
+        places = {name: folder if name == root else folder / name for name in variants}
         relations = {name: [self._relation(one) for one in of] for name, of in variants.items()}
         for name, place in places.items():
             place.mkdir(exist_ok=True)
             write_bear(place, relations[name], spaces=place == folder)
             write_json(place / ABOUT, {"licence": LICENCE})
-        root = next(name for name, place in places.items() if place == folder)
         lite = _positions(relations["big"], relations["small"]) if len(relations) > 1 else {}
         write_shared(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
         tables = self._tables(variants, {name: read(place) for name, place in places.items()}, count_tokens)
@@ -251,7 +254,6 @@ class _Builder:
     def _write_review(
         self, folder: Path, variants: Mapping[str, Sequence[ChosenRelation]], tables: Sequence[Table]
     ) -> None:
-        """What a person reads or fills in."""
         largest = {one.relation: one for of in reversed(list(variants.values())) for one in of}
         used: dict[tuple[str, int], list[str]] = {}
         for name, of in variants.items():
@@ -259,12 +261,9 @@ class _Builder:
                 for answer in one.answers:
                     used.setdefault((one.relation, answer.number), []).append(name)
         write_decisions(folder / REVIEW_FILE, self.outliers, used)
-        if self._flag is None:
-            write_template_sheet(folder / SHEET, self._plan, largest)
-        else:
-            before = len(self._flag.notes)
-            write_template_sheet(folder / SHEET, self._plan, largest, self._flag.judged)
-            self.notes += self._flag.notes[before:]
+        before = len(self._flag.notes) if self._flag is not None else 0
+        write_template_sheet(folder / SHEET, self._plan, largest, self._flag)
+        self.notes += self._flag.notes[before:] if self._flag is not None else []
         write_json_lines(folder / LOG_FILE, self._log.lines())
         write_json_lines(folder / ALIASES, self._names(largest.values()))
         write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})
@@ -292,37 +291,21 @@ class _Builder:
         }
 
 
-def _places(folder: Path, variants: Sequence[str]) -> dict[str, Path]:
-    """The last variant, the smallest, is the folder itself."""
-    return {name: folder if name == variants[-1] else folder / name for name in variants}
-
-
 def _positions(big: Sequence[BearRelation], small: Sequence[BearRelation]) -> dict[str, list[int]]:
-    """Where the instances of the small variant stand in the large one, by relation."""
-    positions = {}
-    for relation in big:
-        place = {_pair(relation, one): number for number, one in enumerate(relation.instances)}
-        for other in small:
-            if other.id == relation.id:
-                positions[other.id] = sorted(place[_pair(other, one)] for one in other.instances)
-    return positions
+    """Return the rows of the small variant's instances in the large one, by relation."""
 
+    def pairs(relation: BearRelation) -> list[tuple[str, str]]:
+        return [(one.subject_id, relation.answers[one.answer][0]) for one in relation.instances]
 
-def _pair(relation: BearRelation, one: BearInstance) -> tuple[str, str]:
-    return one.subject_id, relation.answers[one.answer][0]
+    rows = {relation.id: {pair: row for row, pair in enumerate(pairs(relation))} for relation in big}
+    return {
+        relation.id: sorted(rows[relation.id][pair] for pair in pairs(relation))
+        for relation in small
+        if relation.id in rows
+    }
 
 
 def _groups(one: Instance, answer: Answer) -> dict[str, str | int]:
-    """The dates that are known, and how popular subject and answer are."""
     dates = zip(DATES, (one.valid_from, one.valid_until), strict=True)
     popular = zip(POPULARITIES, (one.popularity, answer.popularity), strict=True)
     return {name: date for name, date in dates if date} | dict(popular)
-
-
-def _configured(found: ChosenRelation) -> Json:
-    return {
-        "cardinality": found.cardinality,
-        "chosen": found.configuration,
-        "infeasible": found.why,
-        "others": dict(found.others),
-    }

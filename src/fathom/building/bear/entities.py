@@ -78,6 +78,12 @@ class WantedStatements(NamedTuple):
     as_of: str = ""
 
 
+def item_number(iri: str) -> int:
+    """Return the number of an item, 0 for the IRI of something else."""
+    end = iri.removeprefix("http://www.wikidata.org/entity/Q")
+    return int(end) if end != iri and end.isdecimal() and len(end) < 10 else 0
+
+
 def entity_of(row: Json, wanted: WantedStatements) -> Entity:
     """An entity as a dump has it.
 
@@ -112,7 +118,7 @@ def _claims(claims: Json, wanted: WantedStatements) -> Iterator[Statement]:
 
 
 class RankedStatement(NamedTuple):
-    """A claim before its rank is weighed."""
+    """A statement before its rank is weighed."""
 
     claim: Statement
     rank: str
@@ -135,9 +141,9 @@ def _dated(one: RankedStatement, wanted: WantedStatements) -> StatementState:
     if not wanted.as_of:
         return ended if one.ended else StatementState.COUNTS
     begun, over = one.claim.valid_from, one.claim.valid_until
-    if begun and _earliest(begun) > _latest(wanted.as_of):
+    if begun and _parts(begun, 1, 1) > _parts(wanted.as_of, 12, 31):
         return StatementState.NOT_YET
-    if over and _latest(over) < _earliest(wanted.as_of):
+    if over and _parts(over, 12, 31) < _parts(wanted.as_of, 1, 1):
         return ended
     return StatementState.COUNTS
 
@@ -178,14 +184,6 @@ def date_of(time: str, precision: int = 11) -> str:
     month, day = rest[:2], rest[3:5]
     parts = [f"{int(year):04}", *([month] if precision >= 10 and month > "00" else [])]
     return sign + "-".join([*parts, *([day] if len(parts) == 2 and precision >= 11 and day > "00" else [])])
-
-
-def _earliest(date: str) -> tuple[int, ...]:
-    return _parts(date, 1, 1)
-
-
-def _latest(date: str) -> tuple[int, ...]:
-    return _parts(date, 12, 31)
 
 
 def _parts(date: str, month: int, day: int) -> tuple[int, ...]:

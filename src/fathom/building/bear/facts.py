@@ -25,38 +25,10 @@ from fathom.errors import BadInput, refuse
 from fathom.reading import Faults, read_lines
 
 _BATCH = 10_000
-_SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
-PRAGMA cache_size = -65536;
-CREATE TABLE entity (id INTEGER PRIMARY KEY, label TEXT, aliases TEXT, popularity INTEGER, types TEXT);
-CREATE TABLE fact (property TEXT, subject INTEGER, object INTEGER, valid_from TEXT, valid_until TEXT);
-CREATE TABLE subclass (below INTEGER, above INTEGER);
-"""
-_ROWS = """
-WITH single AS (
-  SELECT subject, object,
-    MIN(valid_from) AS valid_from,
-    CASE WHEN MIN(valid_until) = '' THEN '' ELSE MAX(valid_until) END AS valid_until
-  FROM fact WHERE property = :property GROUP BY subject, object
-), counted AS (
-  SELECT single.*, COUNT(*) OVER (PARTITION BY subject) AS answers, MIN(object) OVER (PARTITION BY subject) AS least,
-    ROW_NUMBER() OVER (PARTITION BY subject ORDER BY COALESCE(popularity, 0) DESC, object) AS place
-  FROM single LEFT JOIN entity ON entity.id = object
+_SCHEMA, _ROWS, _SUBJECTS, _BELOW = (
+    (Path(__file__).parent / "queries" / f"{name}.sql").read_text(encoding="utf-8")
+    for name in ("schema", "rows", "subjects", "below")
 )
-SELECT c.subject, s.label, COALESCE(s.popularity, 0), s.types, c.object, o.label, COALESCE(o.popularity, 0), o.types,
-  o.aliases, c.valid_from, c.valid_until, c.answers, c.least, c.place
-FROM counted c LEFT JOIN entity s ON s.id = c.subject LEFT JOIN entity o ON o.id = c.object
-WHERE c.object != 0 ORDER BY c.object, COALESCE(s.popularity, 0) DESC, c.subject
-"""
-_SUBJECTS = """
-SELECT COUNT(*), SUM(answers > 1)
-FROM (SELECT COUNT(DISTINCT object) AS answers FROM fact WHERE property = ? GROUP BY subject)
-"""
-_BELOW = """
-WITH RECURSIVE below (id) AS (VALUES {} UNION SELECT subclass.below FROM subclass JOIN below ON above = below.id)
-SELECT id FROM below
-"""
 
 
 class FactRow(NamedTuple):
@@ -180,8 +152,8 @@ class FactStore:
 
     def objects(self, property_: str, subject: int) -> set[int]:
         """All right answers to one question."""
-        asked = "SELECT DISTINCT object FROM fact WHERE property = ? AND subject = ?"
-        return {number for (number,) in self._base.execute(asked, (property_, subject))}
+        query = "SELECT DISTINCT object FROM fact WHERE property = ? AND subject = ?"
+        return {number for (number,) in self._base.execute(query, (property_, subject))}
 
     def below(self, classes: Iterable[int]) -> frozenset[int]:
         """These classes and all below them."""
@@ -226,7 +198,6 @@ def gather(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
 
 
 def _check_found(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
-    """:raises BadInput: relations of which there is no statement at all, or none that counts."""
     faults = []
     where = ", ".join(source.name for source in sources)
     for property_ in plan.properties:

@@ -17,28 +17,25 @@ from fathom.errors import BadInput
 from fathom.options import Seed, nearest, opt, read_yaml, value_fault
 from fathom.reading import Json
 
-TEMPLATES = 3
-"""Of each relation, as in the paper."""
 Several = Literal["filtered", "chosen", "kept"]
 Cardinality = Literal["auto", "1:1", "1:N"]
-_PROPERTY, _ITEM = re.compile(r"P[1-9][0-9]*"), re.compile(r"Q[1-9][0-9]*")
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def _id(pattern: re.Pattern[str], example: str) -> Any:
+def _id(example: str) -> Any:
     def check(value: Any) -> str:
-        if not isinstance(value, str) or not pattern.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(rf"{example[0]}[1-9][0-9]*", value):
             raise ValueError(f"expected an id such as {example}")
         return value
 
     return BeforeValidator(check)
 
 
-Property = Annotated[str, _id(_PROPERTY, "P36")]
-Item = Annotated[str, _id(_ITEM, "Q6256")]
+Property = Annotated[str, _id("P36")]
+Item = Annotated[str, _id("Q6256")]
 
 
 def _day(value: Any) -> str:
@@ -49,16 +46,15 @@ def _day(value: Any) -> str:
 
 
 def _slots(templates: tuple[str, ...]) -> tuple[str, ...]:
-    if faults := list(_slot_faults(templates)):
+    faults = [
+        f"template {text!r} has {slot} {text.count(slot)} times, expected once"
+        for text in templates
+        for slot in (SUBJECT, ANSWER)
+        if text.count(slot) != 1
+    ]
+    if faults:
         raise ValueError("; ".join(faults))
     return templates
-
-
-def _slot_faults(templates: Sequence[str]) -> Iterator[str]:
-    for text in templates:
-        for slot in (SUBJECT, ANSWER):
-            if text.count(slot) != 1:
-                yield f"template {text!r} has {slot} {text.count(slot)} times, expected once"
 
 
 Templates = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_slots)]
@@ -133,7 +129,7 @@ class BearPlan(_Part):
     """All that decides what is in the probe, but for the data."""
 
     language: str = opt("en", "Of names.", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-    templates_each: int = opt(TEMPLATES, "Templates of each relation.", ge=1)
+    templates_each: int = opt(3, "Templates of each relation.", ge=1)
     relations: tuple[RelationPlan, ...] = Field(min_length=1)
     several: Several = opt("filtered", "Subjects with several right answers.")
     ended: bool = opt(False, "Whether facts that have ended count, too.")
@@ -180,17 +176,10 @@ def read_plan(file: Path) -> BearPlan:
     return plan
 
 
-_PARTS: dict[str, type[BaseModel]] = {
-    "relations": RelationPlan,
-    "small": Limits,
-    "big": Limits,
-    "revealing": Revealing,
-    "coherence": Coherence,
-}
-
-
 def _kind(place: Sequence[int | str]) -> type[BaseModel]:
-    return _PARTS.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
+    parts: dict[str, type[BaseModel]] = {"relations": RelationPlan, "small": Limits, "big": Limits}
+    parts |= {"revealing": Revealing, "coherence": Coherence}
+    return parts.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
 
 
 def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
@@ -204,15 +193,11 @@ def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
         return f"{where} is missing" + (f": {said}" if said else "")
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # of several options together
         return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
-    return f"{where}: {value_fault(fault | {'input': _short(fault['input'])})}"
-
-
-def _short(value: Any) -> Any:
-    return "options" if isinstance(value, dict) else value
+    given = "options" if isinstance(fault["input"], dict) else fault["input"]
+    return f"{where}: {value_fault(fault | {'input': given})}"
 
 
 def _named(content: Json, place: Sequence[int | str]) -> Iterator[str]:
-    """Relations by their property, where they have one."""
     for at, part in enumerate(place):
         if at == 1 and place[0] == "relations" and isinstance(part, int):
             row = content["relations"][part]

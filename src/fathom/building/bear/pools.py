@@ -146,7 +146,6 @@ class _Best:
         return heapq.heappushpop(self._heap, entry)[2]
 
     def kept(self) -> list[Answer]:
-        """The most preferred first."""
         return [answer for *_, answer in sorted(self._heap, reverse=True)]
 
 
@@ -187,7 +186,6 @@ class _Filters:
         )  # fmt: skip
 
     def _why_not(self, row: FactRow) -> str:
-        """The first constraint that is not met; "" where all are."""
         if row.subject_label is None or row.object_label is None:
             return NOT_THERE
         if not words(row.subject_label) or not words(row.object_label):

@@ -27,8 +27,6 @@ REVIEW_FILE = "review.csv"
 COLUMNS = ("relation", "id", "name", "is a", "why", "in", "decision", "comment")
 KEEP, DROP = "keep", "drop"
 _DECISIONS = {"keep": KEEP, "k": KEEP, "yes": KEEP, "drop": DROP, "d": DROP, "no": DROP, "": ""}
-Flag = Callable[[RelationPlan, Sequence[str]], Sequence[str]]
-"""Given a relation and names of its answers: those that do not fit the others."""
 
 
 class Outlier(NamedTuple):
@@ -46,30 +44,19 @@ class Outlier(NamedTuple):
     comment: str = ""
 
 
-class Decided(NamedTuple):
-    """What a person said of a relation's subjects and answers.
-
-    :param by_number: (decision, comment, the row) by relation and number.
-    """
-
-    by_number: Mapping[tuple[str, int], Outlier]
-
-    def dropped(self, relation: str) -> frozenset[int]:
-        """Numbers that are to be left out of a relation."""
-        return frozenset(
-            number for (of, number), one in self.by_number.items() if of == relation and one.decision == DROP
-        )
+Decisions = dict[tuple[str, int], Outlier]
+"""A person's decisions on subjects and answers, by relation and number."""
 
 
-def read_decisions(path: Path | None, relations: Iterable[str]) -> Decided:
-    """The review file of an earlier build, as a person has filled it in.
+def read_decisions(path: Path | None, relations: Iterable[str]) -> Decisions:
+    """Read the review file of an earlier build, as a person has filled it in.
 
     :raises BadInput: not such a file, and every row that is wrong in it.
     """
     if path is None:
-        return Decided({})
+        return {}
     faults, known = Faults(), set(relations)
-    decisions: dict[tuple[str, int], Outlier] = {}
+    decisions: Decisions = {}
     whose = f"the {REVIEW_FILE} of fathom build bear"
     for line, row in read_sheet(path, {"relation", "id", "decision"}, COLUMNS, whose):
         given, id_ = row["decision"].strip().lower(), row["id"].strip()
@@ -84,7 +71,7 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decided:
             one = Outlier(row["relation"], int(id_[1:]), *cells, row.get("comment", ""))
             decisions[one.relation, one.number] = one
     faults.stop_if_any()
-    return Decided(decisions)
+    return decisions
 
 
 def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple[str, int], Sequence[str]]) -> None:
@@ -102,7 +89,7 @@ def _row(one: Outlier, variants: Sequence[str]) -> Row:
 
 
 def outliers_of(
-    store: FactStore, pool: FactPool, rules: Coherence, decided: Decided, flag: Flag | None
+    store: FactStore, pool: FactPool, rules: Coherence, decisions: Decisions, flag: ChatFlags | None
 ) -> list[Outlier]:
     """Answers of a relation that are of another kind than most, and those that *flag* names, with what was decided."""
     relation = pool.relation.property
@@ -113,16 +100,14 @@ def outliers_of(
     for answer in pool.answers:
         reasons = [why[answer.number]] if answer.number in why else []
         reasons += ["flagged by the model"] if answer.name in named else []
-        before = decided.by_number.get((relation, answer.number))
+        before = decisions.get((relation, answer.number))
         if reasons or before is not None:
             called = ", ".join(store.label(type_) for type_ in answer.types)
             reason = "; ".join(reasons) or (before.why if before else "")
             decision = (before.decision, before.comment) if before else ("", "")
             outliers.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
     listed = {one.number for one in outliers}
-    return outliers + [
-        one for (of, number), one in decided.by_number.items() if of == relation and number not in listed
-    ]
+    return outliers + [one for (of, number), one in decisions.items() if of == relation and number not in listed]
 
 
 def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, int]:
@@ -203,11 +188,11 @@ class ChatFlags:
     def judged(self, sentences: Sequence[str]) -> list[str]:
         """Of each sentence "correct", or what the model says instead; "" where it gave no reply."""
         replies = self._ask(SENTENCES, list(sentences))
-        said = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
-        doubted = sum(reply not in (CORRECT, "") for reply in said)
+        opinions = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
+        doubted = sum(opinion not in (CORRECT, "") for opinion in opinions)
         if doubted:
             self.notes.append(f"{self.name} doubts {doubted} of {len(sentences)} filled templates: see templates.csv")
-        return said
+        return opinions
 
 
 def question(relation: RelationPlan, answers: Sequence[str]) -> str:
@@ -229,8 +214,6 @@ def read_reply(reply: str) -> list[str] | None:
 
 SHEET = "templates.csv"
 TEMPLATE_COLUMNS, OF_MODEL = ("relation", "template", "sentence", "correct", "better"), "model"
-Judge = Callable[[Sequence[str]], Sequence[str]]
-"""Given sentences, what a chat model says of each."""
 EXAMPLES = 5
 """Filled examples of each template, as in section 4.4."""
 _SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
@@ -270,17 +253,14 @@ def _misfits(article: str, name: str) -> bool:
 
 
 def write_template_sheet(
-    path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], judge: Judge | None = None
+    path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], flag: ChatFlags | None = None
 ) -> None:
-    """Each template with drawn subjects and their answers, for a person who says which sentences are correct.
-
-    :param judge: a chat model's opinion, in a column of its own.
-    """
+    """Write each template with drawn subjects and their answers, and the chat model's opinion in its own column."""
     rows = list(_rows(plan, chosen))
-    if judge is None:
+    if flag is None:
         write_sheet(path, TEMPLATE_COLUMNS, rows)
     else:
-        opinions = judge([row["sentence"] for row in rows])
+        opinions = flag.judged([row["sentence"] for row in rows])
         write_sheet(
             path,
             (*TEMPLATE_COLUMNS, OF_MODEL),
@@ -293,12 +273,9 @@ def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict
         if relation.property not in chosen:
             continue
         pairs = [(one.name, answer.name) for answer in chosen[relation.property].answers for one in answer.instances]
-        drawn = _drawn(pairs, f"{plan.seed} {relation.property} templates")
+        draw = random.Random(f"{plan.seed} {relation.property} templates")
+        drawn = draw.sample(pairs, min(EXAMPLES, len(pairs)))
         for text in relation.templates:
             for subject, answer in drawn:
                 filled = Template(text).fill(subject, answer).text
                 yield {"relation": relation.property, "template": text, "sentence": filled}
-
-
-def _drawn(pairs: Sequence[tuple[str, str]], seed: str) -> list[tuple[str, str]]:
-    return random.Random(seed).sample(list(pairs), min(EXAMPLES, len(pairs)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
+from pathlib import Path
+from string import Template
 
 from fathom.building.bear.entities import (
     INSTANCE_OF,
@@ -17,33 +19,12 @@ from fathom.building.bear.entities import (
     WantedStatements,
     counted,
     date_of,
+    item_number,
 )
 from fathom.building.ontology.sources import Endpoint, Row
 from fathom.progress import Progress, unseen
 
-PREFIXES = """PREFIX wd: <http://www.wikidata.org/entity/>
-PREFIX wdt: <http://www.wikidata.org/prop/direct/>
-PREFIX p: <http://www.wikidata.org/prop/>
-PREFIX ps: <http://www.wikidata.org/prop/statement/>
-PREFIX pq: <http://www.wikidata.org/prop/qualifier/>
-PREFIX wikibase: <http://wikiba.se/ontology#>
-PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
-PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
-"""
-STATEMENTS = """SELECT DISTINCT ?statement ?subject ?object ?rank ?from ?until ?at WHERE {{
-  ?subject p:{property} ?statement .
-  ?statement ps:{property} ?object ; wikibase:rank ?rank .
-  OPTIONAL {{ ?statement pq:P580 ?from }} OPTIONAL {{ ?statement pq:P582 ?until }} OPTIONAL {{ ?statement pq:P585 ?at }}
-}} ORDER BY ?subject ?statement ?from ?until ?at ?object"""
-ENTITIES = """SELECT DISTINCT ?item ?label ?language ?alias ?links ?type WHERE {{
-  VALUES ?item {{ {items} }}
-  {{ ?item rdfs:label ?label BIND(LANG(?label) AS ?language) FILTER(?language IN ("{language}", "mul")) }}
-  UNION {{ ?item skos:altLabel ?alias FILTER(LANG(?alias) = "{language}") }}
-  UNION {{ ?item wikibase:sitelinks ?links }} UNION {{ ?item wdt:P31 ?type }}
-}} ORDER BY ?item ?label ?language ?alias ?links ?type"""
-CLASSES = """SELECT DISTINCT ?item ?above WHERE {{ VALUES ?item {{ {items} }} ?item wdt:P279 ?above }}
-ORDER BY ?item ?above"""
-_ENTITY = "http://www.wikidata.org/entity/Q"
+QUERIES = Path(__file__).parent / "queries"
 _AT_ONCE = 200
 """Entities in one query."""
 _RANKS = {"PreferredRank": "preferred", "NormalRank": "normal", "DeprecatedRank": "deprecated"}
@@ -83,22 +64,22 @@ class WikidataServer:
     def _claims(self, property_: str) -> dict[int, tuple[Statement, ...]]:
         """By subject, those that do not count included."""
         statements: dict[int, dict[str, RankedStatement]] = defaultdict(dict)
-        for row in self._endpoint.rows(PREFIXES + STATEMENTS.format(property=property_)):
-            if number := _number(row["subject"]):
+        for row in self._endpoint.rows(_query("statements", property=property_)):
+            if number := item_number(row["subject"]):
                 statements[number].setdefault(row["statement"], _ranked(property_, row))
         return {number: tuple(counted(claims.values(), self._wanted)) for number, claims in statements.items()}
 
     def _above(self, classes: list[int]) -> dict[int, list[Statement]]:
         superclasses: dict[int, list[Statement]] = defaultdict(list)
-        for row in self._asked(CLASSES, classes):
-            if above := _number(row["above"]):
-                superclasses[_number(row["item"])].append(Statement(SUBCLASS_OF, above))
+        for row in self._describe("classes", classes):
+            if above := item_number(row["above"]):
+                superclasses[item_number(row["item"])].append(Statement(SUBCLASS_OF, above))
         return superclasses
 
     def _described(self, wanted: list[int]) -> Iterator[Entity]:
         """Each with its names, popularity (all its pages in Wikimedia's projects) and classes."""
-        rows = self._asked(ENTITIES, wanted)
-        for number, of in groupby(rows, key=lambda row: _number(row["item"])):
+        rows = self._describe("entities", wanted)
+        for number, of in groupby(rows, key=lambda row: item_number(row["item"])):
             labels: dict[str, str] = {}
             aliases, types, links = [], [], 0
             for row in of:
@@ -106,28 +87,26 @@ class WikidataServer:
                     labels[row["language"]] = " ".join(row["label"].split())
                 elif "alias" in row:
                     aliases.append(row["alias"])
-                elif type_ := _number(row.get("type", "")):
+                elif type_ := item_number(row.get("type", "")):
                     types.append(Statement(INSTANCE_OF, type_))
                 links = int(row.get("links", links))
             self._types |= {claim.object for claim in types}
             label = labels.get(self._wanted.language) or labels.get("mul", "")
             yield Entity(number, label, tuple(aliases), links, tuple(types))
 
-    def _asked(self, query: str, wanted: list[int]) -> Iterator[Row]:
-        """What the server says of some entities, so many at a time."""
+    def _describe(self, query: str, wanted: list[int]) -> Iterator[Row]:
         for start in range(0, len(wanted), _AT_ONCE):
             items = " ".join(f"wd:Q{number}" for number in wanted[start : start + _AT_ONCE])
-            yield from self._endpoint.rows(PREFIXES + query.format(items=items, language=self._wanted.language))
+            yield from self._endpoint.rows(_query(query, items=items, language=self._wanted.language))
 
 
-def _number(iri: str) -> int:
-    end = iri.removeprefix(_ENTITY)
-    return int(end) if end != iri and end.isdecimal() and len(end) < 10 else 0
+def _query(name: str, **values: str) -> str:
+    return Template((QUERIES / f"{name}.rq").read_text(encoding="utf-8")).substitute(values)
 
 
 def _ranked(property_: str, row: Row) -> RankedStatement:
     """A statement as its rank is weighed; dates come without their precision, which their month and day tell."""
-    number = _number(row["object"])
+    number = item_number(row["object"])
     unknown = "/.well-known/genid/" in row["object"]
     state = StatementState.COUNTS if number or unknown else StatementState.NO_ITEM
     begun, over = (_date(row.get(name, "")) for name in ("from", "until"))

@@ -22,6 +22,7 @@ from fathom.building.bear.entities import (
     StatementState,
     WantedStatements,
     entity_of,
+    item_number,
 )
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
@@ -69,7 +70,6 @@ class Dump:
         self.path, self.name, self._wanted, self._partial = path, path.name, wanted, partial
         self._progress, self._size = progress, path.stat().st_size
         self.notes: list[str] = []
-        self.entities = 0
         names = "|".join(sorted(wanted.properties))
         self._names_one = re.compile(rf'"(?:{names})"\s*:'.encode()).search
         self._seen = Numbers()
@@ -84,7 +84,6 @@ class Dump:
             yield from self._read(lambda line: line.entity in needed, lambda line: None)
 
     def _is_new(self, line: _Line) -> str | None:
-        self.entities += 1
         if self._seen.add(line.entity):
             return None
         return f"Q{line.entity} stands here for the second time: remove one of its two lines"
@@ -186,7 +185,6 @@ class _End:
 
 
 def _found(number: int, line: bytes) -> _Line | None:
-    """None where it is no whole object with an id."""
     if not (line.startswith(b"{") and line.endswith(b"}")):
         return None
     match = _ID.search(line, 0, _HEAD) or _ID.search(_own_id(line))
@@ -249,13 +247,7 @@ def _number_of(quad: Any) -> int:
         iri = str(quad.object.value)
     elif _PAGE in iri:
         iri = _ENTITY + iri.rpartition("/")[2]
-    return _item(iri)
-
-
-def _item(iri: str) -> int:
-    """Its number, 0 where it is no item."""
-    end = iri[len(_ENTITY) + 1 :] if iri.startswith(f"{_ENTITY}Q") else ""
-    return int(end) if end.isdecimal() and len(end) < 10 else 0
+    return item_number(iri)
 
 
 def _entity(number: int, group: Iterator[Any], wanted: WantedStatements) -> Entity:
@@ -284,7 +276,7 @@ def _claim(property_: str, object_: Any) -> Statement:
     value = str(object_.value)
     if "/.well-known/genid/" in value or type(object_).__name__ == "BlankNode":
         return Statement(property_, UNKNOWN)
-    number = _item(value)
+    number = item_number(value)
     return Statement(property_, number, state=StatementState.COUNTS if number else StatementState.NO_ITEM)
 
 

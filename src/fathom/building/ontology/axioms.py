@@ -108,7 +108,6 @@ def _merged(
 
 
 def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) -> None:
-    """Properties that are asked by another's name."""
     own = [(iri, first) for iri, first in home.items() if iri != first and vocabulary(iri) == vocabulary(first)]
     notes.add_all(
         [f"{name_of(iri)} ({name_of(first)})" for iri, first in own if stated[iri] == first],

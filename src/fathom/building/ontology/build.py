@@ -19,17 +19,14 @@ from fathom.building.ontology.gathering import (
     gather_properties,
     unknown_patterns,
 )
+from fathom.building.ontology.instances import Drawn
 from fathom.building.ontology.intake import (
     Intake,
-    note_data_properties,
-    note_expressions,
-    note_imports,
-    note_undeclared,
-    note_unread,
+    note_omissions,
 )
 from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.sides import Classes
-from fathom.building.ontology.sources import Drawn, Endpoint, Source, find_files, load, not_read
+from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
@@ -131,16 +128,8 @@ def _gather(
         intake.tell_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
-        _note_omissions(sources, files, notes)
+        note_omissions(sources, {file.name for file in files}, notes)
     return classes, properties, axioms, triples
-
-
-def _note_omissions(sources: Sequence[Source], files: Sequence[Path], notes: Notes) -> None:
-    note_undeclared(sources, notes)
-    note_data_properties(sources, notes)
-    note_expressions(sources, notes)
-    note_unread(sources, notes)
-    note_imports(sources, {file.name for file in files}, notes)
 
 
 def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
@@ -189,7 +178,6 @@ def read_patterns(file: Path | None) -> dict[str, str]:
 
 
 def _check(options: OntologyBuildOptions, faults: list[str]) -> None:
-    """:raises BadInput: nothing to build from, and *faults* that are known."""
     if not options.input and not options.endpoint:
         faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
     refuse(faults)

@@ -19,10 +19,11 @@ from fathom.building.ontology.hierarchy import (
     disjoint_classes,
     note_inconsistent,
 )
+from fathom.building.ontology.instances import Drawn
 from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Drawn, Source, at_hand, query_text, rows_of
+from fathom.building.ontology.sources import Source, at_hand, query_text, rows_of
 from fathom.formats.axioms import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 from fathom.progress import Progress
@@ -47,15 +48,17 @@ def gather_classes(
     sources: Sequence[Source], drawn: Drawn, naming: Naming, notes: Notes, progress: Progress
 ) -> Classes:
     """Classes with labels, their chains, and a sample of the instances of each."""
-    said = [(source, row) for source in sources for row in source.rows(query_text("classes", **naming.values()))]
     holders: dict[str, dict[Source, None]] = defaultdict(dict)
-    for source, row in said:
-        holders[row["class"]][source] = None
-    labels = best_labels((row for _, row in said), "class", naming.language)
+    rows = []
+    for source in sources:
+        for row in source.rows(query_text("classes", **naming.values())):
+            holders[row["class"]][source] = None
+            rows.append(row)
+    labels = best_labels(rows, "class", naming.language)
     steps, same, wide, empty = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
-    if not said:
+    if not holders:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(steps, same, holders, label_of, notes)
     disjoint = disjoint_classes(sources, label_of, notes)
@@ -88,7 +91,6 @@ def gather_classes(
 def _note_lost(
     sources: Sequence[Source], left_out: Collection[str], label_of: Mapping[str, str], drawn: Drawn, notes: Notes
 ) -> None:
-    """Things that are asked of no class, as those that they are stated to be of are left out."""
     lost = (pair for source in at_hand(sources) for pair in source.lost(left_out, label_of, drawn))
     notes.add_all(
         (f"{thing} (of {class_})" for thing, class_ in lost),
@@ -109,7 +111,6 @@ class _Sample:
         self._coded: dict[str, None] = {}
 
     def above(self, iri: str) -> tuple[str, ...]:
-        """Labels of all classes above one."""
         if iri not in self._above:
             self._above[iri] = _above(iri, self._edges, self._label_of)
         return self._above[iri]
@@ -141,7 +142,6 @@ class _Sample:
         return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
 
     def tell(self, notes: Notes) -> None:
-        """What is left out of the samples or is odd in them."""
         notes.add_all(self._nameless, "instances with a label without letters or digits are left out")
         notes.add_all(
             self._coded,
@@ -161,7 +161,6 @@ def _class_edges(
     label_of: Mapping[str, str],
     notes: Notes,
 ) -> Edges:
-    """The hierarchy of classes, and notes on what is odd in it."""
     notes.add_all(
         outside((iri for step in steps for iri in step), declared),
         "names in rdfs:subClassOf are left out, as nothing says that they are an owl:Class or rdfs:Class",
@@ -174,7 +173,6 @@ def _class_edges(
 
 
 def _in_use(iris: Sequence[str], deprecated: Collection[str], kind: str, notes: Notes) -> list[str]:
-    """Those that are not deprecated."""
     notes.add_all([iri for iri in iris if iri in deprecated], f"{kind} are deprecated and left out")
     return [iri for iri in iris if iri not in deprecated]
 
@@ -229,7 +227,6 @@ def _property_steps(
 
 
 def _note_outside(sources: Sequence[Source], names: Sequence[str], notes: Notes) -> None:
-    """:param names: of what is no property between things, in hierarchies, domains and ranges."""
     notes.add_all(
         names,
         "names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts, numbers or "
@@ -243,16 +240,12 @@ def _note_outside(sources: Sequence[Source], names: Sequence[str], notes: Notes)
 
 
 def _pattern_of(label: str, iris: Iterable[str], given: Mapping[str, str]) -> str | None:
-    """The sentence pattern of a property; None where none was given.
-
-    :param given: by label, IRI or the end of an IRI (P54).
-    """
+    """:param given: sentence patterns by label, IRI or the end of an IRI (P54)."""
     names = [label, *iris, *map(name_of, iris)]
     return next((given[name] for name in names if name in given), None)
 
 
 def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:
-    """:param unused: labels of properties that are in no task and above none that is."""
     for side in ("domain", "range"):
         lacking = [entry.label for entry in found if not getattr(entry, f"{side}s")]
         notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _BELOW = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
@@ -18,24 +18,32 @@ _PAIRS, _STEPS = 1 << 14, 1 << 17
 """Answers kept, about pairs of classes and what is one step above a class."""
 
 
-class Instances:
-    """Draws instances of classes.
+class Drawn(NamedTuple):
+    """A choice of instances of each class.
 
-    :param store: a ``pyoxigraph.Store`` whose default graph is asked.
-    :param seed: decides the order.
-    :param size: at most so many of each class.
+    :param seed: decides their order.
+    :param size: at most so many.
     :param namings: IRIs of properties that give labels, the best first.
-    :param language: of labels that are read, in addition to those without one.
+    :param language: of these labels, in addition to those without one.
     """
 
-    def __init__(self, store: Any, seed: int, size: int, namings: Sequence[str], language: str) -> None:
+    seed: int
+    size: int
+    namings: tuple[str, ...]
+    language: str
+
+
+class Instances:
+    """A sampler of instances. :param store: a ``pyoxigraph.Store``, of which the default graph is read."""
+
+    def __init__(self, store: Any, drawn: Drawn) -> None:
         import pyoxigraph
 
         self._store, self._graph = store, pyoxigraph.DefaultGraph()
         self._node, self._literal = pyoxigraph.NamedNode, pyoxigraph.Literal
         self._type, self._below, self._same = map(self._node, (_TYPE, _BELOW, _SAME))
-        self._namings = [self._node(iri) for iri in namings]
-        self._seed, self._size, self._language = seed, size, language.lower()
+        self._namings = [self._node(iri) for iri in drawn.namings]
+        self._seed, self._size, self._language = drawn.seed, drawn.size, drawn.language.lower()
         self._is_below, self._above = lru_cache(_PAIRS)(self._reaches), lru_cache(_STEPS)(self._one_step)
 
     def of(self, iri: str) -> Iterator[dict[str, str]]:
@@ -91,8 +99,8 @@ class Instances:
         seen, ahead = {thing: None}, [thing]
         while ahead:
             one = ahead.pop()
-            said = self._store.quads_for_pattern(None, self._same, one, self._graph)
-            near = [*self._objects(one, self._same), *(quad.subject for quad in said)]
+            quads = self._store.quads_for_pattern(None, self._same, one, self._graph)
+            near = [*self._objects(one, self._same), *(quad.subject for quad in quads)]
             new = dict.fromkeys(other for other in near if other not in seen and not isinstance(other, self._literal))
             seen |= new
             ahead += new

@@ -8,47 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import cycles, edges_of
 from fathom.building.ontology.labels import LABEL_PROPERTIES, OF_RDF, Naming
-from fathom.building.ontology.sources import Row, Source, at_hand, rows_of
+from fathom.building.ontology.sources import KEPT, Row, Source, at_hand, lines_of, rows_of
 
 _RDF, _RDFS = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#"
 _OWL, _SKOS = "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#"
-_SCHEMA = ("http://schema.org/", "https://schema.org/")
 _DIRECT = "http://www.wikidata.org/prop/direct/"
 _PROPERTY_OF_WIKIDATA = re.compile(r"http://www\.wikidata\.org/entity/P\d+")
 TYPE, _SUBCLASS, _CLASS, _CONCEPT = f"{_RDF}type", f"{_RDFS}subClassOf", f"{_OWL}Class", f"{_SKOS}Concept"
 _INSTANCE_OF = f"{_DIRECT}P31"
 _UPWARDS = {f"{_DIRECT}P279", f"{_SKOS}broader", f"{_SKOS}broaderTransitive"}
 _DOWNWARDS = {f"{_SKOS}narrower", f"{_SKOS}narrowerTransitive"}
-_OF_THINGS = {
-    TYPE,
-    _INSTANCE_OF,
-    *_UPWARDS,
-    *_DOWNWARDS,
-    *(f"{_RDFS}{name}" for name in ("subClassOf", "subPropertyOf", "domain", "range")),
-    *(f"{_OWL}{name}" for name in ("equivalentClass", "equivalentProperty", "inverseOf", "disjointWith", "sameAs")),
-    f"{_OWL}imports",
-    *(f"{schema}{name}" for schema in _SCHEMA for name in ("domainIncludes", "rangeIncludes", "inverseOf")),
-}
-"""Predicates whose objects are classes or properties, never texts."""
-_NOT_READ = {
-    f"{_OWL}{name}"
-    for name in (
-        "differentFrom",
-        "distinctMembers",
-        "hasKey",
-        "propertyChainAxiom",
-        "propertyDisjointWith",
-        "targetIndividual",
-        "targetValue",
-    )
-} | {f"{_SKOS}{name}" for name in ("broadMatch", "narrowMatch", "exactMatch", "closeMatch", "relatedMatch", "related")}
-"""Axioms of OWL, and links of SKOS, that no task asks for."""
+_OF_THINGS, _NOT_READ = lines_of("predicates_of_things.txt"), lines_of("predicates_not_read.txt")
+"""Predicates whose objects are never texts; axioms of OWL and links of SKOS that no task needs."""
 _SHORT = {"rdf:": _RDF, "rdfs:": _RDFS, "owl:": _OWL, "skos:": _SKOS, "schema:": "https://schema.org/", "wdt:": _DIRECT}
 _MOST_LANGUAGES = 5
 
@@ -76,12 +53,8 @@ class Intake:
         self._bare: Counter[str] = Counter()
         self._bare_labels: dict[str, None] = {}
 
-    def take(self, quads: Iterable[Any], is_kept: Callable[[Any], bool]) -> Iterator[Any]:
-        """Statements for the store.
-
-        :param quads: pyoxigraph's.
-        :param is_kept: whether a query asks for a statement's predicate.
-        """
+    def take(self, quads: Iterable[Any]) -> Iterator[Any]:
+        """Yield the statements for the store, given those of pyoxigraph."""
         import pyoxigraph
 
         self._make, self._graph, self._literal = pyoxigraph.Quad, pyoxigraph.DefaultGraph(), pyoxigraph.Literal
@@ -103,7 +76,7 @@ class Intake:
                 self._count(self._left, predicate, _name(quad.object if self._is_bare(quad.subject) else quad.subject))
             elif predicate == TYPE and quad.object.value == _CONCEPT:
                 yield self._make(quad.subject, self._a, self._class, self._graph)
-            elif is_kept(quad):
+            elif predicate in KEPT:
                 yield self._plain(quad)
 
     def tell(self, notes: Notes) -> None:
@@ -190,8 +163,11 @@ def deprecated_terms(sources: Sequence[Source]) -> set[str]:
     return {row["term"] for row in rows_of(sources, "deprecated")}
 
 
-def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
-    """Instances of what nothing says to be a class, and of the class that has none."""
+def note_omissions(sources: Sequence[Source], files: Collection[str], notes: Notes) -> None:
+    """Note statements that give no item and no axiom, by kind.
+
+    :param files: names of the files, by which ontologies without a name of their own can be imported.
+    """
     notes.add_all(
         (row["thing"] for row in rows_of(at_hand(sources), "impossible")),
         "things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is left "
@@ -203,19 +179,14 @@ def note_undeclared(sources: Sequence[Source], notes: Notes) -> None:
         [f"{row['class']} ({int(row['count']):,})" for row in rows],
         "names that have instances are left out, as nothing says that they are an owl:Class or rdfs:Class",
     )
-
-
-def note_expressions(sources: Sequence[Source], notes: Notes) -> None:
-    """Descriptions of classes that give no super-class, domain or range."""
-    rows = rows_of(at_hand(sources), "expressions")
-    notes.add_kinds(_kinds(rows), "descriptions of classes that give no super-class, domain or range are left out")
-
-
-def note_unread(sources: Sequence[Source], notes: Notes) -> None:
-    """Statements in a form that gives no item and no axiom."""
-    notes.add_kinds(
-        _kinds(rows_of(at_hand(sources), "unread")), "statements that no task or axiom comes of are left out"
-    )
+    iris = [row["property"] for row in rows_of(sources, "data_properties")]
+    notes.add_all(outside(iris, ()), "properties of texts, numbers or dates (owl:DatatypeProperty) are left out")
+    for query, what in (
+        ("expressions", "descriptions of classes that give no super-class, domain or range are left out"),
+        ("unread", "statements that no task or axiom comes of are left out"),
+    ):
+        notes.add_kinds(_kinds(rows_of(at_hand(sources), query)), what)
+    _note_imports(sources, files, notes)
 
 
 def _kinds(rows: Iterable[Row]) -> list[str]:
@@ -228,17 +199,8 @@ def _kinds(rows: Iterable[Row]) -> list[str]:
     return kinds
 
 
-def note_data_properties(sources: Sequence[Source], notes: Notes) -> None:
-    """Properties that no task asks about."""
-    iris = [row["property"] for row in rows_of(sources, "data_properties")]
-    notes.add_all(outside(iris, ()), "properties of texts, numbers or dates (owl:DatatypeProperty) are left out")
-
-
-def note_imports(sources: Sequence[Source], files: Collection[str], notes: Notes) -> None:
-    """Ontologies that are imported and not among the files, and imports that come back to where they began.
-
-    :param files: names of the files: an ontology without a name of its own is known by its file's.
-    """
+def _note_imports(sources: Sequence[Source], files: Collection[str], notes: Notes) -> None:
+    """Note ontologies that are imported and not among the files, and cycles of imports."""
     rows = list(rows_of(at_hand(sources), "imports"))
     versions = {_bare(row["version"]): _bare(row["ontology"]) for row in rows if "version" in row}
     here = {_bare(row["ontology"]) for row in rows}

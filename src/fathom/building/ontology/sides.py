@@ -187,7 +187,6 @@ def _note_impossible(
 
 
 def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> list[Row]:
-    """Without unions that everything belongs to."""
     wide = {row["whole"]: row["property"] for row in rows if "whole" in row and row["class"] in everything}
     notes.add_all(
         sorted(wide.values()), "domains or ranges are unions with owl:Thing, which is anything: left out, as of"
@@ -213,17 +212,14 @@ def _whole(stated: Mapping[Side, Sequence[OneOf]], notes: Notes) -> dict[Side, l
 
 
 def _named(given: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
-    """Without what names no class of the list."""
     return {side: ways for side, ways in given.items() if any(name != _ANOTHER for way in ways for name in way)}
 
 
 def _as_one(rows: Iterable[Row]) -> list[Row]:
-    """Rows whose classes are alternatives: the parts of one union."""
     return [row | {"whole": "one of"} for row in rows]
 
 
 def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
-    """Classes by side, those of one union together."""
     labels: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
     for side, whole, label in rows:
         labels[side][whole][label] = None

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fathom._version import VERSION
 from fathom.building.notes import Notes
-from fathom.building.ontology.instances import Instances
+from fathom.building.ontology.instances import Drawn, Instances
 from fathom.building.options import EndpointOptions
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
@@ -34,6 +34,13 @@ from fathom.reading.download import SameHost
 from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
 
 QUERIES = Path(__file__).parent / "queries"
+
+
+def lines_of(name: str) -> frozenset[str]:
+    """Return the lines of a data file of this package."""
+    return frozenset((Path(__file__).parent / name).read_text(encoding="utf-8").splitlines())
+
+
 Row = dict[str, str]
 """Values by the names of a query's variables; what is not bound is not there."""
 
@@ -50,48 +57,9 @@ IN_MEMORY = 256 << 20
 """Bytes of RDF, unpacked, up to which the store lies in memory."""
 _UNPACKED_SIZE = 12
 """How much larger dumps are unpacked: about."""
-_WIKIDATA = "http://www.wikidata.org/prop/"
-_RDF_NAMES = ("type", "first", "rest")
-_RDFS_NAMES = ("label", "subClassOf", "subPropertyOf", "domain", "range")
-_OWL_NAMES = (
-    *("equivalentClass", "equivalentProperty", "intersectionOf", "unionOf", "disjointUnionOf", "disjointWith"),
-    *("members", "inverseOf", "sameAs", "deprecated", "imports", "versionIRI"),
-    *("complementOf", "oneOf", "hasValue", "hasSelf"),
-    *("someValuesFrom", "allValuesFrom", "cardinality", "minCardinality", "maxCardinality"),
-    *("qualifiedCardinality", "minQualifiedCardinality", "maxQualifiedCardinality"),
-)
-_SCHEMA_NAMES = ("domainIncludes", "rangeIncludes", "inverseOf", "supersededBy")
-KEPT = frozenset(
-    {
-        *(f"http://www.w3.org/1999/02/22-rdf-syntax-ns#{name}" for name in _RDF_NAMES),
-        *(f"http://www.w3.org/2000/01/rdf-schema#{name}" for name in _RDFS_NAMES),
-        *(f"http://www.w3.org/2002/07/owl#{name}" for name in _OWL_NAMES),
-        *(f"{scheme}://schema.org/{name}" for scheme in ("http", "https") for name in _SCHEMA_NAMES),
-        "http://wikiba.se/ontology#propertyType",
-        "http://wikiba.se/ontology#rank",
-        *(f"{_WIKIDATA}direct/{name}" for name in ("P1628", "P1647", "P1709", "P2302")),
-        f"{_WIKIDATA}P2302",
-        f"{_WIKIDATA}statement/P2302",
-        *(f"{_WIKIDATA}qualifier/{name}" for name in ("P2308", "P2309")),
-    }
-)
+KEPT = lines_of("predicates.txt")
 """The predicates of the queries."""
 _ENDINGS = f"{', '.join(KINDS)}, each plain, .gz or .bz2"
-
-
-class Drawn(NamedTuple):
-    """Which instances of a class are wanted.
-
-    :param seed: decides their order.
-    :param size: at most so many.
-    :param namings: IRIs of properties that give labels, the best first.
-    :param language: of these labels.
-    """
-
-    seed: int
-    size: int
-    namings: tuple[str, ...]
-    language: str
 
 
 class Source(Protocol):
@@ -127,7 +95,7 @@ def instances_query(class_: str, drawn: Drawn) -> str:
 
 
 def places_of(namings: Sequence[str]) -> str:
-    """What the queries' place ``$namings`` stands for: IRIs of properties that give labels, each with its place."""
+    """Return the value of ``$namings`` in queries: label properties, each with its rank."""
     return " ".join(f"(<{iri}> {place})" for place, iri in enumerate(namings))
 
 
@@ -150,7 +118,7 @@ def page_query(query: str, start: int, size: int) -> str:
 
 
 class LocalStore:
-    """:param store: a ``pyoxigraph.Store``; nothing else may hold it, so that :meth:`close` closes it."""
+    """RDF in a ``pyoxigraph.Store``, to which nothing else may refer, so that :meth:`close` closes it."""
 
     at_hand = True
 
@@ -163,10 +131,7 @@ class LocalStore:
         return len(self._store)
 
     def fill(self, quads: Iterable[Any]) -> None:
-        """Add many triples at once.
-
-        :param quads: pyoxigraph's ``Quad``.
-        """
+        """Add many ``pyoxigraph.Quad`` at once."""
         self._store.bulk_extend(quads)
 
     def rows(self, query: str) -> Iterator[Row]:
@@ -177,7 +142,7 @@ class LocalStore:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
-        """As :meth:`rows` gives them for the query ``instances``, found more quickly."""
+        """See :class:`Source`. Faster than the query."""
         return self._drawn(drawn).of(class_)
 
     def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
@@ -186,7 +151,7 @@ class LocalStore:
 
     def _drawn(self, drawn: Drawn) -> Instances:
         if drawn not in self._drawing:
-            self._drawing[drawn] = Instances(self._store, *drawn)
+            self._drawing[drawn] = Instances(self._store, drawn)
         return self._drawing[drawn]
 
     def close(self) -> None:
@@ -230,7 +195,6 @@ def not_read(inputs: Sequence[Path]) -> list[str]:
 
 
 def _no_file(path: Path) -> list[str]:
-    """What stands there instead of a file."""
     try:
         check_file(path)
     except Unreadable as error:
@@ -243,14 +207,13 @@ def load(
     place: Path,
     stack: ExitStack,
     progress: Progress,
-    take: Callable[[Iterable[Any], Callable[[Any], bool]], Iterator[Any]],
+    take: Callable[[Iterable[Any]], Iterator[Any]],
 ) -> LocalStore:
     """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
 
     :param place: where that folder may be made.
     :param progress: called with (bytes read, bytes to read).
-    :param take: given statements, and whether a query asks for one, gives those to store
-        (:meth:`~fathom.building.ontology.intake.Intake.take`).
+    :param take: selects the statements to store (:meth:`~fathom.building.ontology.intake.Intake.take`).
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
@@ -273,14 +236,10 @@ def load(
         def report(done: int, before: int = before) -> None:
             progress(before + done, total)
 
-        local.fill(take(quads(file, faults, f"file:///{file.name}", report, apart=True), _is_kept))
+        local.fill(take(quads(file, faults, f"file:///{file.name}", report, apart=True)))
         before += file.stat().st_size
     faults.stop_if_any()
     return local
-
-
-def _is_kept(quad: Any) -> bool:
-    return quad.predicate.value in KEPT
 
 
 class _Answer(NamedTuple):
@@ -359,13 +318,15 @@ class Endpoint:
                         f"{self.name} does not sort as many solutions as there are (Virtuoso's error SR353): load its "
                         "files with --input"
                     )
-                fault = f"{self.name} answered with status {answer.status}: {_first_words(answer)}"
+                is_page = "html" in answer.headers.get_content_type()
+                begins = "a page of HTML" if is_page else words_of(answer.body, 100) or "nothing"
+                fault = f"{self.name} answered with status {answer.status}: {begins}"
                 if answer.status not in _BUSY:
                     raise BadInput(fault)
-                asked = pause_asked(answer.headers.get("Retry-After"))
-                if asked > _NOT_WORTH_IT:
-                    raise BadInput(f"{fault}; it asks to wait {asked:,.0f} s: try later, or load files with --input")
-                wait = min(max(wait, asked), _LONGEST_WAIT)
+                pause = pause_asked(answer.headers.get("Retry-After"))
+                if pause > _NOT_WORTH_IT:
+                    raise BadInput(f"{fault}; it asks to wait {pause:,.0f} s: try later, or load files with --input")
+                wait = min(max(wait, pause), _LONGEST_WAIT)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(wait)
         raise BadInput(f"{fault} ({ATTEMPTS} attempts); try later, or load files with --input")
@@ -395,10 +356,6 @@ class Endpoint:
         return f"{self.name} cannot be reached: {reason}"
 
 
-def _first_words(answer: _Answer) -> str:
-    return "a page of HTML" if "html" in answer.headers.get_content_type() else words_of(answer.body, 100) or "nothing"
-
-
 def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
     """:raises KeyError, TypeError, AttributeError: it is something else."""
     rows = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
@@ -408,12 +365,12 @@ def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
 
 
 def at_hand(sources: Iterable[Source]) -> list[Source]:
-    """Those of which everything is at hand: files."""
+    """Return the sources that are files."""
     return [source for source in sources if source.at_hand]
 
 
 def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[Row]:
-    """What all sources say to one query, one after the other."""
+    """Yield the solutions of a query from one source after the other."""
     text = query_text(name, **values)
     for source in sources:
         yield from source.rows(text)
