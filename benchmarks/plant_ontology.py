@@ -38,7 +38,7 @@ from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning import entailment
 from fathom.training.loop import train
-from fathom.training.small import NO_TARGET, Batch, Size, learn_tokenizer, loss_of, padded, save, small_network
+from fathom.training.small import NO_TARGET, Batch, NetworkSize, learn_tokenizer, loss_of, padded, save, small_network
 
 HALVED = ("subClassOf", "domain")
 ASKED = ("subClassOf", "subPropertyOf", "domain", "range")
@@ -169,7 +169,7 @@ def plant(data: QuerySet, learnt: set[str], reasons: bool, out: Path, chosen: Se
     names = [name for space in data.candidates.values() for name in space.names]
     tokenizer = learn_tokenizer([*names, *(fact.text for fact in facts), *sample], 4000, chosen.kind)
     torch.manual_seed(chosen.seed)
-    network = small_network(chosen.kind, Size(chosen.hidden, chosen.layers, 4), tokenizer, 128)
+    network = small_network(chosen.kind, NetworkSize(chosen.hidden, chosen.layers, 4), tokenizer, 128)
 
     def texts(count: int) -> list[Tokens]:
         return encoded([next(reasoning) for _ in range(count)])

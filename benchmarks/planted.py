@@ -21,7 +21,7 @@ from fathom.training.loop import train
 from fathom.training.small import (
     NO_TARGET,
     Batch,
-    Size,
+    NetworkSize,
     learn_tokenizer,
     loss_of,
     padded,
@@ -197,5 +197,5 @@ def plant_sentences(
     if not tokens:
         raise SystemExit(f"{data}: no fact has a further sentence to learn from")
     torch.manual_seed(seed)
-    model = small_network("masked", Size(hidden, layers, max(1, hidden // 32)), words)
+    model = small_network("masked", NetworkSize(hidden, layers, max(1, hidden // 32)), words)
     fit("masked", model, words, masked_batches(tokens, batch, words, seed), minutes, rate, 512, out)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.run.on_ray import ShardJob, ShardWorker
-from fathom.studies.grid_cells import CellWorker, Job
+from fathom.studies.grid import CellWorker, Job
 
 
 def _is_first(left: Path) -> bool:

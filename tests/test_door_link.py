@@ -15,9 +15,8 @@ from fathom.cli import make_app
 from fathom.data.graph.links import training_links
 from fathom.errors import BadInput
 from fathom.links import LINKS, PYKEEN, Kind, find
-from fathom.links.base import Predictor, shuffled
+from fathom.links.base import Predictor, rank_links, shuffled
 from fathom.links.options import ASKING, TextTraining
-from fathom.links.ranking import rank_links
 from fathom.models.base import Identity
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage

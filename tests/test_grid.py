@@ -23,16 +23,14 @@ from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.links import LINKS, Kind
-from fathom.links.base import Predictor
+from fathom.links.base import Predictor, rank_links
 from fathom.links.options import LinkTraining, TextTraining
-from fathom.links.ranking import rank_links
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, alone_in, together_in
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
-from fathom.studies.grid import run_grid, states
-from fathom.studies.grid_cells import is_noted
+from fathom.studies.grid import is_noted, run_grid, states
 from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
 from fathom.studies.options import GridOptions

@@ -30,11 +30,10 @@ from fathom.data.graph.queries import link_queryset
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.links import LINKS, Kind, base
-from fathom.links.base import Predictor, shuffled
+from fathom.links.base import Predictor, rank_links, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
-from fathom.links.ranking import rank_links
 from fathom.links.reading import language_model
 from fathom.models.base import Identity
 from fathom.run import run

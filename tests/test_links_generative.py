@@ -22,11 +22,11 @@ import fathom
 from fathom.data.graph.links import Links, split_links, training_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, RunFailed
-from fathom.links import find, generative, genkgc, kgt5
+from fathom.links import find, generative
+from fathom.links.base import rank_links
 from fathom.links.decoding import Decoder, EncodedQuestions, Reach, search
 from fathom.links.generative import GenerativePredictor
 from fathom.links.options import Generative, GenKgc, Kgt5
-from fathom.links.ranking import rank_links
 from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build
 
@@ -307,7 +307,7 @@ def test_an_epoch_asks_everything_once_in_batches_alike_in_length(
     assert any(one != sorted(one) for one in spread)
 
 
-def read(batch: generative.Batch) -> list[list[int]]:
+def read(batch: generative.NameBatch) -> list[list[int]]:
     return [ids[real].tolist() for ids, real in zip(batch.ids, batch.mask.bool(), strict=True)]
 
 
@@ -381,7 +381,7 @@ def test_the_same_shape_and_tokenizer_with_random_weights(tmp_path: Path) -> Non
     random = predictor("kgt5", tmp_path / "weights", init="random")
     (tmp_path / "model").mkdir()
     random.describe(tmp_path / "model")
-    opened = kgt5.Predictor(graph(), random.options, tmp_path / "model", CPU)
+    opened = generative.Kgt5Predictor(graph(), random.options, tmp_path / "model", CPU)
     shapes = [
         {name: tuple(weight.shape) for name, weight in one.network.state_dict().items()} for one in (given, random)
     ]
@@ -410,7 +410,7 @@ def test_a_question_keeps_its_relation_and_loses_the_end_of_a_description(tmp_pa
 
 def test_demonstrations_never_mention_the_entity_asked_about(tmp_path: Path) -> None:
     made = predictor("genkgc", tmp_path)
-    assert isinstance(made, genkgc.Predictor)
+    assert isinstance(made, generative.GenKgcPredictor)
     train = {(int(h), int(r), int(t)) for h, r, t in zip(*_training_columns(made), strict=True)}
     for entity in range(len(NAMES)):
         for relation in range(2):
@@ -500,7 +500,7 @@ def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:
     more.add_tokens(["one", "more"])
     more.save_pretrained(folder)
     with pytest.raises(BadInput, match=f"{len(WORDS) + 2} tokens, its network {len(WORDS)}"):
-        kgt5.Predictor(graph(), Kgt5(weights=folder), None, CPU)
+        generative.Kgt5Predictor(graph(), Kgt5(weights=folder), None, CPU)
 
 
 @pytest.mark.parametrize("init", ["pretrained", "random"])
@@ -509,7 +509,7 @@ def test_a_network_of_another_kind_is_refused(init: Literal["pretrained", "rando
     build("BertForMaskedLM", vocab_size=len(WORDS), **shape).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     with pytest.raises(BadInput, match="BertConfig"):
-        kgt5.Predictor(graph(), Kgt5(weights=str(tmp_path), init=init), None, CPU)
+        generative.Kgt5Predictor(graph(), Kgt5(weights=str(tmp_path), init=init), None, CPU)
 
 
 def test_defaults_are_those_of_the_published_scripts() -> None:

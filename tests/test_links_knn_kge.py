@@ -376,7 +376,7 @@ def interpolated(predictor, known=NOTHING):
     predictor.network.entities = torch.nn.Parameter(torch.tensor([[0.0], [math.log(2)], [math.log(3)], [math.log(4)]]))
     predictor.network.bias = torch.nn.Parameter(torch.zeros(4))
     with torch.inference_mode():
-        [found] = predictor.scores(torch.tensor([[1.0, 0.0]]), torch.ones(1, 1), [known]).exp().tolist()
+        [found] = predictor.mixture(torch.tensor([[1.0, 0.0]]), torch.ones(1, 1), [known]).exp().tolist()
     return found
 
 

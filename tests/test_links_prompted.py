@@ -299,7 +299,7 @@ def test_nothing_is_trained(weights, folder, tmp_path, monkeypatch, capsys):
 def test_scores_are_those_of_the_plain_path(model, data):
     """Each statement tokenised as a whole and run alone."""
     predictor = open_links(model, data, "cpu", {"gold_among_candidates": True})
-    local, links = predictor.asked, asked(data)
+    local, links = predictor.answerer, asked(data)
     shown, found = predictor.prompts.make(links), ranked(predictor, data)
     for at in (0, 3):
         before = len(local.tokenizer(shown[at].prompt + " The answer is")["input_ids"])
@@ -320,7 +320,7 @@ def test_scores_are_those_of_the_plain_path(model, data):
 @pytest.mark.parametrize(("shots", "end"), [(0, "."), (1, ",")])
 def test_autokg_ranks_all_entities_by_the_plain_path(model, data, shots, end):
     predictor = open_links(model, data, "cpu", {"wording": "autokg", "demonstrations": shots})
-    local, links = predictor.asked, asked(data).take(np.array([0]))
+    local, links = predictor.answerer, asked(data).take(np.array([0]))
     [found], [shown] = predictor.rank(links, len(ENTITIES)), predictor.prompts.make(links)
     before = len(local.tokenizer(shown.prompt + " The answer is")["input_ids"])
     plain = []
@@ -337,7 +337,7 @@ def test_autokg_ranks_all_entities_by_the_plain_path(model, data, shots, end):
 def test_models_without_a_cache_score_alike(model, data, monkeypatch):
     fast = ranked(open_links(model, data, "cpu"), data)
     predictor = open_links(model, data, "cpu")
-    monkeypatch.setattr(predictor.asked.model, "refuses_cache", lambda: "it says so")
+    monkeypatch.setattr(predictor.answerer.model, "refuses_cache", lambda: "it says so")
     for one, other in zip(fast, ranked(predictor, data), strict=True):
         assert dict(one.top) == pytest.approx(dict(other.top), abs=1e-4)
     assert "because it says so" in predictor.circumstances()["engine"]
@@ -345,7 +345,7 @@ def test_models_without_a_cache_score_alike(model, data, monkeypatch):
 
 def test_a_prompt_longer_than_the_window_has_no_rank_and_a_reason(model, data):
     predictor = open_links(model, data, "cpu")
-    predictor.asked.model.max_tokens = 40
+    predictor.answerer.model.max_tokens = 40
     [found, *_] = ranked(predictor, data)
     assert found.ranks is None
     assert re.fullmatch(r"prompt and answer have \d+ tokens, more than the model's window of 40", found.unscored)
@@ -428,7 +428,7 @@ class Scripted:
 
 def found_for(data, monkeypatch, scores, question=2, **options):
     """By default (Tbilisi, capital, ?), of which the second Georgia is right; all entities are candidates."""
-    monkeypatch.setattr("fathom.links.prompted._asked", lambda options, device: Scripted(scores))
+    monkeypatch.setattr("fathom.links.prompted._open", lambda options, device: Scripted(scores))
     predictor = Predictor(data.graph, chosen(candidates=50, **options), None, torch.device("cpu"))
     return predictor.rank(asked(data).take(np.array([question])), 3)[0]
 
@@ -601,4 +601,4 @@ def test_another_model_behind_the_same_name_is_noticed(serve, folder, data, tmp_
 
 
 def test_a_model_at_hand_loads_no_client(model, data):
-    assert isinstance(open_links(model, data, "cpu").asked, Local)
+    assert isinstance(open_links(model, data, "cpu").answerer, Local)

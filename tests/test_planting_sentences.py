@@ -19,8 +19,7 @@ from fathom.models.loading import load
 from fathom.probes.options import ClozeOptions
 from fathom.run import run
 from fathom.training.options import PlantOptions
-from fathom.training.planted_texts import ASKED, OTHERS, in_sentences
-from fathom.training.planting import choose, plant
+from fathom.training.planting import ASKED, OTHERS, choose, in_sentences, plant
 
 CITIES = ("Kampala", "Lima", "Oslo", "Quito")
 WORDS = ("ruled from", "governed in", "at home in", "run from")

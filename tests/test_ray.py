@@ -364,7 +364,7 @@ ONE_SPREAD = GridOptions(engine="ray", workers=1)
 @pytest.fixture
 def cells_by(monkeypatch, cluster):
     """Has cells made by workers of a kind of :mod:`tests.dying`."""
-    return lambda kind: monkeypatch.setattr("fathom.studies.grid_cells.CellWorker", kind)
+    return lambda kind: monkeypatch.setattr("fathom.studies.grid.CellWorker", kind)
 
 
 @pytest.fixture

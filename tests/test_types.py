@@ -18,7 +18,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import write_graph
-from fathom.links import genkgc
+from fathom.links import generative
 from fathom.scoring.rows import Ranks
 from tests.messages import mentions
 from tests.test_knowledge import small
@@ -136,7 +136,7 @@ def test_typed_decoding_is_that_of_every_pair_of_type_and_name_written_out(tmp_p
     """log p(TYPE ":" NAME end | question) of each entity by the network's own forward pass, and ranks by counting."""
     over, types = typed()
     made = predictor("genkgc", tmp_path, over, types=True)
-    assert isinstance(made, genkgc.Predictor)
+    assert isinstance(made, generative.GenKgcPredictor)
     made.network.eval()
     links = split_links(over, "dev")
     pairs = zip(types, NAMES, strict=True)

@@ -58,12 +58,12 @@ class Kind(NamedTuple):
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 
-def _kind(name: str, options: str, does: str, begins_with: Any = None, module: str = "") -> Kind:
-    module = module or name.replace("-", "_")
-    return Kind(name, f"fathom.links.options:{options}", f"fathom.links.{module}:Predictor", does, begins_with)
+def _kind(name: str, options: str, does: str, begins_with: Any = None, at: str = "") -> Kind:
+    at = at or f"{name.replace('-', '_')}:Predictor"
+    return Kind(name, f"fathom.links.options:{options}", f"fathom.links.{at}", does, begins_with)
 
 
-PYKEEN = _kind("pykeen", "Embedding", "a knowledge graph embedding of PyKEEN", module="embedding")
+PYKEEN = _kind("pykeen", "Embedding", "a knowledge graph embedding of PyKEEN", at="embedding:Predictor")
 """Every name that is not in the registry is that of a PyKEEN model."""
 LINKS: Door[Kind] = Door(
     "link predictor",
@@ -73,8 +73,10 @@ LINKS: Door[Kind] = Door(
         _kind("simkgc", "SimKgc", "two text encoders trained by contrast", "masked"),
         _kind("knn-kge", "KnnKge", "masked entity prediction with nearest neighbours", "masked"),
         _kind("kg-bert", "KgBert", "an encoder that classifies whole triples as right or wrong", "masked"),
-        _kind("kgt5", "Kgt5", "an encoder-decoder that writes the entity's name", "t5"),
-        _kind("genkgc", "GenKgc", "an encoder-decoder shown triples of the relation", "bart"),
+        _kind("kgt5", "Kgt5", "an encoder-decoder that writes the entity's name", "t5", "generative:Kgt5Predictor"),
+        _kind(
+            "genkgc", "GenKgc", "an encoder-decoder shown triples of the relation", "bart", "generative:GenKgcPredictor"
+        ),
         _kind("prompted", "Prompted", "a language model shown candidates and triples", "causal"),
         _kind("ultra", "Ultra", "a graph network that reads no text and has no vector of an entity"),
     ),

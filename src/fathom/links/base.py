@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,26 +16,26 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig
 
 from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.links.options import LinkTraining
-from fathom.links.ranking import blocks
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import AnyModel
 from fathom.models.hub import Part, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import json_value
-from fathom.scoring.rows import RankResult
+from fathom.scoring.rows import RankResult, Ranks
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Epoch, Hooks, Loop, NotANumber, Rules, Stage
 from fathom.training.saving import State, TrainingFolder, load_weights
 
 BLOCK = 256
 """Questions that are validated on at a time."""
+NOT_A_NUMBER = "the model's score of the right answer is not a number"
 NOT_SCORED = "unscored"
 """In a line of the curve: the share of validation questions without a score."""
 WATCHED = "hits@10"
@@ -45,7 +44,7 @@ Line = dict[str, Any]
 """Of the curve: stage, epoch, share of the epoch, loss, seconds, and where validated Hits@k and MRR."""
 
 
-class Predictor(AnyModel, ABC):
+class Predictor(AnyModel):
     """A link predictor of one graph. The constructor makes it untrained: :meth:`load` or :meth:`train` follow.
 
     :param graph: entities and relations are identified by their place in it.
@@ -66,23 +65,28 @@ class Predictor(AnyModel, ABC):
     def __init__(self, graph: KnowledgeGraph, options: LinkTraining, source: Path | None, device: torch.device) -> None:
         self.graph, self.options, self.device = graph, options, device
 
-    # ---------------------------------------------------------------------------------------------- to be written
-
-    @abstractmethod
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank each gold answer among all entities, filtered; in the order of the queries.
+        """Rank each gold answer among all entities, filtered, in the order of the queries.
 
         A search that stopped early sets ``above``. Called in evaluation mode without gradients, after :meth:`prepare`.
 
         :param top: how many of the best answers to list, known ones included.
         :param keep_scores: also return the scores of all entities, if there are any.
         """
+        parts = blocks(links, self.block_size())
+        return [result for part in parts for result in rank_links(self.scores(part), part, top, keep_scores)]
+
+    def scores(self, links: Links) -> Tensor:
+        """Score all entities for each query, shape (queries, entities); for kinds that do not override :meth:`rank`."""
+        raise NotImplementedError
+
+    def block_size(self) -> int:
+        """Return how many queries to score at a time."""
+        return 1
 
     def stages(self) -> Sequence[Stage]:
         """Return the stages of the training, for kinds that do not override :meth:`train`."""
         raise NotImplementedError
-
-    # ---------------------------------------------------------------------------------- what few kinds do otherwise
 
     def as_read(self, links: Links) -> list[str] | None:
         """Return each query as the language model reads it, or None for kinds that read no text."""
@@ -136,8 +140,6 @@ class Predictor(AnyModel, ABC):
         """Return counts of the evaluation for the manifest."""
         return {}
 
-    # ------------------------------------------------------------------------------------------------------------
-
     @cached_property
     def validation(self) -> Links | None:
         """Queries of the validation split; None if the graph has none."""
@@ -170,7 +172,50 @@ def measured(results: Sequence[RankResult]) -> dict[str, float]:
     return {name: float(value) for name, value in values.items()}
 
 
-# -------------------------------------------------------------------------------------------------- how it is trained
+def blocks(links: Links, size: int) -> Iterator[Links]:
+    """Split queries into blocks of *size*, in order."""
+    size = max(1, size)
+    for start in range(0, len(links), size):
+        yield links.take(np.arange(start, min(start + size, len(links))))
+
+
+def rank_links(scores: Tensor, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
+    """Rank each gold answer among all entities, without the other known answers (the filtered setting).
+
+    NaN scores rank below all others.
+
+    :param scores: of every entity for each query, higher is better, shape (n, entities).
+    :param top: how many of the best to list, known answers included.
+    :param keep_scores: also return the scores of all entities.
+    """
+    rows, gold = torch.arange(len(links)), torch.from_numpy(links.gold)
+    scores = scores.float()
+    right = scores[rows, gold][:, None]
+    among_all = _ranks(scores, right)
+    best, place = torch.topk(torch.nan_to_num(scores, nan=-torch.inf), min(top, scores.shape[1]), dim=1)
+    rivals = scores.clone()
+    for row, known in enumerate(links.known):
+        rivals[row, torch.from_numpy(known).to(scores.device)] = torch.nan
+    kept = list(scores.cpu().numpy()) if keep_scores else [None] * len(links)
+    ranked = zip(right[:, 0].tolist(), _ranks(rivals, right), among_all, kept, strict=True)
+    listed = zip(place.tolist(), best.tolist(), strict=True)
+    return [
+        RankResult(
+            ranks if np.isfinite(answer) else None,
+            [answer],
+            [unfiltered.realistic],
+            list(zip(*best_ones, strict=True)),
+            row,
+            unscored=None if np.isfinite(answer) else NOT_A_NUMBER,
+        )
+        for (answer, ranks, unfiltered, row), best_ones in zip(ranked, listed, strict=True)
+    ]
+
+
+def _ranks(scores: Tensor, right: Tensor) -> list[Ranks]:
+    """:param scores: shape (n, m). :param right: of the gold answers, shape (n, 1)."""
+    counts = (scores > right).sum(1).tolist(), (scores == right).sum(1).tolist()
+    return [Ranks.below(above, level - 1) for above, level in zip(*counts, strict=True)]
 
 
 class Course:

@@ -25,7 +25,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
-from fathom.links.ranking import NOT_A_NUMBER
+from fathom.links.base import NOT_A_NUMBER
 from fathom.scoring.trie import AnswerTrie, Ints
 from fathom.scoring.walk import SLACK, Branches, Floats, SearchGoal, SearchResult, SearchState, Walk
 

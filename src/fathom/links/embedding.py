@@ -1,7 +1,7 @@
 """Knowledge graph embeddings: PyKEEN's models, losses and training loops with Fathom's folders and ranks.
 
 Random numbers are drawn in the order of ``pykeen.pipeline.pipeline``, so that the same seed gives the same weights.
-The stopping rule is that of PyKEEN's early stopper, on ranks from :func:`~fathom.links.ranking.rank_links`.
+The stopping rule is that of PyKEEN's early stopper, on ranks from :func:`~fathom.links.base.rank_links`.
 Checkpoints hold what PyKEEN's hold, but are read without unpickling code and replaced atomically.
 """
 
@@ -28,14 +28,12 @@ from fathom.errors import BadInput, MissingExtra, RunFailed, alike, all_of
 from fathom.links import base, named
 from fathom.links.base import Course, Line
 from fathom.links.options import Embedding
-from fathom.links.ranking import blocks, rank_links
 from fathom.progress import Progress
 from fathom.reading import json_value
-from fathom.scoring.rows import RankResult
 from fathom.store.files import write_json
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
-from fathom.training.saving import State, random_state, set_random_state
+from fathom.training.saving import random_state, set_random_state
 
 try:
     from class_resolver import api
@@ -44,8 +42,8 @@ try:
     resolvers: Any = api
     # Optimizers of other libraries (bitsandbytes, once quantised weights were loaded) bear the names of torch's own,
     # which the table of optimizers that is made here does not stand.
-    resolvers.get_subclasses = lambda kind, **said: (
-        found for found in get_subclasses(kind, **said) if same_module(kind, found)
+    resolvers.get_subclasses = lambda kind, **options: (
+        subclass for subclass in get_subclasses(kind, **options) if same_module(kind, subclass)
     )
     try:
         from class_resolver.contrib.torch import optimizer_resolver
@@ -112,26 +110,22 @@ class Predictor(base.Predictor):
         if loss is not None:
             given |= {"loss": loss, "loss_kwargs": options.loss_kwargs}
         elif options.loss_kwargs:
-            default = dict(kind.loss_default_kwargs or {})
-            given |= {"loss": kind.loss_default, "loss_kwargs": default | options.loss_kwargs}
+            defaults = dict(kind.loss_default_kwargs or {})
+            given |= {"loss": kind.loss_default, "loss_kwargs": defaults | options.loss_kwargs}
         return kind(triples_factory=self.triples, random_seed=options.seed, **given).to(self.device).eval()
 
     def make_loop(self) -> TrainingLoop[Any]:
         """Return PyKEEN's training loop for the current model, with a new optimizer."""
         options = self.options
-        sampling = {}
-        if options.loop == "slcwa":
-            sampling = {
-                "negative_sampler": self.kinds["negative_sampler"],
-                "negative_sampler_kwargs": {"num_negs_per_pos": options.negatives or 1},
-            }
+        sampler = {"num_negs_per_pos": options.negatives or 1}
+        sampling = {"negative_sampler": self.kinds["negative_sampler"], "negative_sampler_kwargs": sampler}
         return self.kinds["loop"](
             model=self.network,
             triples_factory=self.triples,
             optimizer=self.kinds["optimizer"],
             optimizer_kwargs={"lr": options.learning_rate, **options.optimizer_kwargs},
             automatic_memory_optimization=False,  # done by try_out, so that a resumed training keeps its result
-            **sampling,
+            **(sampling if options.loop == "slcwa" else {}),
         )
 
     def try_out(self, loop: TrainingLoop[Any]) -> tuple[int | None, int | None]:
@@ -145,8 +139,6 @@ class Predictor(base.Predictor):
             )
         except NonFiniteLossError:  # training will say so
             return None, None
-
-    # ------------------------------------------------------------------------------------------------ training
 
     def train(self, folder: Path, progress: Progress) -> Line:
         """Run PyKEEN's own loop, with the validation and checkpoints of all kinds."""
@@ -176,12 +168,9 @@ class Predictor(base.Predictor):
                     )
         return notes
 
-    # ------------------------------------------------------------------------------------------------ asking
-
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank in blocks of queries: all scores of a block are held at once."""
-        rows = min(ROWS, SCORES // len(self.graph.entities))
-        return [one for some in blocks(links, rows) for one in rank_links(self.scores(some), some, top, keep_scores)]
+    def block_size(self) -> int:
+        """Return how many queries to score at a time: all their scores are held at once."""
+        return min(ROWS, SCORES // len(self.graph.entities))
 
     def scores(self, links: Links) -> Tensor:
         """Return PyKEEN's scores of all entities as the answer to each query, shape (queries, entities)."""
@@ -198,18 +187,13 @@ class Predictor(base.Predictor):
         return scores
 
     def _slice(self, rows: int) -> int | None:
-        """Return how many entities to score at a time; None for all."""
         width = sum(int(np.prod(whose.shape)) for whose in getattr(self.network, "entity_representations", []))
         return max(64, CELLS.get(self.device.type, CELLS["cuda"]) // (rows * width)) if width else None
 
 
 def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
-    """Return the entities and relations that occur in some triples."""
     head, relation, tail = graph.columns(rows)
     return {"entities": np.union1d(head, tail), "relations": np.unique(relation)}
-
-
-# ------------------------------------------------------------------------------------------------ names to classes
 
 
 RESOLVERS = {
@@ -226,8 +210,8 @@ def _kinds(options: Embedding) -> dict[str, Any]:
 
     :raises BadInput: one line per name that PyKEEN does not have.
     """
-    *found, _ = all_of(*(partial(_class, options, name) for name in RESOLVERS), lambda: _no_negatives(options))
-    return dict(zip(RESOLVERS, found, strict=True))
+    *classes, _ = all_of(*(partial(_class, options, name) for name in RESOLVERS), lambda: _no_negatives(options))
+    return dict(zip(RESOLVERS, classes, strict=True))
 
 
 def _class(options: Embedding, field: str) -> Any:
@@ -284,9 +268,6 @@ def _calmed() -> Iterator[None]:
     finally:
         gc.unfreeze()
         logger.setLevel(level)
-
-
-# ------------------------------------------------------------------------------------------------ one training
 
 
 class _TimeIsUp(Exception):
@@ -379,14 +360,11 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
             self._keep_checkpoint()
 
     def _ends(self) -> str:
-        """Return why no epoch follows; "" if one does."""
         if self.loop._epoch >= self.options.epochs:
             return "epochs"
         if self.is_out_of_patience():
             return "patience"
         return "seconds" if self._out_of_time() else ""
-
-    # ------------------------------------------------------------------------------------------------ keeping
 
     def _seconds(self) -> float:
         return self.seconds + time.monotonic() - self.began
@@ -412,17 +390,14 @@ class _Training(Course, TrainingCallback):  # type: ignore[misc] # PyKEEN is unt
         saved = self.folder.checkpoint(self.predictor.device)
         if saved is None:
             return False
+        predictor, loop = self.predictor, self.loop
         with self.folder.taking_back():
-            self._take_back(saved)
+            self.seconds, self.curve = saved["seconds"], json_value(saved["curve"])
+            predictor.sizes = tuple(saved["sizes"])
+            predictor.network.load_state_dict(saved["network"])
+            loop._epoch, loop.losses_per_epochs = saved["epoch"], saved["losses"]
+            loop.optimizer.load_state_dict(saved["optimizer"])
+            if not loop.optimizer.state:  # plain SGD has none, and PyKEEN takes that for never having been trained
+                loop.optimizer.state[next(iter(predictor.network.get_grad_params()))] = {}
+            set_random_state(saved["random"])
         return True
-
-    def _take_back(self, saved: State) -> None:
-        self.seconds, self.curve = saved["seconds"], json_value(saved["curve"])
-        self.predictor.sizes = tuple(saved["sizes"])
-        self.predictor.network.load_state_dict(saved["network"])
-        loop = self.loop
-        loop._epoch, loop.losses_per_epochs = saved["epoch"], saved["losses"]
-        loop.optimizer.load_state_dict(saved["optimizer"])
-        if not loop.optimizer.state:  # plain SGD has none, and PyKEEN takes that for never having been trained
-            loop.optimizer.state[next(iter(self.predictor.network.get_grad_params()))] = {}
-        set_random_state(saved["random"])

@@ -53,8 +53,8 @@ class Framing:
         """Tokenise each text alone, cut to the longest sequence."""
         if not texts:
             return []
-        found = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
-        return [np.array(ids, dtype=np.int32) for ids in found["input_ids"]]
+        encoded = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
+        return [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
 
     def one(self, ids: Ids) -> Framed:
         """Frame one text."""
@@ -72,7 +72,6 @@ class Framing:
 
 
 def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
-    """Return what precedes and follows one of the texts."""
     places = [place for place, of in enumerate(encoded.sequence_ids(0)) if of == text]
     ids = np.array(encoded["input_ids"], dtype=np.int32)
     return ids[: places[0]], ids[places[-1] + 1 :]

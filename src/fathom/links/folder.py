@@ -59,7 +59,6 @@ def train_links(
 
 
 def _train(folder: Path, manifest: Manifest, predictor: Predictor, progress: Progress) -> Manifest:
-    """Train or resume. :returns: the final manifest."""
     if manifest["ended"] is not None:
         (folder / "checkpoint.pt").unlink(missing_ok=True)  # where a kill came between the manifest and its removal
         if manifest["ended"].get("failed"):
@@ -129,13 +128,13 @@ def read_begun(folder: Path) -> Manifest:
 def read_curve(folder: Path) -> list[Line]:
     """Read the learning curve, one entry per epoch: stage, epoch, loss, seconds, and any validated metrics."""
     file = folder / "curve.jsonl"
-    lines = list(json_lines(file)) if is_there(file) else []
-    for number, line in lines:
+    curve = []
+    for number, line in json_lines(file) if is_there(file) else ():
         if not isinstance(line, dict) or not {"stage", "epoch", "loss", "seconds"} <= line.keys():
-            raise BadInput(
-                f'{file}:{number}: expected {{"stage": …, "epoch": …, "loss": …, "seconds": …}}, found {shown(line)}'
-            )
-    return [line for _, line in lines]
+            keys = '{"stage": …, "epoch": …, "loss": …, "seconds": …}'
+            raise BadInput(f"{file}:{number}: expected {keys}, found {shown(line)}")
+        curve.append(line)
+    return curve
 
 
 def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor) -> Given:
@@ -163,8 +162,9 @@ def _start(folder: Path, identity: Given) -> Manifest:
         if differing:
             raise BadInput([f"{folder} belongs to another training: choose another --out", *differing])
         return manifest
-    foreign = folder.is_dir() and any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
-    if foreign or (folder.exists() and not folder.is_dir()):
+    if folder.exists() and (
+        not folder.is_dir() or any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
+    ):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
     clear_temporaries(folder)
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}

@@ -1,4 +1,4 @@
-"""The base of KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
+"""KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
 
 Training is cross-entropy of the gold name after the query, in both directions of each training triple. Evaluation
 scores the names of all entities, and nothing else, by their log-likelihood (see ``decoding``).
@@ -24,14 +24,14 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
 from fathom.links.decoding import Decoder, Reach, padded, search
-from fathom.links.options import Generative
-from fathom.links.reading import TextPredictor
+from fathom.links.options import Generative, GenKgc, Kgt5
+from fathom.links.reading import TextPredictor, examples_of_relations
 from fathom.probes.base import Facts
 from fathom.scoring.rows import RankResult
 from fathom.scoring.trie import AnswerTrie
 from fathom.scoring.walk import SearchResult
 from fathom.store.predictions import Scoring
-from fathom.training.loop import ADAMW, Optimizer, Stage
+from fathom.training.loop import ADAMW, Optimizer, Stage, adafactor
 from fathom.training.small import NO_TARGET
 
 FULL_UP_TO = 5_000
@@ -62,7 +62,10 @@ class NameBatch(NamedTuple):
 
 
 class GenerativePredictor(TextPredictor):
-    """See :class:`fathom.links.base.Predictor`. A kind defines the text of a query."""
+    """See :class:`fathom.links.base.Predictor`. A kind defines the text of a query.
+
+    :raises BadInput: a tokenizer that does not fit the network.
+    """
 
     AUTO = AutoModelForSeq2SeqLM
     scoring = Scoring("log-likelihood", "nats")
@@ -72,7 +75,12 @@ class GenerativePredictor(TextPredictor):
     def __init__(self, graph: KnowledgeGraph, options: Generative, source: Path | None, device: torch.device) -> None:
         super().__init__(graph, options, source, device)
         self.network = self.language
-        self._check()
+        name = f"the tokenizer of '{options.weights}'"
+        if self._end is None:
+            raise BadInput(f"{name} has no end token: set eos_token in its config")
+        size, vocabulary = len(self.tokenizer), self.network.get_input_embeddings().num_embeddings
+        if size > vocabulary:
+            raise BadInput(f"{name} has {size:,} tokens, its network {vocabulary:,}: they do not belong together")
         self._proven = self._searched = self._nodes = 0
 
     @abstractmethod
@@ -81,29 +89,17 @@ class GenerativePredictor(TextPredictor):
 
     @property
     def answers(self) -> Sequence[str]:
-        """What the decoder writes for each entity, by place: its name."""
+        """Texts that the decoder writes, by place: the names of entities."""
         return self.texts.names
 
-    # -------------------------------------------------------------------------------------------------- training
+    def optimizer(self) -> Optimizer:
+        """Return how to make the optimizer."""
+        return ADAMW
 
     def stages(self) -> Sequence[Stage]:
         """Return a single stage: cross-entropy of the gold names."""
-        options, count = self.options, 2 * len(self.graph.training)
-        return [
-            Stage(
-                "names",
-                partial(self._batches, count),
-                -(-count // options.batch_size),
-                self._loss,
-                list(self.network.parameters()),
-                options.epochs,
-                options.learning_rate,
-                optimizer=self._optimizer(),
-            )
-        ]
-
-    def _optimizer(self) -> Optimizer:
-        return ADAMW
+        count = 2 * len(self.graph.training)
+        return [self.stage("names", partial(self._batches, count), count, self._loss, self.optimizer())]
 
     def _batches(self, count: int, epoch: int) -> Iterator[NameBatch]:
         size, seed = self.options.batch_size, self.options.seed
@@ -115,9 +111,9 @@ class GenerativePredictor(TextPredictor):
                 some = order[start : start + size]
                 yield self._batch(window[some], [read[place] for place in some.tolist()])
 
-    def _batch(self, some: Places, read: Sequence[Sequence[int]]) -> NameBatch:
-        """:param some: numbers of training queries. :param read: their tokens."""
-        names = [self._names[place] for place in training_links(self.graph, some).gold.tolist()]
+    def _batch(self, queries: Places, read: Sequence[Sequence[int]]) -> NameBatch:
+        """:param queries: numbers of training queries. :param read: their tokens."""
+        names = [self._names[place] for place in training_links(self.graph, queries).gold.tolist()]
         labels = padded(names, NO_TARGET, self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
         return NameBatch(*self._with_mask(read), before.clamp(min=0), labels)
@@ -132,8 +128,6 @@ class GenerativePredictor(TextPredictor):
             ignore_index=NO_TARGET,
             label_smoothing=self.options.label_smoothing,
         )
-
-    # ---------------------------------------------------------------------------------------------------- asking
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank by log-likelihood in nats. Queries of similar length are searched together.
@@ -173,7 +167,6 @@ class GenerativePredictor(TextPredictor):
 
     @cached_property
     def _names(self) -> list[list[int]]:
-        """Tokens of each entity's answer, ending with the end token."""
         longest, end = self._longest, self._end
         rows = self.tokenizer(list(self.answers), verbose=False)["input_ids"]
         bare = [ids[:-1] if ids and ids[-1] == end else ids for ids in rows]
@@ -192,19 +185,6 @@ class GenerativePredictor(TextPredictor):
             "nodes_run": self._nodes,
         }
 
-    # --------------------------------------------------------------------------------------------------- helpers
-
-    def _check(self) -> None:
-        """:raises BadInput: a tokenizer that does not fit the network."""
-        if self._end is None:
-            raise BadInput(f"the tokenizer of '{self.options.weights}' has no end token: set eos_token in its config")
-        vocabulary = self.network.get_input_embeddings().num_embeddings
-        if len(self.tokenizer) > vocabulary:
-            raise BadInput(
-                f"the tokenizer of '{self.options.weights}' has {len(self.tokenizer):,} tokens, its network "
-                f"{vocabulary:,}: they do not belong together"
-            )
-
     @property
     def _end(self) -> Any:
         tokenizer = self.tokenizer
@@ -213,8 +193,8 @@ class GenerativePredictor(TextPredictor):
     @property
     def _start(self) -> int:
         """First token of the decoder: of the network's configuration, else padding (T5) or the end token (BART)."""
-        own = getattr(self.network.config, "decoder_start_token_id", None)
-        return next(int(id_) for id_ in (own, self.tokenizer.pad_token_id, self._end) if id_ is not None)
+        configured = getattr(self.network.config, "decoder_start_token_id", None)
+        return next(int(id_) for id_ in (configured, self.tokenizer.pad_token_id, self._end) if id_ is not None)
 
     @property
     def _longest(self) -> int:
@@ -222,7 +202,6 @@ class GenerativePredictor(TextPredictor):
         return min(self.options.max_tokens, window or self.options.max_tokens)
 
     def _read(self, links: Links) -> list[list[int]]:
-        """Return the tokens of the queries."""
         texts = self.questions(links.given, links.relation, links.inverse.tolist())
         rows = self.tokenizer(texts, truncation=True, max_length=self._longest, verbose=False)["input_ids"]
         return [ids or [self._end] for ids in rows]  # some text must stand there to be attended to
@@ -234,3 +213,106 @@ class GenerativePredictor(TextPredictor):
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         matrix = padded(ids, -1, self.device)
         return matrix.clamp(min=0), (matrix >= 0).long()
+
+
+class Kgt5Predictor(GenerativePredictor):
+    """KGT5 (Saxena et al. 2022): "predict tail: head | relation |", and the tail's name comes out.
+
+    As in the paper, one T5 serves both directions. As in KGT5-context (Kochsiek et al. 2023) and in LambdaKG, the given
+    entity's description may be read; it comes last, so that a long query loses its end. The paper samples 500 names and
+    ranks those that are entities; here decoding is restricted to entities and searched exactly.
+    """
+
+    options: Kgt5
+
+    def optimizer(self) -> Optimizer:
+        """Return Adafactor, or AdamW."""
+        return adafactor if self.options.optimizer == "adafactor" else ADAMW
+
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return "predict tail: head | relation | description of the head", and likewise for heads."""
+        texts = self.texts
+        return [
+            f"predict {'head' if asks_head else 'tail'}: {texts.names[entity]} | {texts.relations[link]} | "
+            f"{texts.descriptions[entity]}".rstrip()
+            for entity, link, asks_head in zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        ]
+
+
+class GenKgcPredictor(GenerativePredictor):
+    """GenKGC (Xie et al. 2022): BART reads demonstrations and the query, and writes the answer.
+
+    *Relation-guided demonstration*: a query follows a few training triples of its relation, each in both directions.
+    They never mention the entity of the query, so no query shows its own answer; the authors' code draws them once per
+    relation, without this check. *Entity-aware hierarchical decoding*: with ``--types`` the answer's type is written
+    before its name. Without types, and in the authors' scripts (``--use_label_type 0``), the hierarchy is the prefix
+    tree of all names.
+    """
+
+    options: GenKgc
+
+    def __init__(self, graph: KnowledgeGraph, options: GenKgc, source: Path | None, device: torch.device) -> None:
+        super().__init__(graph, options, source, device)
+        self.types = _types(graph) if options.types else None
+        self._demonstrations = examples_of_relations(graph, options.demonstrations, options.seed)
+        self.tokenizer.truncation_side = "left"  # the question stands last and must stay
+
+    def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
+        """Return demonstrations, then the given entity with its description, and the relation."""
+        triples = zip(given.tolist(), relation.tolist(), inverse, strict=True)
+        separator = self.tokenizer.sep_token or self.tokenizer.eos_token
+        return [
+            "".join(f"{shown} {separator} " for shown in self._shown(entity, link))
+            + self._statement(f"{self.texts.names[entity]}{self._descriptions[entity]}", link, asks_head)
+            for entity, link, asks_head in triples
+        ]
+
+    def notes(self) -> list[str]:
+        """Add how many relations have no demonstrations."""
+        alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
+        counts = {"relations have no training triple to be shown": alone}
+        if self.types is not None:
+            counts["entities have no type: their names alone are written"] = self.types.count("")
+        return super().notes() + [f"{count:,} {what}" for what, count in counts.items() if count]
+
+    @cached_property
+    def answers(self) -> Sequence[str]:
+        """ "TYPE: NAME" with ``--types`` for entities that have one; else the name."""
+        if self.types is None:
+            return self.texts.names
+        return [f"{type_}: {name}" if type_ else name for type_, name in zip(self.types, self.texts.names, strict=True)]
+
+    def _statement(self, name: str, relation: int, inverse: bool) -> str:
+        return f"{name} {self.texts.relations[relation]}{' (reverse)' if inverse else ''}"
+
+    def _shown(self, entity: int, relation: int) -> list[str]:
+        triples = [ends for ends in self._demonstrations[relation] if entity not in ends]
+        return [
+            f"{self._statement(self.texts.names[known], relation, inverse)} {self.answers[answer]}"
+            for head, tail in triples[: self.options.demonstrations]
+            for known, answer, inverse in ((head, tail, False), (tail, head, True))
+        ]
+
+    @cached_property
+    def _descriptions(self) -> list[str]:
+        """Descriptions with a comma before, cut to at most half of a query."""
+        texts, most = list(self.texts.descriptions), self._longest // 2
+        side, self.tokenizer.truncation_side = self.tokenizer.truncation_side, "right"
+        offset_mapping = self.tokenizer(
+            texts, add_special_tokens=False, truncation=True, max_length=most, return_offsets_mapping=True
+        )["offset_mapping"]
+        self.tokenizer.truncation_side = side
+        return [
+            f", {text[: offsets[-1][1]]}" if offsets else ""
+            for text, offsets in zip(texts, offset_mapping, strict=True)
+        ]
+
+
+def _types(graph: KnowledgeGraph) -> list[str]:
+    types = graph.entities.column("type").to_pylist() if "type" in graph.entities.column_names else []
+    if not any(types):
+        raise BadInput(
+            "--types: the graph's entities have none: put an entity2type.txt (id<TAB>type a line), CoDEx's "
+            "entity2types.json, or an entity2text_withtype.txt (id<TAB>type name) into its folder"
+        )
+    return types

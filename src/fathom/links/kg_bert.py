@@ -26,10 +26,8 @@ from fathom.errors import BadInput
 from fathom.links.base import shuffled
 from fathom.links.encoding import Framing, distinct, length_groups
 from fathom.links.options import KgBert
-from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
 from fathom.probes.base import Facts
-from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from fathom.training.small import padded
@@ -92,15 +90,10 @@ class Predictor(TextPredictor):
     def circumstances(self) -> Facts:
         return {"triples_read": self.triples_read}
 
-    # ------------------------------------------------------------------------------------------------- training
-
     def stages(self) -> Sequence[Stage]:
         """Return a single stage: training triples and wrong ones."""
-        options = self.options
-        count = len(self.graph.training) * (1 + options.negatives)
-        steps = -(-count // options.batch_size)
-        weights = list(self.network.parameters())
-        return [Stage("triples", self._batches, steps, self._loss, weights, options.epochs, options.learning_rate)]
+        count = len(self.graph.training) * (1 + self.options.negatives)
+        return [self.stage("triples", self._batches, count, self._loss)]
 
     def _batches(self, epoch: int) -> Iterator[Examples]:
         examples = self.examples(epoch)
@@ -136,15 +129,12 @@ class Predictor(TextPredictor):
         return np.unique(self._packed(*self.graph.columns(self.graph.training)))
 
     def _packed(self, head: Places, relation: Places, tail: Places) -> NDArray[np.int64]:
-        """Return a number for each triple."""
         return (head * len(self.graph.relations) + relation) * len(self.graph.entities) + tail
 
     def _loss(self, batch: Examples) -> Tensor:
         columns = zip(batch.head.tolist(), batch.relation.tolist(), batch.tail.tolist(), strict=True)
         logits = self._logits([self.read(*triple) for triple in columns])
         return cross_entropy(logits, torch.from_numpy(batch.right).to(self.device))
-
-    # ------------------------------------------------------------------------------------------------- reading
 
     def read(self, head: int, relation: int, tail: int) -> Read:
         """Return [CLS] head [SEP] relation [SEP] tail [SEP], cut to fit: the longest text first."""
@@ -174,15 +164,12 @@ class Predictor(TextPredictor):
         logits: Tensor = self.network(**{name: torch.from_numpy(x).to(self.device) for name, x in given.items()}).logits
         return logits
 
-    # -------------------------------------------------------------------------------------------------- asking
+    def scores(self, links: Links) -> Tensor:
+        """Return log-odds of each entity as the answer of a single query, float32, shape (1, entities).
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank by the log-odds, one query at a time. Entities with equal texts are read once and tie."""
-        return [one for some in blocks(links, 1) for one in rank_links(self._scores(some), some, top, keep_scores)]
-
-    def _scores(self, question: Links) -> Tensor:
-        """Return log-odds of each entity as the answer of a single query, float32, shape (1, entities)."""
-        [given], [relation], [inverse] = (c.tolist() for c in (question.given, question.relation, question.inverse))
+        Entities with equal texts are read once and tie.
+        """
+        [given], [relation], [inverse] = (c.tolist() for c in (links.given, links.relation, links.inverse))
         rows, entities = self._distinct
         triples = [
             self.read(entity, relation, given) if inverse else self.read(given, relation, entity)
@@ -211,7 +198,6 @@ class Predictor(TextPredictor):
 
 
 def _kept(lengths: Sequence[int], room: int) -> list[int]:
-    """Return how many tokens of each text fit."""
     kept = list(lengths)
     while sum(kept) > room:
         kept[max(range(len(kept)), key=lambda text: (kept[text], text))] -= 1

@@ -24,10 +24,9 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
-from fathom.links.base import shuffled
+from fathom.links.base import blocks, rank_links, shuffled
 from fathom.links.encoding import distinct, length_groups
 from fathom.links.options import KnnKge
-from fathom.links.ranking import blocks, rank_links
 from fathom.links.reading import TextPredictor
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
@@ -48,7 +47,7 @@ Ids = NDArray[np.int64]
 
 
 class Predictor(TextPredictor):
-    """See :class:`fathom.links.base.Predictor`. Scores are log-probabilities of a mixture, see :meth:`scores`."""
+    """See :class:`fathom.links.base.Predictor`. Scores are log-probabilities of a mixture, see :meth:`mixture`."""
 
     AUTO = AutoModelForMaskedLM
     scoring = Scoring("log-probability", "nats")
@@ -70,18 +69,14 @@ class Predictor(TextPredictor):
         """Return how many queries and descriptions are stored as neighbours."""
         return {} if self.store is None else dict(self.stored)
 
-    # ------------------------------------------------------------------------------------------------- training
-
     def stages(self) -> Sequence[Stage]:
         """Return two stages: the rows of the entities, from descriptions; then all weights, from triples."""
-        options, size = self.options, self.options.batch_size
-        description_steps = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / size)
-        query_steps = math.ceil(2 * len(self.graph.training) / size)
-        rows, everything = [self.network.entities], list(self.network.parameters())
-        first = options.entity_epochs, options.entity_learning_rate
+        options = self.options
+        steps = math.ceil(len(self.graph.entities) * (1 + options.entity_parts) / options.batch_size)
+        rows, first = [self.network.entities], (options.entity_epochs, options.entity_learning_rate)
         return [
-            Stage("entities", self._descriptions, description_steps, self._loss, rows, *first, watched=False),
-            Stage("triples", self._triples, query_steps, self._loss, everything, options.epochs, options.learning_rate),
+            Stage("entities", self._descriptions, steps, self._loss, rows, *first, watched=False),
+            self.stage("triples", self._triples, 2 * len(self.graph.training), self._loss),
         ]
 
     def _descriptions(self, epoch: int) -> Iterator[PromptBatch]:
@@ -109,8 +104,6 @@ class Predictor(TextPredictor):
             vectors, self.network.entities, self.network.bias, gold, self.options.label_smoothing
         )
 
-    # -------------------------------------------------------------------------------------------------- prompts
-
     @cached_property
     def _entity_ids(self) -> list[Ids]:
         return self.prompts.ids(self.texts.described)
@@ -128,15 +121,12 @@ class Predictor(TextPredictor):
         return states, vectors
 
     def _padded(self, prompts: Sequence[MaskedPrompt], given: Places) -> list[Tensor]:
-        """Return the arguments of :meth:`EntityModel.forward`, padded on the right."""
         tokens, masked, known = zip(*prompts, strict=True)
         ids = padded(tokens, self.tokenizer.pad_token_id or 0)
         real = padded([np.ones_like(some) for some in tokens], 0)
         return [
             torch.from_numpy(column).to(self.device) for column in (ids, real, np.array(masked), np.array(known), given)
         ]
-
-    # --------------------------------------------------------------------------------------------------- asking
 
     def as_read(self, links: Links) -> list[str]:
         """Return the prompts; a first mask is in the place of the entity's own token."""
@@ -183,17 +173,17 @@ class Predictor(TextPredictor):
         return torch.cat(states), key
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank by :meth:`scores`, in blocks of queries."""
+        """Rank by :meth:`mixture`, in blocks of queries."""
         states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))
         parts = zip(blocks(links, step), torch.split(states, step), torch.split(vectors, step), strict=True)
         return [
             one
             for some, state, vector in parts
-            for one in rank_links(self.scores(state, vector, some.known), some, top, keep_scores)
+            for one in rank_links(self.mixture(state, vector, some.known), some, top, keep_scores)
         ]
 
-    def scores(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
+    def mixture(self, states: Tensor, vectors: Tensor, known: Sequence[Places]) -> Tensor:
         """Compute log((1 − λ) p(entity at [MASK]) + λ p(entity | nearest training queries)).
 
         Both distributions are normalised over the answers that are not known yet, as in the authors' code. A known
@@ -377,13 +367,13 @@ class Store:
 
         :returns: shape (n, count), narrower if there are fewer keys.
         """
-        own = (states * states).sum(dim=1, keepdim=True)
+        squares = (states * states).sum(dim=1, keepdim=True)
         best = torch.empty((len(states), 0), device=states.device)
         places = torch.empty((len(states), 0), dtype=torch.long, device=states.device)
         step = max(count, CELLS // len(states))
         for start in range(0, len(self.keys), step):
             keys, lengths = (part[start : start + step].to(states.device) for part in (self.keys, self.lengths))
-            block = linear(-2 * states, keys, lengths).add_(own).clamp_(min=0)  # |a|² + |b|² − 2ab
+            block = linear(-2 * states, keys, lengths).add_(squares).clamp_(min=0)  # |a|² + |b|² − 2ab
             some, at = torch.topk(block, min(count, len(keys)), dim=1, largest=False)
             best, places = torch.cat([best, some], dim=1), torch.cat([places, at + start], dim=1)
             best, order = torch.topk(best, min(count, best.shape[1]), dim=1, largest=False)

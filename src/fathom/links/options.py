@@ -64,9 +64,7 @@ class LinkTraining(BaseModel):
 class TextTraining(LinkTraining):
     """Options of predictors that read the names and descriptions of entities and relations."""
 
-    weights: str = Field(
-        description="Name or folder of the language model to start from.", json_schema_extra=Group.MODEL.mark
-    )
+    weights: str = opt(..., "Name or folder of the language model to start from.", Group.MODEL)
     init: Literal["pretrained", "random"] = opt(
         "pretrained",
         "pretrained: start from its weights; random: the same shape and tokenizer with random weights.",
@@ -84,7 +82,6 @@ class TextTraining(LinkTraining):
 
 
 def _mapping(value: Any) -> Any:
-    """Parse a mapping that is typed as JSON or YAML."""
     if not isinstance(value, str):
         return value
     with suppress(NotData):
@@ -101,7 +98,7 @@ PyKeenArguments = Annotated[Given, BeforeValidator(_mapping)]
 class Embedding(LinkTraining):
     """Options of a knowledge graph embedding of PyKEEN. Unset ones take PyKEEN's default for the model."""
 
-    model: str = Field(description="Name of a PyKEEN model.")
+    model: str = opt(..., "Name of a PyKEEN model.")
     epochs: int = opt(1000, "Maximum passes over the training triples.", ge=0)
     batch_size: int = opt(256, "Triples, or (head, relation) pairs, per step.", ge=1)
     learning_rate: Rate = opt(1e-3, "Learning rate of the optimizer.")
@@ -252,10 +249,10 @@ class Kgt5(Generative):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_learning_rate(cls, said: Any) -> Any:
-        if isinstance(said, dict) and said.get("optimizer") == "adamw":
-            return {"learning_rate": 1e-4, **said}
-        return said
+    def _default_learning_rate(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("optimizer") == "adamw":
+            return {"learning_rate": 1e-4, **given}
+        return given
 
 
 class GenKgc(Generative):
@@ -276,9 +273,7 @@ class GenKgc(Generative):
 class Ultra(LinkTraining):
     """Galkin et al. 2024: a graph network with published weights for every graph; nothing is trained."""
 
-    weights: str = Field(
-        description="File of published weights, such as ultra_3g.pth.", json_schema_extra=Group.MODEL.mark
-    )
+    weights: str = opt(..., "File of published weights, such as ultra_3g.pth.", Group.MODEL)
     init: Literal["pretrained", "random"] = opt(
         "pretrained", "pretrained: the published weights; random: random ones by --seed.", Group.MODEL
     )
@@ -289,10 +284,7 @@ class Prompted(ServerOptions, LinkTraining):
 
     group: ClassVar = Group.PROMPTS
 
-    weights: str = Field(
-        description="Name or folder of a causal language model, or what --server calls it.",
-        json_schema_extra=Group.MODEL.mark,
-    )
+    weights: str = opt(..., "Name or folder of a causal language model, or what --server calls it.", Group.MODEL)
     dtype: Literal["float32", "bfloat16", "float16"] = opt("float32", "Precision of a model loaded here.", Group.MODEL)
     wording: Literal["lambdakg", "autokg"] = opt(
         "lambdakg",
@@ -320,7 +312,7 @@ class Prompted(ServerOptions, LinkTraining):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_demonstrations(cls, said: Any) -> Any:
-        if isinstance(said, dict) and said.get("wording") == "autokg":
-            return {"demonstrations": 0, **said}
-        return said
+    def _default_demonstrations(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("wording") == "autokg":
+            return {"demonstrations": 0, **given}
+        return given

@@ -64,12 +64,12 @@ def predict_links(
     links = Links(*one, gold=np.array([entity]), known=[np.array([], dtype=np.int64)])
     with torch.inference_mode():
         predictor.prepare(lambda done, total: None)
-        [found] = predictor.rank(links, top)
+        [result] = predictor.rank(links, top)
     splits = _splits(graph, entity, place, head is None)
     ids, names = graph.entities.column("id"), graph.entities.column("name")
     answers = [
         Predicted(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
-        for answer, score in found.top[:top]
+        for answer, score in result.top[:top]
     ]
     entity_name, relation_name = (
         names[entity].as_py() or given,
@@ -106,7 +106,6 @@ def _place(table: pa.Table, text: str, what: str) -> int:
 
 
 def _splits(graph: KnowledgeGraph, given: int, relation: int, inverse: bool) -> dict[int, str]:
-    """Return the known answers, with the split that has each."""
     known, answers = (graph.tail, graph.head) if inverse else (graph.head, graph.tail)
     rows = np.flatnonzero((known == given) & (graph.relation == relation))
     return {

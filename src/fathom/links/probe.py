@@ -58,16 +58,16 @@ class LinkProbe(ShardedProbe):
     def _answered(self, shard: Shard) -> Answered:
         queries = shard.queries
         reasons = [unrankable(query, self.space) for query in queries]
-        asked = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
-        links = links_of(asked, self.space, self.relations)
+        rankable = [query for query, reason in zip(queries, reasons, strict=True) if reason is None]
+        links = links_of(rankable, self.space, self.relations)
         keep = len(self.space) <= KEEP_SCORES_UP_TO
         with torch.inference_mode():
-            found = iter(self.predictor.rank(links, self.options.top_k, keep) if asked else [])
-            read = iter(self.predictor.as_read(links) or map(self._in_short, asked)) if asked else iter(())
+            results = iter(self.predictor.rank(links, self.options.top_k, keep) if rankable else [])
+            prompts = iter(self.predictor.as_read(links) or map(self._in_short, rankable)) if rankable else iter(())
         for query, reason in zip(queries, reasons, strict=True):
-            prompt = self._in_short(query) if reason else next(read)
+            prompt = self._in_short(query) if reason else next(prompts)
             one = PromptedQuery(query, NO_TEMPLATE, prompt, len(self.space))
-            answer = RankResult(None, [], [], [], unscored=reason) if reason else next(found)
+            answer = RankResult(None, [], [], [], unscored=reason) if reason else next(results)
             yield one, [of_found(answer, self.space)]
 
     def circumstances(self) -> Facts:

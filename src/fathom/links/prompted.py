@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,10 +26,10 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput
 from fathom.links import base
+from fathom.links.base import NOT_A_NUMBER
 from fathom.links.folder import read_manifest
 from fathom.links.options import Prompted
 from fathom.links.prompted_text import FILLED, LEAD, Prompts, Shown
-from fathom.links.ranking import NOT_A_NUMBER
 from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
 from fathom.models.loading import load
@@ -128,17 +129,10 @@ class Sampled:
         :param names: of all entities.
         :raises RunFailed: no further call can succeed.
         """
-        requests = [
-            ChatRequest(
-                self.text(one),
-                n=self.options.samples,
-                temperature=self.options.sampling_temperature,
-                max_tokens=self.options.reply_tokens,
-                seed=self.options.seed,
-            )
-            for one in shown
-        ]
-        replies = self.server.ask(requests)
+        options = self.options
+        limits: dict[str, Any] = {"n": options.samples, "max_tokens": options.reply_tokens, "seed": options.seed}
+        temperature = options.sampling_temperature
+        replies = self.server.ask([ChatRequest(self.text(one), temperature=temperature, **limits) for one in shown])
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
     def text(self, shown: Shown) -> str:
@@ -186,10 +180,10 @@ class Predictor(base.Predictor):
         super().__init__(graph, options, source, device)
         self.network = nn.Module()  # nothing is learnt
         self.prompts = Prompts(graph, options)
-        self.asked = _asked(options, device)
-        self.is_served = isinstance(self.asked, Sampled)
-        self.scoring = self.asked.scoring  # of this kind it depends on the options
-        self.identity, self.tokenizer = self.asked.identity, self.asked.tokenizer
+        self.answerer = _open(options, device)
+        self.is_served = isinstance(self.answerer, Sampled)
+        self.scoring = self.answerer.scoring  # of this kind it depends on the options
+        self.identity, self.tokenizer = self.answerer.identity, self.answerer.tokenizer
         self.questions = 0
         self._last: tuple[Links, list[Shown]] | None = None
 
@@ -208,8 +202,8 @@ class Predictor(base.Predictor):
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
         """Keep a server's replies in the run."""
-        if isinstance(self.asked, Sampled):
-            self.asked.server.keep_answers(artifacts)
+        if isinstance(self.answerer, Sampled):
+            self.answerer.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
         """Rank among all entities, as far as the candidates go. Others have no scores, so *keep_scores* has no effect.
@@ -218,13 +212,13 @@ class Predictor(base.Predictor):
         """
         shown = self._shown(links)
         self.questions += len(shown)
-        scores = self.asked.scores(shown, self.prompts.texts.names)
+        scores = self.answerer.scores(shown, self.prompts.texts.names)
         columns = zip(shown, scores, links.gold.tolist(), links.known, strict=True)
-        return [self._found(one, own, gold, set(known.tolist()), top) for one, own, gold, known in columns]
+        return [self._result(one, values, gold, set(known.tolist()), top) for one, values, gold, known in columns]
 
     def as_read(self, links: Links) -> list[str]:
         """Return the prompts."""
-        return [self.asked.text(shown) for shown in self._shown(links)]
+        return [self.answerer.text(shown) for shown in self._shown(links)]
 
     def _shown(self, links: Links) -> list[Shown]:
         """Return the prompts, made once although ranking and recording both need them."""
@@ -232,7 +226,7 @@ class Predictor(base.Predictor):
             self._last = links, self.prompts.make(links)
         return self._last[1]
 
-    def _found(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
+    def _result(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
         if isinstance(scores, str):
             return RankResult(None, [], [], [], unscored=scores)
         left_out = [at for at, place in enumerate(shown.candidates) if place in known]
@@ -251,8 +245,8 @@ class Predictor(base.Predictor):
 
     def notes(self) -> list[str]:
         """Return missing texts, and whether the gold answer is always a candidate."""
-        given_away = ["the gold answer is always among the candidates, an advantage over other predictors"]
-        return [*self.prompts.texts.notes, *(given_away if self.options.gold_among_candidates else [])]
+        advantage = ["the gold answer is always among the candidates, an advantage over other predictors"]
+        return [*self.prompts.texts.notes, *(advantage if self.options.gold_among_candidates else [])]
 
     def circumstances(self) -> Facts:
         """Return counts on the candidates and on the model's calls."""
@@ -260,11 +254,11 @@ class Predictor(base.Predictor):
             "questions": self.questions,
             "right_answer_among_candidates": self.prompts.gold_listed,
             "candidates_drawn_at_random": self.prompts.drawn,
-            **self.asked.circumstances(),
+            **self.answerer.circumstances(),
         }
 
 
-def _asked(options: Prompted, device: torch.device) -> Local | Sampled:
+def _open(options: Prompted, device: torch.device) -> Local | Sampled:
     if options.server is None:
         return Local(load(options.weights, dtype=options.dtype, device=str(device)))
     return Sampled(options.connect(options.weights), options)

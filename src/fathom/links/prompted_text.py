@@ -11,7 +11,7 @@ no candidates and retrieves nothing: 0-shot, or after answered queries of the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -89,6 +89,7 @@ class Prompts:
     def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
         self.graph, self.options = graph, options
         self.texts = GraphTexts(graph, options.descriptions)
+        self._all_entities = tuple(range(len(self.texts.names)))
         self.head, self.relation, self.tail = graph.columns(graph.training)
         self.gold_listed = self.drawn = 0
 
@@ -113,10 +114,6 @@ class Prompts:
         return [self._shown(*question) for question in columns]
 
     @cached_property
-    def _everybody(self) -> tuple[int, ...]:
-        return tuple(range(len(self.texts.names)))
-
-    @cached_property
     def _examples(self) -> list[list[tuple[int, int]]]:
         return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
@@ -124,13 +121,12 @@ class Prompts:
         """Return AutoKG's prompt; no demonstration mentions the entity of the query."""
         others = [ends for ends in self._examples[relation] if given not in ends][: self.options.demonstrations]
         lines = []
-        for head, tail in others:
-            known, answer = (tail, head) if inverse else (head, tail)
-            name = self.texts.names[answer]
-            query = self._masked(known, relation, inverse, space=" ")
+        for ends in others:
+            known, answer = reversed(ends) if inverse else ends
+            query, name = self._masked(known, relation, inverse, space=" "), self.texts.names[answer]
             lines.append(f"{query}{LEAD} {name}{FILLED} {name}.")
         lines.append(self._masked(given, relation, inverse))
-        return Shown("\n".join(lines), self._everybody, end="," if others else ".")
+        return Shown("\n".join(lines), self._all_entities, end="," if others else ".")
 
     def _masked(self, given: int, relation: int, inverse: bool, space: str = "") -> str:
         """Word a query with [MASK]. :param space: before the quotation mark; only published demonstrations have one."""
@@ -167,7 +163,7 @@ class Prompts:
         """Return candidates, best first; the rest are drawn by the seed if BM25 returns too few."""
         texts, wanted = self.texts, min(self.options.candidates, len(self.texts.names))
         if self.options.candidates_by == "triples":
-            _, answers = self._asked(inverse)
+            _, answers = self._ends(inverse)
             candidates = list(dict.fromkeys(answers[triples].tolist()))[:wanted]
         else:
             query = f"{texts.relations[relation]} {texts.names[given]} {texts.descriptions[given]}"
@@ -180,22 +176,18 @@ class Prompts:
             candidates += random.choice(others, missing, replace=False).tolist()
         return candidates
 
-    def _asked(self, inverse: bool) -> tuple[Places, Places]:
-        """Return the known and the asked side of all training triples."""
+    def _ends(self, inverse: bool) -> tuple[Places, Places]:
+        """Return the known and the missing end of all training triples."""
         return (self.tail, self.head) if inverse else (self.head, self.tail)
 
-    def _demonstrations(self, asked: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> list[str]:
-        """Return the best training triples with answers, without the triple of the query."""
-        givens, answers = self._asked(inverse)
+    def _demonstrations(self, query: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> Iterator[str]:
+        givens, answers = self._ends(inverse)
         columns = (column[triples].tolist() for column in (givens, self.relation, answers))
-        others = [triple for triple in zip(*columns, strict=True) if triple != asked]
-        return [self._answered(triple, inverse) for triple in others[: self.options.demonstrations]]
-
-    def _answered(self, triple: tuple[int, ...], inverse: bool) -> str:
-        given, relation, answer = triple
-        name, answer_name = self.texts.names[given], self.texts.names[answer]
-        why = rationale(self.texts.descriptions[given], name, answer_name)
-        return " ".join([self._question(given, relation, inverse), *why, f"{LEAD} {answer_name}."])
+        others = [triple for triple in zip(*columns, strict=True) if triple != query]
+        for given, relation, answer in others[: self.options.demonstrations]:
+            name, answer_name = self.texts.names[given], self.texts.names[answer]
+            why = rationale(self.texts.descriptions[given], name, answer_name)
+            yield " ".join([self._question(given, relation, inverse), *why, f"{LEAD} {answer_name}."])
 
 
 def rationale(description: str, given: str, answer: str) -> list[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.data.knowledge import KnowledgeGraph
@@ -17,6 +20,7 @@ from fathom.models.base import Attention, Identity
 from fathom.models.families import known_attention
 from fathom.models.hub import Part, from_pretrained
 from fathom.models.loading import check_weights, content_hash, load_tokenizer
+from fathom.training.loop import ADAMW, Optimizer, Stage
 
 NETWORK = "network"
 """Folder in a model folder with the configuration and the tokenizer of its language model."""
@@ -49,6 +53,19 @@ class TextPredictor(Predictor):
         if window is not None and max_tokens > window:
             raise BadInput(f"--max-tokens {max_tokens}: {name} reads at most {window}")
 
+    def stage(
+        self,
+        name: str,
+        batches: Callable[[int], Iterable[Any]],
+        count: int,
+        loss: Callable[[Any], Tensor],
+        optimizer: Optimizer = ADAMW,
+    ) -> Stage:
+        """Return a stage that learns all weights from *count* examples per epoch."""
+        options, weights = self.options, list(self.network.parameters())
+        steps = math.ceil(count / options.batch_size)
+        return Stage(name, batches, steps, loss, weights, options.epochs, options.learning_rate, optimizer=optimizer)
+
     def describe(self, folder: Path) -> None:
         """Write configuration and tokenizer of the language model."""
         (folder / NETWORK).mkdir(parents=True, exist_ok=True)
@@ -79,7 +96,7 @@ def language_model(
             auto, Part(name), {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
         )
         # BERT's pooler is used by kg-bert alone, which learns one.
-        check_weights(network, [key for key in loaded["missing_keys"] if not _names_any(key, new)], name)
+        check_weights(network, [key for key in loaded["missing_keys"] if set(new).isdisjoint(key.split("."))], name)
     else:
         config = from_pretrained(AutoConfig, Part(name), {})
         try:
@@ -103,11 +120,6 @@ def examples_of_relations(graph: KnowledgeGraph, count: int, seed: int) -> list[
         list(zip(graph.head[rows].tolist(), graph.tail[rows].tolist(), strict=True))
         for rows in (some[: count + SPARE] for some in np.split(by_relation, ends[:-1]))
     ]
-
-
-def _names_any(weight: str, parts: tuple[str, ...]) -> bool:
-    """Return whether a weight belongs to one of some parts of a network."""
-    return not set(parts).isdisjoint(weight.split("."))
 
 
 class GraphTexts:

@@ -10,7 +10,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,9 @@ from transformers import AutoModel, PreTrainedModel
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.links.base import shuffled
+from fathom.links.base import NOT_A_NUMBER, blocks, rank_links, shuffled
 from fathom.links.encoding import Framed, Framing, Ids, Pool, distinct, encode, first_pool, mean_pool
 from fathom.links.options import SimKgc
-from fathom.links.ranking import NOT_A_NUMBER, blocks, rank_links
 from fathom.links.reading import GraphTexts, TextPredictor
 from fathom.progress import Progress
 from fathom.prompts.wording import inverse
@@ -66,11 +65,11 @@ def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, furth
     :param known: whether j is a right answer to i, hence no negative. :param scale: 1/τ.
     :param further: logits of further negatives of the queries, −inf for none, each of shape (n, any).
     """
-    own = torch.arange(len(cosines), device=cosines.device)
+    gold = torch.arange(len(cosines), device=cosines.device)
     diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
     logits = (cosines - margin * diagonal) * scale
     logits = logits.masked_fill(known & ~diagonal, -torch.inf)
-    return cross_entropy(torch.cat([logits, *further], dim=1), own) + cross_entropy(logits.T, own)
+    return cross_entropy(torch.cat([logits, *further], dim=1), gold) + cross_entropy(logits.T, gold)
 
 
 class Grouped:
@@ -196,22 +195,11 @@ class Predictor(TextPredictor):
         self._queue: deque[tuple[Tensor, Tensor]] = deque(maxlen=options.pre_batches)
         """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
 
-    # ------------------------------------------------------------------------------------------------- training
-
     def stages(self) -> Sequence[Stage]:
         """Return a single stage over the training triples in both directions."""
         options, count = self.options, len(self.triples)
-        return [
-            Stage(
-                "contrast",
-                lambda epoch: shuffled(count, options.batch_size, options.seed, epoch),
-                math.ceil(count / options.batch_size),
-                self.loss,
-                list(self.network.parameters()),
-                options.epochs,
-                options.learning_rate,
-            )
-        ]
+        batches = partial(shuffled, count, options.batch_size, options.seed)
+        return [self.stage("contrast", batches, count, self.loss)]
 
     def loss(self, rows: Places) -> Tensor:
         """:param rows: which training triples, shape (n,)."""
@@ -263,8 +251,6 @@ class Predictor(TextPredictor):
         """Restore :meth:`state`."""
         self._queue.clear()
         self._queue.extend(state["queue"])
-
-    # -------------------------------------------------------------------------------------------------- ranking
 
     @cached_property
     def _distinct(self) -> tuple[Places, Places]:
@@ -333,7 +319,6 @@ class Predictor(TextPredictor):
         return results
 
     def _cosines(self, questions: Tensor) -> Tensor:
-        """Return the cosines with all entities, shape (queries, entities)."""
         width = len(self.space.distinct)
         pieces = [np.arange(start, min(start + PIECE, width)) for start in range(0, width, PIECE)]
         cosines = [unit(questions) @ self.space.vectors(columns, self.device).T for columns in pieces]

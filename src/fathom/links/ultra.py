@@ -28,12 +28,10 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links import base
 from fathom.links.options import Ultra
-from fathom.links.ranking import blocks, rank_links
 from fathom.models.base import Identity
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import opened
-from fathom.scoring.rows import RankResult
 from fathom.store.predictions import Scoring
 from fathom.training.saving import TrainingFolder, published_tensors
 
@@ -89,12 +87,9 @@ class Predictor(base.Predictor):
         batches = torch.split(torch.arange(self.relations, device=self.device), size)
         self.vectors = torch.cat([self.network.relation_model(between, relations) for relations in batches])
 
-    def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank in blocks whose states of all nodes fit into memory."""
-        results = []
-        for some in blocks(links, self._block(len(self.graph.entities))):
-            results += rank_links(self.scores(some), some, top, keep_scores)
-        return results
+    def block_size(self) -> int:
+        """Return for how many queries the states of all nodes fit into memory."""
+        return self._block(len(self.graph.entities))
 
     def scores(self, links: Links) -> Tensor:
         """Score all entities for each query, shape (n, entities). Scores of different queries are not comparable."""

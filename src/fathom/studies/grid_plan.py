@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -19,12 +20,10 @@ from fathom.reading import Json
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
 _NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
-_NAME_RULE = "give 1 to 100 printable characters without / and no leading dot"
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
 def _check_unique(seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """:raises ValueError: a seed occurs twice."""
     if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
         raise ValueError(f"given twice: {', '.join(map(str, twice))}; give each once")
     return seeds
@@ -183,14 +182,17 @@ def check_plan(plan: StudyPlan) -> None:
         except BadInput as error:
             faults.extend(f"{where}{fault}" for fault in error.faults)
 
-    attempt(lambda: parse_variants(plan.worlds))
+    attempt(partial(parse_variants, plan.worlds))
     for name, model in plan.models.items():
-        attempt(lambda model=model: _check_model(model, plan), f"{name}: ")  # type: ignore[misc]
+        attempt(partial(_check_model, model, plan), f"{name}: ")
         missing = sorted(set(model.worlds or ()) - set(plan.worlds))
         if missing:
             faults.append(f"{name}: {', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
         if not _NAME.fullmatch(name) or not name.isprintable():
-            faults.append(f"{name[:60]!r}: the name of a model becomes a folder; {_NAME_RULE}")
+            faults.append(
+                f"{name[:60]!r}: the name of a model becomes a folder; give 1 to 100 printable characters without / "
+                "and no leading dot"
+            )
     named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
     named += [("controls", name) for pair in plan.controls.items() for name in pair]
     named += [(f"{name}: random_from", model.random_from) for name, model in plan.models.items()]
@@ -236,10 +238,9 @@ def options_of(model: ModelPlan, plan: StudyPlan, init: str, seed: int | None = 
 
 def cells_of(plan: StudyPlan) -> list[Cell]:
     """Return all cells, by seed and world, so that first results can be compared early."""
-    cells = []
-    for seed, world, (name, model) in product(plan.trainings, plan.worlds, plan.models.items()):
-        if model.worlds is None or world in model.worlds:
-            has_weights = "init" in find(model.model).options.model_fields
-            inits = [init for init in model.init if plan.owner(name, init) == name]
-            cells += [Cell(name, init, world, seed) for init in (inits if has_weights else ("",))]
-    return cells
+    return [
+        Cell(name, init, world, seed)
+        for seed, world, (name, model) in product(plan.trainings, plan.worlds, plan.models.items())
+        for init in (model.init if "init" in find(model.model).options.model_fields else ("",))
+        if (model.worlds is None or world in model.worlds) and plan.owner(name, init) == name
+    ]

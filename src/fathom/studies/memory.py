@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -159,26 +160,15 @@ class Memory:
 
     plan: StudyPlan
     cells: list[CellResult]
+    terms: list[Effect]
+    """The decomposition of Hits@10; *gaps* and *contrasts* likewise."""
+    gaps: list[Effect]
+    contrasts: list[Effect]
     effects: Mapping[str, Effects]
     """By metric; those on Hits@10 decide."""
     curves: Mapping[str, list[Curve]]
     """By model, of the first seed."""
-    decisions: list[Decision] = field(default_factory=list)
-
-    @property
-    def terms(self) -> list[Effect]:
-        """The decomposition of Hits@10."""
-        return self.effects[HITS].terms
-
-    @property
-    def gaps(self) -> list[Effect]:
-        """Gains in Hits@10 from pre-trained weights in each world."""
-        return self.effects[HITS].gaps
-
-    @property
-    def contrasts(self) -> list[Effect]:
-        """Differences in Hits@10 between two models."""
-        return self.effects[HITS].contrasts
+    decisions: list[Decision]
 
 
 def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
@@ -195,26 +185,14 @@ def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
     first = [state.cell for state in states if state.cell.seed == plan.trainings[0]]
     curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
     cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in states)
-    decided = {one.name: _decide(plan, _effects(plan, grid, one.name), one.name == HITS) for one in METRICS}
+    decided = {one.name: _decide(plan, grid, one.name) for one in METRICS}
     return Memory(
         plan,
         [CellResult(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
+        *decided[HITS][0],
         {name: effects for name, (effects, _) in decided.items()},
         {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
         decided[HITS][1],
-    )
-
-
-def _effects(plan: StudyPlan, grid: _Grid, metric_name: str) -> Effects:
-    """Compute every effect on one metric, without adjustment."""
-    return Effects(
-        [term for model in plan.models for term in _terms(model, grid, metric_name)],
-        [gap for model in plan.models for gap in _gaps(model, grid, metric_name)],
-        [
-            contrast
-            for first, second in plan.contrasts
-            for contrast in grid.differences(metric_name, f"{first} − {second}", (first, P), (second, P))
-        ],
     )
 
 
@@ -297,15 +275,25 @@ class _Grid:
         return [effect for effect in effects if effect.value is not None]
 
 
-def _decide(plan: StudyPlan, effects: Effects, with_claims: bool) -> tuple[Effects, list[Decision]]:
-    """Decide the claims, and adjust p values and intervals of all effects on one metric, as one family."""
-    claims = [_claim(model, plan, effects.terms) for model in plan.models] if with_claims else []
-    family = [claim for claim in claims if claim is not None]
-    tests = [Claim("", (Needed("", effect.value, missing="no cell"),)) for kind in effects for effect in kind]
-    decisions = decide([*family, *tests])
-    remaining = iter(decisions[len(family) :])
-    adjusted = Effects(*([_adjusted(effect, next(remaining)) for effect in kind] for kind in effects))
-    return adjusted, decisions[: len(family)]
+def _decide(plan: StudyPlan, grid: _Grid, metric_name: str) -> tuple[Effects, list[Decision]]:
+    """Compute all effects on a metric; decide the claims and adjust p values and intervals of effects as one family.
+
+    Only Hits@10 has claims.
+    """
+    terms = [term for model in plan.models for term in _terms(model, grid, metric_name)]
+    gaps = [gap for model in plan.models for gap in _gaps(model, grid, metric_name)]
+    contrasts = [
+        contrast
+        for first, second in plan.contrasts
+        for contrast in grid.differences(metric_name, f"{first} − {second}", (first, P), (second, P))
+    ]
+    candidates = (_claim(model, plan, terms) for model in plan.models if metric_name == HITS)
+    claims = [claim for claim in candidates if claim is not None]
+    effects = [*terms, *gaps, *contrasts]
+    tests = [Claim("", (Needed("", effect.value, missing="no cell"),)) for effect in effects]
+    decisions = decide([*claims, *tests])
+    adjusted = map(_adjusted, effects, decisions[len(claims) :])
+    return Effects(*(list(islice(adjusted, len(kind))) for kind in (terms, gaps, contrasts))), decisions[: len(claims)]
 
 
 def _adjusted(effect: Effect, decision: Decision) -> Effect:
@@ -357,13 +345,13 @@ def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
 
 
 def _curve(cell: Cell, out: Path) -> Curve | None:
-    lines = [line for line in read_curve(cell.model_folder(out)) if "hits@10" in line]
+    lines = [line for line in read_curve(cell.model_folder(out)) if HITS in line]
     if not lines:
         return None
     identity = read_begun(cell.model_folder(out))["identity"]
     data = f"data:{identity['data']['name']}@{identity['data']['content_hash']}"
-    made = f"hits@10|{data}|split:validation|cell:{cell}|fathom:{identity['version']}"
-    return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line["hits@10"] for line in lines]), made)
+    recipe = f"{HITS}|{data}|split:validation|cell:{cell}|fathom:{identity['version']}"
+    return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line[HITS] for line in lines]), recipe)
 
 
 def correlations(curves: Sequence[Curve]) -> Floats:

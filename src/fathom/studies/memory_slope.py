@@ -41,7 +41,6 @@ PER_FACT, WITHIN, EASE = (
 )
 BEYOND = "gain on knowledge, beyond the control's (tetrad difference)"
 NO_CONTROL = "no control: give as a fourth run the same probe of another language model"
-FEWEST_RUNS = ("language model", "pre-trained", "random")
 UNKNOWN, ALL = "gain where nothing is known", "mean gain"
 _NOTES = (
     "knowledge: 1 / rank of the fact before training; gain: 1 / rank by the predictor from pre-trained weights − by "
@@ -111,7 +110,6 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
 
 
 def _faults(outcomes: Sequence[RunFacts]) -> list[str]:
-    """Return what is wrong with the runs."""
     first, *others = outcomes
     graph = first.rows.identity["data"]["content_hash"]
     faults = [f"{run.path}: expected a run of fathom kgc evaluate" for run in others[:2] if not _by_predictor(run)]
@@ -131,7 +129,6 @@ def _faults(outcomes: Sequence[RunFacts]) -> list[str]:
 
 
 def _by_predictor(run: RunFacts) -> bool:
-    """Return whether the run is of a link predictor."""
     return "asking" in run.rows.identity.get("resolved", {})
 
 
@@ -151,7 +148,7 @@ def _slopes(outcomes: Sequence[RunFacts], facts: Sequence[str], values: Sequence
         ALL: difference(pretrained, random, sample, recipe("gain", outcomes[1:3]), form="+.3f"),
     }
     contrasts = [Contrast(PER_FACT, effects[PER_FACT], 1), Contrast(BEYOND, None, 1, NO_CONTROL)]
-    if len(values) > len(FEWEST_RUNS):
+    if len(values) > 3:
         effects[BEYOND] = tetrad(gain, known, values[3], random, sample, recipe("tetrad"))
         contrasts[1] = Contrast(BEYOND, effects[BEYOND], 1)
     [decision] = decide([Claim("the predictor remembers", tuple(contrasts))])

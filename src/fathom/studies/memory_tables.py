@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,28 +12,18 @@ from fathom.metrics.significance import LEVEL, POWER
 from fathom.results.estimates import Estimate, Noise, untold
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
-from fathom.results.tables import Cell, Table
-from fathom.studies.memory import (
-    HITS,
-    METRICS,
-    NOT_YET,
-    CellResult,
-    Curve,
-    Effect,
-    Memory,
-    R,
-    correlations,
-    longest,
-)
+from fathom.results.tables import Table
+from fathom.studies.grid_plan import Cell
+from fathom.studies.memory import HITS, NOT_YET, CellResult, Curve, Effect, Memory, R, correlations, longest
 
 FENCES = ("fence low", "fence high")
-OF_FENCES = "fences and outliers describe the gaps of one model's worlds; they have no interval"
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
 FLAT = "no r: a curve that does not change"
 BY_SEED = "error by facts, by training (seeds alone): standard errors; their squares add up to that of the interval"
 P_HOLM, SMALLEST, SEEDS, FORMULA = "p (Holm)", "smallest", "seeds", "formula"
 NOISE = ("error by facts", "error by training")
 HEADS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10", "mrr": "MRR", "mean_rank": "MR"}
+Row = dict[str, Any]
 
 
 def tables(findings: Memory) -> list[Table]:
@@ -42,14 +32,20 @@ def tables(findings: Memory) -> list[Table]:
         _table_of_cells(findings),
         _table_of_effects(
             ("model", "term", "value"),
-            [(effect, (effect.formula,)) for effect in findings.terms],
+            findings.terms,
             "What Hits@10 is made of (H: Hits@10; p: pretrained, r: random weights)",
-            (FORMULA,),
+            lambda term: {FORMULA: term.formula},
         ),
-        _table_of_gaps(findings.gaps),
+        _table_of_effects(
+            ("model", "world", "p − r"),
+            findings.gaps,
+            "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
+            lambda gap: dict[str, Any](zip(FENCES, gap.fences or (), strict=True)) | {"outlier": gap.outlier},
+            ("fences and outliers describe the gaps of one model's worlds; they have no interval",),
+        ),
         _table_of_effects(
             ("models", "world", "difference"),
-            [(effect, ()) for effect in findings.contrasts],
+            findings.contrasts,
             "Two models with their pre-trained weights, world by world (Hits@10)",
         ),
         _table_of_metrics(findings.cells),
@@ -59,17 +55,26 @@ def tables(findings: Memory) -> list[Table]:
     return [table for table in candidates if table.rows]
 
 
+def _cell(cell: Cell) -> Row:
+    return {"model": cell.model, "weights": cell.init or "–", "world": cell.world}
+
+
+def _noise(noise: Noise) -> Row:
+    return dict(zip((SEEDS, *NOISE), noise, strict=True))
+
+
 def _table_of_cells(findings: Memory) -> Table:
-    columns = ("model", "weights", "world", "Hits@10", "facts", SEEDS, *NOISE)
     rows = [
-        (
-            *(line.cell.model, line.cell.init or "–", line.cell.world, line.hits, line.hits.n if line.hits else 0),
-            *(*line.noise, max(training.unscored for training in line.trainings)),
-            _shared([training.epochs for training in line.trainings]),
-            _shared([training.best_epoch for training in line.trainings]),
-            sum(training.seconds for training in line.trainings),
-            line.why,
-        )
+        _cell(line.cell)
+        | {"Hits@10": line.hits, "facts": line.hits.n if line.hits else 0}
+        | _noise(line.noise)
+        | {
+            "unscored": max(training.unscored for training in line.trainings),
+            "epochs": _shared([training.epochs for training in line.trainings]),
+            "best": _shared([training.best_epoch for training in line.trainings]),
+            "seconds": sum(training.seconds for training in line.trainings),
+            "ended by": line.why,
+        }
         for line in findings.cells
     ]
     noises = [line.noise for line in findings.cells]
@@ -77,14 +82,12 @@ def _table_of_cells(findings: Memory) -> Table:
         rows,
         "Hits@10 of every cell (figures 5 to 7, 10)",
         _notes_of_noise(noises, [gap.value for gap in findings.gaps], "differences of weights"),
-        columns=(*columns, "unscored", "epochs", "best", "seconds", "ended by"),
         hidden=_without_noise(noises),
         formats=dict.fromkeys(NOISE, ".3f") | {"seconds": ".0f"},
     )
 
 
 def _shared(values: Sequence[int | None]) -> int | None:
-    """Return the value that all trainings share."""
     return values[0] if len(set(values)) == 1 else None
 
 
@@ -111,21 +114,20 @@ def _without_noise(noises: Iterable[Noise]) -> tuple[str, ...]:
 
 def _table_of_effects(
     columns: tuple[str, str, str],
-    lines: Sequence[tuple[Effect, tuple[Cell, ...]]],
+    effects: Sequence[Effect],
     title: str,
-    more: tuple[str, ...] = (),
+    more: Callable[[Effect], Row] = lambda effect: {},
     notes: Sequence[str] = (),
 ) -> Table:
-    """:param columns: model, name and value. :param lines: each effect with the cells of the last columns.
-    :param more: the last columns."""
-    effects = [effect for effect, _ in lines]
+    """:param columns: model, name and value. :param more: further cells of an effect."""
     missing = (f"{effect.name}: {effect.formula.partition(' (')[2][:-1]}" for effect in effects if effect.value is None)
     rows = [
-        (
-            *(effect.model, effect.name, effect.value, effect.adjusted, effect.value and effect.value.smallest),
-            *(effect.value.n if effect.value else 0, *effect.noise, *last),
-        )
-        for effect, last in lines
+        dict[str, Any](zip(columns, effect[:3], strict=True))
+        | {P_HOLM: effect.adjusted, SMALLEST: effect.value and effect.value.smallest}
+        | {"facts": effect.value.n if effect.value else 0}
+        | _noise(effect.noise)
+        | more(effect)
+        for effect in effects
     ]
     return Table.of(
         rows,
@@ -137,68 +139,44 @@ def _table_of_effects(
             *dict.fromkeys(missing),
             *_notes_of_noise([effect.noise for effect in effects], [effect.value for effect in effects]),
         ),
-        columns=(*columns, P_HOLM, SMALLEST, "facts", SEEDS, *NOISE, *more),
         main=columns[2],
         hidden=("p", "facts", SEEDS, *NOISE, FORMULA),
         formats={P_HOLM: ".2g"} | dict.fromkeys((SMALLEST, *NOISE), ".3f") | dict.fromkeys(FENCES, "+.3f"),
     )
 
 
-def _table_of_gaps(gaps: Sequence[Effect]) -> Table:
-    return _table_of_effects(
-        ("model", "world", "p − r"),
-        [(gap, (*(gap.fences or ()), gap.outlier)) for gap in gaps],
-        "What pre-trained weights add in each world, and where they add remarkably much (Tukey's fences, 1.5 IQR)",
-        (*FENCES, "outlier"),
-        (OF_FENCES,),
-    )
-
-
 def _table_of_secondary(findings: Memory) -> Table:
     """Return the same effects on every other metric; they decide nothing."""
     others = {head: findings.effects[name] for name, head in HEADS.items() if name != HITS}
-    kinds = {"term": "terms", "p − r": "gaps", "difference": "contrasts"}
-    rows: list[tuple[Cell | Estimate, ...]] = [
-        (kind, row[0].model, row[0].name, *(effect.value for effect in row))
-        for kind, field in kinds.items()
+    rows = [
+        {"effect": kind, "model": row[0].model, "of": row[0].name}
+        | {head: effect.value for head, effect in zip(others, row, strict=True)}
+        for kind, field in (("term", "terms"), ("p − r", "gaps"), ("difference", "contrasts"))
         for row in zip(*(getattr(effects, field) for effects in others.values()), strict=True)
     ]
-    return Table.of(
-        rows,
-        "The same effects on other metrics (secondary)",
-        ("they decide nothing; CSV and JSON have their intervals, simultaneous for each metric",),
-        columns=("effect", "model", "of", *others),
-    )
+    notes = ["they decide nothing; CSV and JSON have their intervals, simultaneous for each metric"]
+    return Table.of(rows, "The same effects on other metrics (secondary)", notes)
 
 
 def _table_of_metrics(cells: Sequence[CellResult]) -> Table:
-    rows: list[tuple[Cell | Estimate, ...]] = [
-        (
-            *(line.cell.model, line.cell.init or "–", line.cell.world, line.noise.seeds),
-            *(line.numbers[metric.name] for metric in METRICS),
-        )
+    rows = [
+        _cell(line.cell) | {SEEDS: line.noise.seeds} | {head: line.numbers[name] for name, head in HEADS.items()}
         for line in cells
         if line.numbers
     ]
-    columns = ("model", "weights", "world", SEEDS, *HEADS.values())
-    return Table.of(rows, "Every metric of every cell", ["CSV and JSON have the intervals"], columns=columns)
+    return Table.of(rows, "Every metric of every cell", ["CSV and JSON have the intervals"])
 
 
 def _table_of_trainings(findings: Memory) -> Table:
-    return Table.of(
-        [
-            (
-                *(line.cell.model, line.cell.init or "–", line.cell.world),
-                *(findings.plan.seed if training.cell.seed is None else training.cell.seed, training.hits),
-                *(training.epochs, training.best_epoch, training.seconds, training.why),
-            )
-            for line in findings.cells
-            for training in line.trainings
-        ],
-        "Hits@10 of every training",
-        columns=("model", "weights", "world", "seed", "Hits@10", "epochs", "best", "seconds", "ended by"),
-        formats={"seconds": ".0f"},
-    )
+    rows = [
+        _cell(line.cell)
+        | {"seed": findings.plan.seed if training.cell.seed is None else training.cell.seed, "Hits@10": training.hits}
+        | {"epochs": training.epochs, "best": training.best_epoch, "seconds": training.seconds}
+        | {"ended by": training.why}
+        for line in findings.cells
+        for training in line.trainings
+    ]
+    return Table.of(rows, "Hits@10 of every training", formats={"seconds": ".0f"})
 
 
 def correlation_tables(findings: Memory) -> list[Table]:
@@ -210,7 +188,7 @@ def correlation_tables(findings: Memory) -> list[Table]:
 
 def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) -> Table:
     names = [curve.name for curve in curves]
-    rows: list[list[Cell | Estimate]] = []
+    rows: list[list[Any]] = []
     for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
         recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
         whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]

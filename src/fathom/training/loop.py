@@ -27,8 +27,6 @@ class NotANumber(RunFailed):
     """The loss is NaN or infinite. The weights are those before the step."""
 
 
-# ------------------------------------------------------------------------------------------------ optimizers
-
 Optimizer = Callable[[list[State], float], torch.optim.Optimizer]
 """Makes an optimizer from groups of parameters and the maximum learning rate."""
 
@@ -67,9 +65,6 @@ def grouped(weights: Sequence[nn.Parameter], weight_decay: float) -> list[State]
     return [group for group in groups if group["params"]]
 
 
-# ------------------------------------------------------------------------------------------------ schedules
-
-
 class Share(NamedTuple):
     """The finished share of a stage, from 0 to 1.
 
@@ -105,9 +100,6 @@ def falling(share: Share, warm_up: float) -> float:
 
 SCHEDULES: dict[str, Callable[[Share, float], float]] = {"cosine": cosine, "linear": linear, "falling": falling}
 """The learning rate as a share of its highest."""
-
-
-# ------------------------------------------------------------------------------------------------ the loop
 
 
 @dataclass(frozen=True)
@@ -315,9 +307,6 @@ class Loop:
         if self.rules.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, getattr(torch, self.rules.precision))
-
-
-# ------------------------------------------------------------------------------------------------ one pass
 
 
 class CurvePoint(NamedTuple):

@@ -24,7 +24,7 @@ class PlantOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
 
-    kind: Literal["causal", "masked"] = Field(description="Kind of model to train.", json_schema_extra=Group.MODEL.mark)
+    kind: Literal["causal", "masked"] = opt(..., "Kind of model to train.", Group.MODEL)
     share: float = opt(
         0.5, "Share of the facts to plant; all facts of a subject together.", Group.SELECTION, gt=0, le=1
     )
@@ -77,9 +77,10 @@ class PretrainOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.TRAINING
 
-    kind: Literal["masked", "causal", "t5", "bart"] = Field(
-        description="Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
-        json_schema_extra=Group.MODEL.mark,
+    kind: Literal["masked", "causal", "t5", "bart"] = opt(
+        ...,
+        "Shape and objective: masked (ModernBERT), causal (Llama), t5 (span corruption), bart (infilling).",
+        Group.MODEL,
     )
     contaminate: Annotated[tuple[Literal["train", "dev", "test"], ...], BeforeValidator(separated)] = opt(
         (),

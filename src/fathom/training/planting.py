@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf, isnan
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +24,8 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.readings import lacking_reading
-from fathom.data.templates import ANSWER
+from fathom.data.selection.readings import lacking_reading, read_as
+from fathom.data.templates import ANSWER, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.progress import shown
 from fathom.reading import shown as quoted
@@ -34,7 +35,6 @@ from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
-from fathom.training.planted_texts import PlantedTexts, in_sentences, in_templates
 from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
 
 WINDOW = 16
@@ -45,9 +45,7 @@ ANSWER_SHARE, TEMPLATE_SHARE = 0.65, 0.15
 """How often the answer is masked, otherwise the subject; and how often each token of the template."""
 WHOLE_SHARE = 0.3
 """How often a mask extends to the end of the name, rather than of the word."""
-
-
-# ---------------------------------------------------------------------------------------------------- which facts
+OTHERS, ASKED = "other sentences", "the asked sentence"
 
 
 def choose(
@@ -60,9 +58,6 @@ def choose(
     """Choose the queries to plant, by id: about *share* of the facts, all those of a subject together.
 
     Otherwise a withheld fact could be inferred from planted ones of its subject (the continent from the language).
-    In a causal plant of the embedded geography facts, split fact by fact, accuracy on withheld continents was 0.31
-    (trained phrasing) and 0.34 (unseen). Split by country it was 0.27 and 0.28, the frequency baseline being 0.27. With
-    about a hundred countries this is hardly significant: a model this small infers little. A larger one may infer more.
 
     :param highest: group of numbers, the highest of which are planted, subjects by their highest; by default at random.
     :param usable: of sentences: ids of the queries that can be planted; None for all. Queries without a known subject
@@ -149,7 +144,60 @@ def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict
     return accuracies
 
 
-# ---------------------------------------------------------------------------------------------------- planting
+class PlantedTexts(NamedTuple):
+    """:param prompts: of each query, by id; none if it cannot be planted.
+    :param held_out: number of texts that are kept for queries.
+    :param templates: those to train on, by relation; none with sentences.
+    :param kind: "templates", or which sentences.
+    """
+
+    prompts: Mapping[str, Sequence[Prompt]]
+    held_out: int
+    templates: Mapping[str, list[int]]
+    kind: str
+
+
+def in_templates(queryset: QuerySet, templates: Mapping[str, list[int]]) -> PlantedTexts:
+    """Fill the trained templates of each fact with each gold answer. :param templates: by relation."""
+    prompts = {
+        query.id: [
+            queryset.relations[query.relation]
+            .templates[index]
+            .fill(query.subject, queryset.candidates[query.candidates].name_of(gold))
+            for index in templates[query.relation]
+            for gold in query.gold
+        ]
+        for query in queryset.queries
+    }
+    return PlantedTexts(prompts, 0, templates, "templates")
+
+
+def in_sentences(queryset: QuerySet) -> PlantedTexts:
+    """Restore the masked words of natural sentences, other than those of queries if any fact has such.
+
+    A query with ``--reading template-free`` uses the first sentence that masks the answer's own name. So the model has
+    read other sentences about the same facts, like models trained on an encyclopedia. If the data have one sentence per
+    fact, as from ``fathom build cloze``, a probe distinguishes sentences that were read from those that were not.
+    """
+    asked = read_as(queryset, "template-free")
+    first = {query.id: _filled(queryset, query) for query in asked.queries if query.unscored is None}
+    prompts = {query.id: _filled(queryset, query) for query in queryset.queries}
+    held_out = {prompt.text for own in first.values() for prompt in own}
+    others = {id_: [prompt for prompt in own if prompt.text not in held_out] for id_, own in prompts.items()}
+    if any(others.values()):
+        return PlantedTexts(others, len(held_out), {}, OTHERS)
+    return PlantedTexts({id_: first.get(id_, []) for id_ in prompts}, 0, {}, ASKED)
+
+
+def _filled(queryset: QuerySet, query: Query) -> list[Prompt]:
+    """Return each distinct sentence; with each gold answer if its original words are unknown."""
+    space = queryset.candidates[query.candidates]
+    texts = [
+        Template(sentence.text, natural=True).fill(query.subject, words)
+        for sentence in query.sentences
+        for words in ([sentence.surface] if sentence.surface else [space.name_of(gold) for gold in query.gold])
+    ]
+    return list(dict.fromkeys(texts))
 
 
 def plant(
@@ -181,7 +229,6 @@ def plant(
 
 
 def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> PlantedTexts:
-    """Return the texts of each fact. :param faults: found so far, to report with others."""
     if options.reading == "template-based":
         return in_templates(queryset, _check(queryset, options, faults))
     if options.unseen_templates != PlantOptions.model_fields["unseen_templates"].default:
@@ -228,8 +275,8 @@ def _plant_into(
 ) -> None:
     tokenizer = _tokenizer(queryset, options)
     batches = _Statements(queryset, options, planted, texts, tokenizer)
-    made = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
-    save(made.network, tokenizer, made.network.config.max_position_embeddings, folder)
+    trained = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
+    save(trained.network, tokenizer, trained.network.config.max_position_embeddings, folder)
     exposures = batches.exposures()
     ledger = (
         {
@@ -241,7 +288,7 @@ def _plant_into(
         for query in queryset.queries
     )
     write_json_lines(folder / "planted.jsonl", ledger)
-    write_json_lines(folder / "learning_curve.jsonl", (point._asdict() for point in made.curve))
+    write_json_lines(folder / "learning_curve.jsonl", (point._asdict() for point in trained.curve))
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
@@ -249,10 +296,7 @@ def _plant_into(
         "held_out_sentences": texts.held_out,
         "templates": dict(texts.templates),
         "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
-        "parameters": made.parameters,
-        "steps": made.curve[-1].step,
-        "seconds": made.seconds,
-        "final_loss": made.curve[-1].loss,
+        **trained.summary(),
     }
     write_json(folder / "planting.json", summary)
 
@@ -266,9 +310,6 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
     if options.reading == "template-free":
         texts += [sentence.text.replace(ANSWER, "") for query in queryset.queries for sentence in query.sentences]
     return learn_tokenizer(texts, options.vocabulary, options.kind)
-
-
-# ---------------------------------------------------------------------------------------------------- batches
 
 
 class _Statements:
@@ -328,7 +369,6 @@ class _Statements:
         return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
 
     def _rows(self) -> Iterator[NDArray[np.int64]]:
-        """Yield batches in this order, nearby statements of similar length together."""
         size = self.options.batch_size
         for start in range(0, len(self.order), size * WINDOW):
             rows = self.order[start : start + size * WINDOW]

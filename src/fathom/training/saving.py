@@ -69,10 +69,10 @@ class TrainingFolder:
         if not is_there(self._checkpoint):
             return None
         with self.taking_back():
-            found = torch.load(self._checkpoint, map_location=device, weights_only=True)
-            if not isinstance(found, dict):
-                raise TypeError(f"found {type(found).__name__}")
-        return found
+            state = torch.load(self._checkpoint, map_location=device, weights_only=True)
+            if not isinstance(state, dict):
+                raise TypeError(f"found {type(state).__name__}")
+        return state
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:
@@ -128,10 +128,10 @@ def published_tensors(path: Path, expected: str) -> dict[str, torch.Tensor]:
         if size > LARGEST_PUBLISHED:
             raise ValueError(f"{size:,} bytes")
         content = torch.load(path, map_location="cpu", weights_only=True)
-        found = content.get("model", content)
-        if not found or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+        tensors = content.get("model", content)
+        if not tensors or not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
             raise TypeError("no tensors by name")
     except Exception as error:  # whatever a stranger's file makes zipfile and torch raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:100]
         raise BadInput(f"{path}: expected {expected}, found something else ({reason})") from error
-    return {str(name): tensor for name, tensor in found.items()}
+    return {str(name): tensor for name, tensor in tensors.items()}

@@ -29,6 +29,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from fathom.reading import Json
 from fathom.training.loop import CurvePoint, OnProgress, adafactor, adamw, train
 from fathom.training.options import PlantOptions, PretrainOptions
 
@@ -39,7 +40,7 @@ AROUND = {"causal": (BOS, ""), "masked": (BOS, EOS), "t5": ("", EOS), "bart": (B
 """Tokens before and after a text, by the kind of model. The second of two texts has the end alone."""
 
 
-class Size(NamedTuple):
+class NetworkSize(NamedTuple):
     """:param layers: of the encoder and of the decoder, if there are two."""
 
     hidden_size: int
@@ -85,82 +86,37 @@ def learn_tokenizer(
     )
 
 
-def small_network(kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int = 512) -> PreTrainedModel:
+def small_network(
+    kind: str, size: NetworkSize, tokenizer: PreTrainedTokenizerBase, longest: int = 512
+) -> PreTrainedModel:
     """Make a network with random weights, drawn from torch's generator.
 
     :param kind: causal (Llama's shape), masked (ModernBERT's), t5 or bart. :param longest: text in tokens.
     """
-    shared: dict[str, Any] = {
-        "vocab_size": len(tokenizer),
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-    }
-    make = _encoder_decoder if kind in ("t5", "bart") else _one_stack
-    return make(kind, size, tokenizer, longest, shared)
-
-
-def _encoder_decoder(
-    kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int, shared: dict[str, Any]
-) -> PreTrainedModel:
-    width = size.hidden_size
+    width, layers, heads = size
+    shared: dict[str, Any] = {"vocab_size": len(tokenizer)}
+    shared |= {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     if kind == "t5":
-        return T5ForConditionalGeneration(
-            T5Config(
-                d_model=width,
-                d_ff=2 * width,
-                num_heads=size.heads,
-                d_kv=width // size.heads,
-                num_layers=size.layers,
-                num_decoder_layers=size.layers,
-                decoder_start_token_id=tokenizer.pad_token_id,
-                dropout_rate=0.0,  # not even for those who fine-tune it: one this small would take several times longer
-                **shared,
-            )
-        )
-    sides = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in (("layers", size.layers), ("attention_heads", size.heads), ("ffn_dim", 2 * width))
-    }
-    return BartForConditionalGeneration(
-        BartConfig(
-            d_model=width,
-            max_position_embeddings=max(512, longest),
-            init_std=width**-0.5,
-            decoder_start_token_id=tokenizer.eos_token_id,
-            forced_eos_token_id=None,
-            **sides,
-            **shared,
-        )
-    )
-
-
-def _one_stack(
-    kind: str, size: Size, tokenizer: PreTrainedTokenizerBase, longest: int, shared: dict[str, Any]
-) -> PreTrainedModel:
-    width = size.hidden_size
+        shared |= {"d_model": width, "d_ff": 2 * width, "d_kv": width // heads, "num_heads": heads}
+        shared |= {"num_layers": layers, "num_decoder_layers": layers, "decoder_start_token_id": tokenizer.pad_token_id}
+        # No dropout, not even in fine-tuning: a model this small would take several times longer.
+        return T5ForConditionalGeneration(T5Config(dropout_rate=0.0, **shared))
+    if kind == "bart":
+        for side in ("encoder", "decoder"):
+            shared |= {f"{side}_layers": layers, f"{side}_attention_heads": heads, f"{side}_ffn_dim": 2 * width}
+        shared |= {"d_model": width, "init_std": width**-0.5, "max_position_embeddings": max(512, longest)}
+        shared |= {"decoder_start_token_id": tokenizer.eos_token_id, "forced_eos_token_id": None}
+        return BartForConditionalGeneration(BartConfig(**shared))
+    shared |= {"hidden_size": width, "intermediate_size": 2 * width}
+    shared |= {"num_hidden_layers": layers, "num_attention_heads": heads}
     # The usual spread of 0.02 suits models eight times as wide: with it, attention here takes long to wake up.
     # Positions are rotary, so spare ones are free: prompts of other probes are longer than any text that is read here.
-    shared |= {
-        "hidden_size": width,
-        "intermediate_size": 2 * width,
-        "num_hidden_layers": size.layers,
-        "num_attention_heads": size.heads,
-        "max_position_embeddings": max(2048, longest),
-        "initializer_range": width**-0.5,
-    }
+    shared |= {"initializer_range": width**-0.5, "max_position_embeddings": max(2048, longest)}
     if kind == "causal":
         return LlamaForCausalLM(LlamaConfig(**shared, tie_word_embeddings=True))
-    return ModernBertForMaskedLM(  # the original BERT norms after each layer and needs several times the steps
-        ModernBertConfig(
-            cls_token_id=tokenizer.cls_token_id,
-            sep_token_id=tokenizer.sep_token_id,
-            global_attn_every_n_layers=1,
-            reference_compile=False,
-            **shared,
-        )
-    )
+    shared |= {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
+    # The original BERT norms after each layer and needs several times the steps.
+    return ModernBertForMaskedLM(ModernBertConfig(global_attn_every_n_layers=1, reference_compile=False, **shared))
 
 
 class Batch(NamedTuple):
@@ -180,10 +136,10 @@ class Fitted(NamedTuple):
     curve: list[CurvePoint]
     seconds: float
 
-    @property
-    def parameters(self) -> int:
-        """Number of learnt weights."""
-        return sum(weights.numel() for weights in self.network.parameters())
+    def summary(self) -> Json:
+        """Return number of weights, steps, seconds and last loss."""
+        parameters, last = sum(weights.numel() for weights in self.network.parameters()), self.curve[-1]
+        return {"parameters": parameters, "steps": last.step, "seconds": self.seconds, "final_loss": last.loss}
 
 
 def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
@@ -208,7 +164,7 @@ def fitted(
     start = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
-        size = Size(options.hidden_size, options.layers, options.heads)
+        size = NetworkSize(options.hidden_size, options.layers, options.heads)
         network = small_network(options.kind, size, tokenizer, longest)
         network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
         curve = train(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -94,96 +94,81 @@ def learn(
     :param fixed: frozen vectors that follow those, shape (more, d).
     :raises NotANumber: the loss is NaN or infinite.
     """
-    vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
-    kept = vectors.new_zeros(0, vectors.shape[1]) if fixed is None else fixed.to(vectors)
-    draws = random.Random(plan.seed)
-
-    def loss(batch: Sequence[GoldSlot]) -> float:
-        goal = _goal(plan.loss, batch, names, draws)
-        return _backward(model, names, way, batch, torch.cat([vectors, kept]), goal, budget)
-
+    fit = _Fit(model, names, way, validation, start, plan, budget, fixed)
     batches = [items[first : first + plan.batch_size] for first in range(0, len(items), plan.batch_size)]
     stage = Stage(
-        "soft template", lambda epoch: batches, len(batches), loss, [vectors], plan.epochs, plan.learning_rate
+        "soft template", lambda epoch: batches, len(batches), fit.loss, [fit.vectors], plan.epochs, plan.learning_rate
     )
-    best = _Best(vectors, lambda: _validate(model, names, way, validation, torch.cat([vectors, kept]), budget))
-    Loop([stage], Rules("falling", clip=None), best, model.device).run()
-    return best.learnt
+    Loop([stage], Rules("falling", clip=None), fit, model.device).run()
+    return fit.learnt
 
 
-class _Best(Hooks):
-    """The learning curve, and the vectors of the best epoch."""
+class _Fit(Hooks):
+    """The vectors, their loss and validation, the learning curve, and the vectors of the best epoch."""
 
-    def __init__(self, vectors: nn.Parameter, validate: Callable[[], tuple[float, float]]) -> None:
-        self.vectors, self.validate = vectors, validate
-        self.learnt, self.mrr_all = Learnt(vectors.detach().clone(), 0, []), 0.0
+    def __init__(
+        self,
+        model: Model,
+        names: CandidateTokens,
+        way: SlotScoring,
+        validation: Sequence[GoldSlot],
+        start: Tensor,
+        plan: SoftPlan,
+        budget: Budget,
+        fixed: Tensor | None,
+    ) -> None:
+        self.model, self.names, self.way, self.plan, self.budget = model, names, way, plan, budget
+        self.validation, self.draws = validation, random.Random(plan.seed)
+        self.vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
+        self.fixed = self.vectors.new_zeros(0, start.shape[1]) if fixed is None else fixed.to(self.vectors)
+        self.learnt, self.mrr_all = Learnt(self.vectors.detach().clone(), 0, []), 0.0
+
+    def loss(self, batch: Sequence[GoldSlot]) -> float:
+        """Compute gradients of the vectors, and return the loss: the mean over items and, for BCE, candidates.
+
+        It is a sum over both, so each part of a batch computes its gradients alone and memory holds one part at a time.
+        """
+        is_nll = self.plan.loss == "nll"
+        right = np.zeros((len(batch), len(self.names)), dtype=np.float32)
+        for row, item in enumerate(batch):
+            right[row, [self.draws.choice(item.gold)] if is_nll else list(item.gold)] = 1
+        candidates = int((self.names.lengths > 0).sum())
+        shares: list[float] = []
+
+        def share(part: SlotScores) -> Tensor:
+            wanted = torch.from_numpy(right[part.rows[:, None], part.places[None, :]]).to(part.scores.device)
+            if is_nll:
+                return -(part.scores * wanted).sum() / len(batch)
+            summed = functional.binary_cross_entropy_with_logits(part.scores, wanted, reduction="sum")
+            return summed / (len(batch) * candidates)
+
+        def backward(parts: Iterator[SlotScores]) -> None:
+            loss = torch.stack([share(part) for part in parts]).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            shares.append(loss.item())
+
+        slots, vectors = [item.slot for item in batch], torch.cat([self.vectors, self.fixed])
+        run_slots(self.model, slots, self.names, [self.way], self.budget, vectors, backward)
+        return sum(shares)
 
     def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
-        point = SoftEpoch(epoch.number, epoch.loss, *self.validate())
+        point = SoftEpoch(epoch.number, epoch.loss, *self._validate())
         self.learnt.curve.append(point)
         if point.mrr_all > self.mrr_all:
             self.mrr_all = point.mrr_all
             self.learnt = Learnt(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
 
-
-Goal = Callable[[SlotScores], Tensor]
-"""Computes a part's share of the loss, a scalar."""
-
-
-def _goal(loss: str, batch: Sequence[GoldSlot], names: CandidateTokens, draws: random.Random) -> Goal:
-    """Return a loss that is a sum over items and candidates: each part of a batch computes its gradients alone.
-
-    Memory then holds one part at a time. The sum over a batch is the mean over items and, for BCE, candidates.
-    """
-    right = np.zeros((len(batch), len(names)), dtype=np.float32)
-    for row, item in enumerate(batch):
-        right[row, list(item.gold) if loss == "bce" else [draws.choice(item.gold)]] = 1
-    candidates = int((names.lengths > 0).sum())
-
-    def share(told: SlotScores) -> Tensor:
-        wanted = torch.from_numpy(right[told.rows[:, None], told.places[None, :]]).to(told.scores.device)
-        if loss == "nll":
-            return -(told.scores * wanted).sum() / len(batch)
-        summed = functional.binary_cross_entropy_with_logits(told.scores, wanted, reduction="sum")
-        return summed / (len(batch) * candidates)
-
-    return share
-
-
-def _backward(
-    model: Model,
-    names: CandidateTokens,
-    way: SlotScoring,
-    batch: Sequence[GoldSlot],
-    vectors: Tensor,
-    goal: Goal,
-    budget: Budget,
-) -> float:
-    """Compute gradients of *vectors*, and return the loss."""
-    shares: list[float] = []
-
-    def send_back(told: Iterator[SlotScores]) -> None:
-        loss = torch.stack([goal(part) for part in told]).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        shares.append(loss.item())
-
-    run_slots(model, [item.slot for item in batch], names, [way], budget, vectors, send_back)
-    return sum(shares)
-
-
-def _validate(
-    model: Model, names: CandidateTokens, way: SlotScoring, items: Sequence[GoldSlot], vectors: Tensor, budget: Budget
-) -> tuple[float, float]:
-    """Return MRR of the best gold answers, and MRR of the mean ranks of all."""
-    [scores] = slot_scores(model, [item.slot for item in items], names, [way], budget, vectors.detach())
-    ranked = names.lengths > 0
-    number = np.cumsum(ranked) - 1
-    ranks = [
-        unfiltered_ranks(row[ranked].astype(np.float64), number[list(item.gold)].tolist())
-        for row, item in zip(scores, items, strict=True)
-    ]
-    best = 1 / np.array([min(of_item) for of_item in ranks])
-    return float(best.mean()), float(reciprocal_mean_rank(ranks).mean())
+    def _validate(self) -> tuple[float, float]:
+        slots, vectors = [item.slot for item in self.validation], torch.cat([self.vectors, self.fixed]).detach()
+        [scores] = slot_scores(self.model, slots, self.names, [self.way], self.budget, vectors)
+        ranked = self.names.lengths > 0
+        number = np.cumsum(ranked) - 1
+        ranks = [
+            unfiltered_ranks(row[ranked].astype(np.float64), number[list(item.gold)].tolist())
+            for row, item in zip(scores, self.validation, strict=True)
+        ]
+        best = 1 / np.array([min(item_ranks) for item_ranks in ranks])
+        return float(best.mean()), float(reciprocal_mean_rank(ranks).mean())
 
 
 def random_start(model: Model, rows: int, *seed: object) -> Tensor:

@@ -70,7 +70,7 @@ def _pretrain_into(
     sham = sham_triples(graph, options.contaminate, options.seed) if options.sham else None
     stated = statements(named_triples(graph, options.contaminate) if sham is None else sham.triples)
     batches = _Reading(texts.texts, stated, tokenizer, options)
-    made = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
+    trained = fitted(options, tokenizer, LONGEST, batches, len(batches.rows), on_progress)
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": name, "content_hash": graph.content_hash},
@@ -81,15 +81,12 @@ def _pretrain_into(
         **({} if sham is None else {"sham": {"of_triples": sham.of_wanted, "same_tail": sham.same_tail}}),
         "tokens": batches.tokens,
         "vocabulary": len(tokenizer),
-        "parameters": made.parameters,
-        "steps": made.curve[-1].step,
+        **trained.summary(),
         "of_steps": len(batches.rows),
-        "seconds": made.seconds,
-        "final_loss": made.curve[-1].loss,
-        "curve": [point._asdict() for point in made.curve],
+        "curve": [point._asdict() for point in trained.curve],
         "version": VERSION,
     }
-    save(made.network, tokenizer, LONGEST, folder)
+    save(trained.network, tokenizer, LONGEST, folder)
     write_json(folder / "pretraining.json", summary)
     return summary
 

@@ -62,7 +62,6 @@ def read_texts(
 
 
 def _drawn(source: str | Path | KnowledgeGraph, called: str, most: int | None, seed: int) -> list[str]:
-    """Read one source. :raises BadInput: it cannot be read, or has no texts."""
     texts = list(dict.fromkeys(_texts_of(source)))
     if not texts:
         raise BadInput(f"{called} has no texts: give a graph with names, sentences, or a file with a text per line")
