@@ -65,11 +65,7 @@ class Draft:
         return KnowledgeGraph.from_triples(triples, names, aliases) if triples else None
 
     def queryset(
-        self,
-        name: str,
-        graph: Callable[[], KnowledgeGraph | None] = lambda: None,
-        nothing: str = "",
-        **about: Any,
+        self, name: str, graph: Callable[[], KnowledgeGraph | None] = lambda: None, nothing: str = "", **about: Any
     ) -> QuerySet | None:
         """Return the query set, or None after a fault.
 
@@ -97,15 +93,21 @@ class Draft:
 def read_about(folder: Path, faults: Faults) -> Json:
     """Read :data:`ABOUT`: name, version, licence; {} without such a file."""
     file = folder / ABOUT
-    content = read_json(file, faults) if faults.there(file) else {}
-    if not isinstance(content, dict):
-        if content is not None:
-            faults.add(file, 1, 'expected {"name": "…", "version": "…", "licence": "…"}')
-        return {}
+    content = read_object(file, faults, '{"name": "…", "version": "…", "licence": "…"}') if faults.there(file) else {}
     for name in ("name", "licence"):
         if not isinstance(content.get(name, ""), str):
             faults.add(file, None, f"'{name}' must be text, found {shown(content[name])}")
     return content
+
+
+def read_object(file: Path, faults: Faults, expected: str, values: type = object) -> Json:
+    """Read a JSON object with values of a type; return {} after a fault."""
+    content = read_json(file, faults)
+    if isinstance(content, dict) and all(isinstance(value, values) for value in content.values()):
+        return content
+    if content is not None:
+        faults.add(file, 1, f"expected {expected}, found {shown(content)}")
+    return {}
 
 
 def texts_of(value: Any) -> list[str] | None:

@@ -24,10 +24,11 @@ from fathom.formats.base import (
     check_answer_space,
     check_templates,
     read_about,
+    read_object,
     texts_of,
     unscored_unless,
 )
-from fathom.reading import Faults, Json, line_of, read_json, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, line_of, read_json_lines, shown, stands
 from fathom.store.files import write_json, write_json_lines
 
 METADATA, DOMAINS, LITE = "metadata_relations.json", "relation_info.json", "bear_lite_indices.json"
@@ -39,11 +40,7 @@ _FIELDS: dict[str, type] = {"sub_id": str, "sub_label": str, "obj_id": str, "obj
 
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
-    metadata = read_json(path / METADATA, faults)
-    if not isinstance(metadata, dict) or not all(isinstance(entry, dict) for entry in metadata.values()):
-        if metadata is not None:
-            faults.add(path / METADATA, 1, 'expected {"P36": {"templates": […], …}, …}')
-        return None
+    metadata = read_object(path / METADATA, faults, '{"P36": {"templates": […], …}, …}', dict)
     domains = _sibling(path, DOMAINS, faults)
     about, draft = read_about(path, faults), Draft(path, faults)
     names: dict[str, str] = {}
@@ -116,15 +113,8 @@ def _has_space(entry: Json) -> bool:
 
 def _sibling(path: Path, name: str, faults: Faults) -> Json:
     """Read an object from a file in the folder or its parent; {} without such a file."""
-    for folder in (path, path.parent):
-        if stands(folder / name):
-            content = read_json(folder / name, faults)
-            if isinstance(content, dict):
-                return content
-            if content is None:
-                return {}
-            faults.add(folder / name, None, "expected an object: relation → …")
-    return {}
+    file = next((file for folder in (path, path.parent) if stands(file := folder / name)), None)
+    return {} if file is None else read_object(file, faults, "an object: relation → …")
 
 
 def _domains(about: Json, id_: str) -> tuple[str, ...]:

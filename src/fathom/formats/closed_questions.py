@@ -10,9 +10,7 @@ from typing import NamedTuple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence
 from fathom.formats.base import Draft
-from fathom.reading import Faults
-
-_SHOWN = 3
+from fathom.reading import Faults, some_of
 
 
 class ClosedQuestion(NamedTuple):
@@ -81,9 +79,8 @@ def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> None:
     for (id_, name), answers in golds.items():
         draft.relations[id_] = Relation(id_, name or id_, (), cardinality_of(answers))
     if lacking:
-        examples = ", ".join(lacking[:_SHOWN]) + (", …" if len(lacking) > _SHOWN else "")
         message = "wrong answers that are empty or right, too, left out of their question"
-        draft.faults.note(draft.path, None, f"{message}: {len(lacking):,} ({examples})")
+        draft.faults.note(draft.path, None, f"{message}: {len(lacking):,} ({some_of(lacking, 3)})")
 
 
 def _check(question: ClosedQuestion, seen: set[str], faults: Faults) -> None:

@@ -32,15 +32,7 @@ _PUBLISHED: dict[str, type] = {
     "neighborhood_prompts": list,
 }
 _EASY_EDIT: dict[str, type] = {"case_id": int} | dict.fromkeys(
-    (
-        "prompt",
-        "target_new",
-        "subject",
-        "ground_truth",
-        "rephrase_prompt",
-        "locality_prompt",
-        "locality_ground_truth",
-    ),
+    ("prompt", "target_new", "subject", "ground_truth", "rephrase_prompt", "locality_prompt", "locality_ground_truth"),
     str,
 )
 _ZSRE: dict[str, type] = dict.fromkeys(("subject", "src", "rephrase", "alt", "loc", "loc_ans"), str) | {"answers": list}

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fathom.data.templates import SUBJECT
-from fathom.formats.base import Draft, texts_of
+from fathom.formats.base import Draft, read_object, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, split_graph
 from fathom.formats.recognition import define_format
 from fathom.prompts.questions import as_template
-from fathom.reading import Faults, read_json, read_json_items, shown, stands
+from fathom.reading import Faults, read_json_items, shown, stands
 
 _TEMPLATES = "relation_query_templates.json"
 _FILE = re.compile(r"(P\d+)\.(test|dev|train)\.json(\.gz)?")
@@ -45,15 +45,12 @@ def _question_texts(path: Path, faults: Faults) -> dict[str, str]:
     if file is None:
         faults.add(folder / _TEMPLATES, None, "file is missing: copy it from EntityQuestions' repository")
         return {}
-    content = read_json(file, faults)
-    if isinstance(content, dict) and texts_of(list(content.values())) is not None:
-        bad = [id_ for id_, text in content.items() if text.count(SUBJECT) != 1]
-        if not bad:
-            return content
-        faults.add(file, None, f"template of {bad[0]} must have {SUBJECT} once, found {content[bad[0]]!r}")
-    elif content is not None:
-        faults.add(file, 1, f'expected {{"P36": "… {SUBJECT} …?"}}, found {shown(content)}')
-    return {}
+    texts = read_object(file, faults, f'{{"P36": "… {SUBJECT} …?"}}', str)
+    bad = next((id_ for id_, text in texts.items() if text.count(SUBJECT) != 1), None)
+    if bad is not None:
+        faults.add(file, None, f"template of {bad} must have {SUBJECT} once, found {texts[bad]!r}")
+        return {}
+    return texts
 
 
 def _facts(file: Path, texts: dict[str, str], faults: Faults) -> Iterator[Fact]:

@@ -12,9 +12,8 @@ from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
-from fathom.reading import Faults, read_json_lines, shown
+from fathom.reading import Faults, read_json_lines, shown, some_of
 
-_SHOWN = 5
 _SPLITS = ("train", "dev", "test")
 
 
@@ -134,17 +133,12 @@ class AnswerNames:
     def note(self, path: Path, faults: Faults) -> None:
         """Note shared names and renamed ids, with examples."""
         shared = [f"{name!r} ({', '.join(ids[:3])})" for name, ids in self._ids.items() if len(ids) > 1]
-        if shared:
-            message = "of several ids: each name is one candidate, whose id is the name"
-            faults.note(path, None, f"{_several(shared)} {message}")
         renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
+        if shared:
+            message = "each name is one candidate, whose id is the name"
+            faults.note(path, None, f"names of several ids: {len(shared):,} ({some_of(shared)}); {message}")
         if renamed:
-            faults.note(path, None, f"{_several(renamed, 'id')} with several names: the first is used")
-
-
-def _several(items: list[str], what: str = "name") -> str:
-    more = ", …" if len(items) > _SHOWN else ""
-    return f"{len(items):,} {what}{'s' if len(items) > 1 else ''} ({'; '.join(items[:_SHOWN])}{more})"
+            faults.note(path, None, f"ids with several names: {len(renamed):,} ({some_of(renamed)}); the first is used")
 
 
 Groups = Callable[[Fact, Sequence[str]], dict[str, str]]

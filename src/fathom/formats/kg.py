@@ -44,10 +44,10 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Template
-from fathom.formats.base import Format
+from fathom.formats.base import Format, read_object
 from fathom.formats.facts import read_entries
 from fathom.formats.kg_types import JSON, LABELS, TYPES, read_types
-from fathom.reading import Faults, Unreadable, check_file, read_json, stands
+from fathom.reading import Faults, Unreadable, check_file, stands
 
 TEMPLATES = "templates.jsonl"
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
@@ -294,11 +294,7 @@ def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
 
 def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, faults: Faults) -> tuple[Any, Any]:
     """Read descriptions, and labels and alternatives as aliases."""
-    content = read_json(file, faults)
-    if not isinstance(content, dict):
-        if content is not None:
-            faults.add(file, 1, 'expected {"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
-        return None, None
+    content = read_object(file, faults, '{"id": {"label": "…", "description": "…", "alternatives": […]}, …}')
     descriptions, aliases = [], []
     for id_, name in zip(ids.to_pylist(), names.to_pylist(), strict=True):
         about = entry if isinstance(entry := content.get(id_), dict) else {}

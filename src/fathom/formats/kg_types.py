@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 
 from fathom.data.columns import Columns
 from fathom.data.knowledge import Places
-from fathom.reading import Faults, read_json
+from fathom.formats.base import read_object
+from fathom.reading import Faults
 
 BEFORE_NAMES = "entity2text_withtype"
 TYPES = ("entity2type", "entity2types", BEFORE_NAMES)
 LABELS = "types.en"
 JSON = (".json", ".json.gz")
-_EXPECTED = 'expected {"id": ["type", …], …}'
+_EXPECTED = '{"id": ["type", …], …}'
 
 
 def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faults) -> pa.Array:
@@ -97,28 +98,19 @@ def _columns(pairs: list[tuple[str, str]]) -> tuple[pa.Array, pa.Array]:
 
 
 def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
-    content = read_json(file, faults)
     pairs: list[tuple[str, str]] = []
-    if not isinstance(content, dict):
-        if content is not None:
-            faults.add(file, 1, _EXPECTED)
-        content = {}
-    for id_, types in content.items():
+    for id_, types in read_object(file, faults, _EXPECTED).items():
         if isinstance(types, list) and all(isinstance(type_, str) and type_.strip() for type_ in types):
             pairs += [(id_, type_) for type_ in types]
         else:
-            faults.add(file, None, f"types of {id_!r}: {_EXPECTED}, found {str(types)[:60]}")
+            faults.add(file, None, f"types of {id_!r}: expected {_EXPECTED}, found {str(types)[:60]}")
             break
     return _columns(pairs)
 
 
 def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
     """Types by their labels; by themselves where there is none."""
-    content = read_json(labels, faults)
-    if not isinstance(content, dict):
-        if content is not None:
-            faults.add(labels, 1, 'expected {"type": {"label": "…"}, …}')
-        return types
+    content = read_object(labels, faults, '{"type": {"label": "…"}, …}')
     about = [content.get(type_) for type_ in types.to_pylist()]
     names = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]
     return pa.array([label or type_ for label, type_ in zip(names, types.to_pylist(), strict=True)], pa.string())

@@ -28,7 +28,17 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, check_templates, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph, read_entries
-from fathom.reading import Faults, Json, Unreadable, check_file, plain_or_packed, read_json_lines, shown, stands
+from fathom.reading import (
+    Faults,
+    Json,
+    Unreadable,
+    check_file,
+    plain_or_packed,
+    read_json_lines,
+    shown,
+    some_of,
+    stands,
+)
 
 TEMPLATES, PATTERNS = "relations.jsonl", "graphs_json"
 MASK = "[MASK]"
@@ -268,7 +278,7 @@ def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
     counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
     if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
-        message = f"facts that stand on several lines: {len(repeated):,} ({_few(repeated, 5)})"
+        message = f"facts that stand on several lines: {len(repeated):,} ({some_of(repeated)})"
         faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
 
 
@@ -282,13 +292,9 @@ def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> N
     sentences = any(query.sentences for query in draft.queries)
     if without:
         how = "asked by sentence" if sentences else f"put them into {TEMPLATES} here or in the folder above"
-        faults.note(path, None, f"no templates for {_few(without)}: {how}")
+        faults.note(path, None, f"no templates for {some_of(without, 10)}: {how}")
     if not sentences:
         faults.note(path, None, "no natural sentences: facts are asked by template alone")
-
-
-def _few(ids: list[str], shown: int = 10) -> str:
-    return ", ".join(ids[:shown]) + (f" and {len(ids) - shown} more" if len(ids) > shown else "")
 
 
 FORMAT = Format(

@@ -33,13 +33,12 @@ from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
 from fathom.formats.kg import check_triples, distinct_ids, graph_of_rows, index_triples
 from fathom.formats.recognition import data_files, keys_of
-from fathom.reading import Faults, plain_or_packed, stands
+from fathom.reading import Faults, plain_or_packed, some_of, stands
 
 _SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _KINDS = ("transductive", "inductive")
 _WHOLE_LINE = "\x1f"
 """A delimiter that no text has: lines have names in any number."""
-_SHOWN = 5
 
 Lines = tuple[pa.ChunkedArray, pa.ChunkedArray]
 """Ids, and what follows each: a list of fields."""
@@ -160,7 +159,7 @@ def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, fault
     """Add rows for the ids without a name, which are named after the id and noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
     if len(without):
-        some = ", ".join(without[:_SHOWN].to_pylist()) + (", …" if len(without) > _SHOWN else "")
+        some = some_of(without.to_pylist())
         faults.note(folder, None, f"{kind} without a name, called by their id: {len(without):,} ({some})")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])
