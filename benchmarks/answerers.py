@@ -19,8 +19,7 @@ def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
     """
     from tests.choosers import NOT_REASONING, copying_or_associating, reasoning, simulated
 
-    from fathom.studies.reasoning.choice_bias import likings
-    from fathom.studies.reasoning.choice_controls import controlled
+    from fathom.studies.reasoning.choice_controls import evaluate_controls, preferences
 
     drawn: dict[tuple[str, str], Counter[str]] = {}
     answerers = NOT_REASONING | {"copying or associating": copying_or_associating, "reasoning": reasoning}
@@ -29,7 +28,7 @@ def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
             counts = drawn.setdefault((name, "controls" if controls else "published"), Counter())
             for seed in range(seeds):
                 answers = simulated(chooser, seed, items, options, controls)
-                [conclusion] = controlled([(answers, likings(answers))])[1]
+                [conclusion] = evaluate_controls([(answers, preferences(answers))])[1]
                 counts[conclusion.conclusion] += 1
     columns = sorted({conclusion for counts in drawn.values() for conclusion in counts})
     table = Table("answerer", "questions", *columns)

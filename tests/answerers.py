@@ -15,19 +15,23 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
+from fathom.probes.slot import SlotProbe
 from fathom.results.facts import BY_TEMPLATE
 from fathom.run.setup import tables
 from fathom.scoring.rows import PromptedQuery, of_scores
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
-from fathom.studies.reasoning.controls import Contrast, verdicts
+from fathom.studies.reasoning.controls import Control, verdicts
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]
 """Given a query, its candidates and the number of a template: a score of each candidate."""
+SlotAnswerer = Callable[[Query, Sequence[str]], Sequence[float]]
+"""Given a query and the candidates' names: a score of each."""
 
 
 def candidates(size: int = 20) -> CandidateSet:
@@ -214,27 +218,23 @@ def tossed(data: QuerySet, *seed: int) -> set[str]:
     return {query.id for query in data.queries if random.Random(f"{seed} {query.id}").random() < 0.5}
 
 
-def verdict(contrasts: Sequence[Contrast], needed: Collection[str] = ()) -> str:
-    """Decide on each conclusion of reasoning contrasts; all of them must get one word, which is returned."""
-    [word] = {text.partition(":")[0] for text in verdicts(contrasts, needed).values()}
+def verdict(controls: Sequence[Control], needed: Collection[str] = ()) -> str:
+    """Decide on each conclusion of controls; all of them must get one word, which is returned."""
+    [word] = {text.partition(":")[0] for text in verdicts(controls, needed).values()}
     return word
 
 
-def answered_by(answerer: Any, untrained: Any) -> Any:
-    """Return a method for ``SlotProbe._columns`` with scores by *answerer*, for untrained twins by *untrained*."""
+def answer_slots(patch: pytest.MonkeyPatch, answerer: SlotAnswerer, untrained: SlotAnswerer) -> None:
+    """Replace the scores of slot probes by those of *answerer*, for untrained twins by those of *untrained*."""
 
-    def columns(self: Any, items: Any, space: Any) -> Any:
-        scores = untrained if "untrained" in self.model.identity.name else answerer
+    def columns(probe: Any, items: Sequence[Any], space: CandidateSet) -> dict[str, list[Any]]:
+        score = untrained if "untrained" in probe.model.identity.name else answerer
         return {
-            item.query.id: [
-                self._answer(
-                    item.query,
-                    space,
-                    self._names(space.name, item.before),
-                    np.array(scores(item.query, space.names), dtype=np.float32),
-                )
+            query.id: [
+                probe._answer(query, space, probe._names(space.name, before), np.array(scores, dtype=np.float32))
             ]
-            for item in items
+            for query, before in ((item.query, item.before) for item in items)
+            for scores in [score(query, space.names)]
         }
 
-    return columns
+    patch.setattr(SlotProbe, "_columns", columns)

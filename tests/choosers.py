@@ -17,7 +17,7 @@ from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.progress import Progress
 from fathom.prompts.choices import Choices
 from fathom.results.samples import Origin
-from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelAsked
+from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelQuestions
 
 MEMORY, UNSAID, SAID, NOTHING, ANOTHER = "memory", "unsaid", "said", "nothing", "another"
 """Forms: the question for P1; the conclusion without P1, with it, without any premise, and with P1 of another item."""
@@ -167,7 +167,7 @@ class Script:
         return f"({ascii_lowercase[options.index(self.chooser(asked))]})"
 
 
-def simulated(chooser: Chooser, seed: int, items: int = 100, size: int = 4, controls: bool = True) -> ModelAsked:
+def simulated(chooser: Chooser, seed: int, items: int = 100, size: int = 4, controls: bool = True) -> ModelQuestions:
     """What a run would leave behind, without one. Without controls as the published files: the options of the question
     for P1 are those of the conclusions, too."""
     lot = random.Random(seed)
@@ -183,7 +183,7 @@ def simulated(chooser: Chooser, seed: int, items: int = 100, size: int = 4, cont
             named = {SAID: gold, ANOTHER: lure}.get(form, "")
             asked = Asked(f"{seed} {number}", form, gold, named, options, often, lot)
             questions |= [_marked(number, asked, chooser(asked), lure)]
-    return ModelAsked("m", "chat", questions, [])
+    return ModelQuestions("m", "chat", questions, [])
 
 
 def _drawn(lot: random.Random, shown: list[str], kinds: Sequence[str], size: int) -> list[str]:

@@ -7,7 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fathom.errors import BadInput
@@ -15,14 +14,12 @@ from fathom.formats import read
 from fathom.formats.axioms import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
-from fathom.probes.entailment import EntailmentProbe
-from fathom.probes.slot import SlotProbe
 from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE
 from fathom.prompts.axioms import axiom_items, axiom_queries
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.answerers import answered_by, verdict
+from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
 from tests.test_chains import by_lot, constant, copies, scores
 from tests.test_cloze import KINDS as MODELS
@@ -152,11 +149,7 @@ def small():
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, reasons], ids=lambda who: who.__name__)
 def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch, who):
-    def nothing(self, slots, names):
-        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
-
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(who, by_lot))
-    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    answer_slots(monkeypatch, who, by_lot)
     options = ChainStudyOptions(rules=(), axioms=KINDS, limit=25)
     found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
     told = {}
@@ -231,11 +224,7 @@ def test_bad_input_is_one_line(family, tmp_path, small, fathom):
 def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, small, tmp_path, monkeypatch):
     """And a table shows no column in which nothing stands; programs have it."""
 
-    def nothing(self, slots, names):
-        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
-
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(by_lot, by_lot))
-    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    answer_slots(monkeypatch, by_lot, by_lot)
     some = tmp_path / "some"
     shutil.copytree(family, some)
     write_axioms(some, Axioms([("rel0", "rel1")], ["rel2"], [], []))
@@ -252,7 +241,7 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     tables = chains.tables(found)
     assert found.notes[0] in render(tables, "text")
     told, hidden = ({name for table in tables for name in own(table)} for own in (_shown, lambda table: table.hidden))
-    empty = {"better half", "worse half", "p (halves by lot)", "beyond untrained", "less the first form"}
+    empty = {"better half", "worse half", "p (permuted halves)", "beyond untrained", "less the first form"}
     assert empty <= hidden
     assert not empty & told
     assert {"gain", "a fact missing", "answer's fact alone"} <= told

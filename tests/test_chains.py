@@ -15,8 +15,6 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
-from fathom.probes.entailment import EntailmentProbe
-from fathom.probes.slot import SlotProbe
 from fathom.prompts.arguments import (
     ANOTHER,
     ANSWER_ALONE,
@@ -25,7 +23,7 @@ from fathom.prompts.arguments import (
     MISSING,
     OF_OTHERS,
     WHOLE,
-    _Others,
+    _strange,
     argument_queries,
     arguments,
 )
@@ -33,8 +31,9 @@ from fathom.results.samples import Origin
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.answerers import answered_by, verdict
+from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
+from tests.messages import mentions
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import folder
 from tests.test_entailment_causal import byte_level, causal
@@ -142,7 +141,7 @@ def test_another_beginning_has_nothing_in_common_with_an_item(tower):
     for one in every:
         rest = [other for other in every if other is not one]
         random.Random(one.item.query.id).shuffle(rest)
-        another = _Others(one, rest, 0).another.item.query.subject
+        another = _strange(one, rest)[0].item.query.subject
         own = one.item.query.subject
         assert not {another, *upwards(another)} & {own, *upwards(own)}
 
@@ -227,11 +226,7 @@ def one_step(query, names):
 @pytest.mark.slow
 @pytest.mark.parametrize("who", [by_lot, constant, copies, remembers, one_step, follows], ids=lambda who: who.__name__)
 def test_only_who_follows_is_said_to_follow(tower, small, tmp_path, monkeypatch, who):
-    def nothing(self, slots, names):
-        return np.zeros((len(self.ways), len(slots), len(names)), dtype=np.float32)
-
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(who, by_lot))
-    monkeypatch.setattr(EntailmentProbe, "_slot_scores", nothing)
+    answer_slots(monkeypatch, who, by_lot)
     options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=60)
     found = chains.analyse([("who", lambda: small)], tower, options, tmp_path, lambda name: lambda done, total: None)
     verdicts = {}
@@ -286,7 +281,7 @@ def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
         [("gpt2", lambda: model)], tower, options, tmp_path / "a", lambda name: lambda done, total: None
     )
     assert {line.place.depth for line in found.lines} == {1, 2}
-    with pytest.raises(BadInput, match=r"--depth 9: 0 of the items of rdfs9 have so many steps: ask with a smaller"):
+    with pytest.raises(BadInput, match=mentions("--depth 9", "rdfs9", "--rules")):
         chains.analyse([("gpt2", lambda: model)], tower, ChainStudyOptions(rules=("rdfs9",), depth=9), tmp_path, print)
     saved = tmp_path / "saved"
     tokenizer.save_pretrained(saved)
@@ -323,7 +318,7 @@ def values_of(**by_item):
 @pytest.fixture
 def by_hand(monkeypatch):
     """A model of whom so much is known: two steps of rdfs9, plain and shuffled."""
-    monkeypatch.setattr(chains, "_made", lambda model: "MRR")
+    monkeypatch.setattr(chains, "_recipe", lambda model, place: "MRR")
     known = {
         ("plain", WHOLE): values_of(a=[0.5, 0.5], c=[1.0]),
         ("shuffled", WHOLE): values_of(a=[1.0, 0.5], b=[0.25]),

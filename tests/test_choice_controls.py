@@ -23,7 +23,6 @@ from fathom.results.estimates import contrast, difference
 from fathom.results.samples import Origin, Sample
 from fathom.studies.reasoning.choice import ChoiceLines, conclude, tables
 from fathom.studies.reasoning.choice import analyse as study
-from fathom.studies.reasoning.choice_bias import letters, likings
 from fathom.studies.reasoning.choice_controls import (
     ALL,
     APPLIED,
@@ -31,16 +30,18 @@ from fathom.studies.reasoning.choice_controls import (
     NOT_COPIED,
     REASONING,
     REPLACED,
+    ChoiceContrast,
     Conclusion,
-    Contrast,
-    Item,
+    ReasoningItem,
     _claim,
     _Part,
     _part,
-    controlled,
+    evaluate_controls,
     items_of,
-)
-from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelAsked
+    letter_preferences,
+    preferences,
+)  # fmt: skip
+from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelQuestions
 from tests.choosers import (
     NOT_REASONING,
     NOTHING,
@@ -101,11 +102,11 @@ def test_likings_by_hand():
     """y is chosen in three of four questions, right in one. (b) is chosen in two, right in two others. x is right most
     often in the others of each: chosen in one, right in three."""
     questions = [marked("xy", "x", "y"), marked("xy", "y", "y"), marked("yx", "x", "y"), marked("xy", "x", "x")]
-    asked = ModelAsked("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
-    assert [(one.which, one.chosen, one.right, one.excess.value) for one in letters(asked)] == [
+    asked = ModelQuestions("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
+    assert [(one.which, one.chosen, one.right, one.excess.value) for one in letter_preferences(asked)] == [
         ("(a)", 0.5, 0.5, 0), ("(b)", 0.5, 0.5, 0)
     ]  # fmt: skip
-    _, option, often = likings(asked)
+    _, option, often = preferences(asked)
     assert (option.which, option.chosen, option.right, option.excess.value) == ("y", 0.75, 0.25, 0.5)
     alone = difference([1, 1, 1, 0], [0, 1, 0, 0], Sample("premise", list("abcd")), "r")
     assert option.excess.p_value == pytest.approx(min(1, 2 * alone.p_value))
@@ -117,8 +118,8 @@ def test_likings_by_hand():
 def test_the_option_that_is_liked_is_the_one_chosen_too_often():
     """y is chosen always and right once; z is right three times and never chosen; x stands in two questions."""
     questions = [marked("yz", "z", "y"), marked("xy", "y", "y"), marked("zy", "z", "y"), marked("yz", "z", "y")]
-    asked = ModelAsked("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
-    [option] = [one for one in likings(asked) if one.kind == "option"]
+    asked = ModelQuestions("m", "chat", {f"type/{number}": own for number, own in enumerate(questions)}, [])
+    [option] = [one for one in preferences(asked) if one.kind == "option"]
     assert (option.which, option.chosen, option.right) == ("y", 1.0, 0.25)
 
 
@@ -135,7 +136,7 @@ def test_the_answer_is_of_all_rules_or_of_the_only_one():
 def test_what_names_p1_says_nothing_of_likings():
     question = marked("xy", "x", "y")
     for groups in ({"rule": "rdfs9", "p1": "explicit"}, {"rule": "rdfs9", "control": CONTROL[ANOTHERS]}):
-        assert likings(ModelAsked("m", "chat", {"one": question._replace(groups=groups)}, [])) == []
+        assert preferences(ModelQuestions("m", "chat", {"one": question._replace(groups=groups)}, [])) == []
 
 
 # --- end to end
@@ -337,7 +338,7 @@ def test_a_constant_letter_on_the_published_files(shared_data, serve, tmp_path):
 
 def concluded(chooser, seed, **more):
     asked = simulated(chooser, seed, **more)
-    return controlled([(asked, likings(asked))])[1][0].conclusion
+    return evaluate_controls([(asked, preferences(asked))])[1][0].conclusion
 
 
 @pytest.mark.slow
@@ -370,7 +371,7 @@ def test_one_half_alone_is_named(right, because):
         others = [option for option in asked.options if option != asked.gold]
         return asked.gold if right else others[0]
 
-    _, [conclusion] = controlled([(simulated(of_one_half, 0, items=20), [])])
+    _, [conclusion] = evaluate_controls([(simulated(of_one_half, 0, items=20), [])])
     assert conclusion.conclusion != REASONING
     if conclusion.conclusion == UNTOLD:
         assert because in conclusion.because
@@ -380,7 +381,9 @@ def part_of(rule, *p_values):
     """A rule whose contrasts have these p values; a negative one is of a contrast below zero."""
     number = difference([1.0, 0.0, 1.0] * 7, [0.0] * 21, Sample("item"), "r")
     numbers = [number._replace(value=0.4 if p > 0 else -0.4, p_value=abs(p)) for p in p_values]
-    found = [Contrast("m", "s", rule, name, 20, 20, 0.5, 0.1, one) for name, one in zip(MEANING, numbers, strict=False)]
+    found = [
+        ChoiceContrast("m", "s", rule, name, 20, 20, 0.5, 0.1, one) for name, one in zip(MEANING, numbers, strict=False)
+    ]
     return _Part(rule, [], found, [])
 
 
@@ -399,7 +402,7 @@ def test_contrasts_that_are_all_below_zero_are_no_reasoning():
 def test_either_half_may_be_too_small(memorised, expected):
     items = {form: 1.0 if form == "said" else 0.0 for form in ("said", "bare")}
     made = [_item_of(number, memorised=number < memorised, **items) for number in range(100)]
-    told = _part(ModelAsked("m", "s", {}, []), "rdfs9", made, [])._replace(refused=[])
+    told = _part(ModelQuestions("m", "s", {}, []), "rdfs9", made, [])._replace(objections=[])
     [decision] = decide([_claim(told)])
     assert decision.word == (SIGNIFICANT if expected == REASONING else expected)
 
@@ -408,7 +411,7 @@ def test_either_half_may_be_too_small(memorised, expected):
 def test_memory_hardly_above_guessing_is_luck(memorised, luck):
     """Of 100 with a quarter guessed 30 may be luck, though they are more: the interval begins below. 40 are not."""
     made = [_item_of(number, number < memorised, 1.0, 0.0) for number in range(100)]
-    refused = _part(ModelAsked("m", "s", {}, []), "rdfs9", made, []).refused
+    refused = _part(ModelQuestions("m", "s", {}, []), "rdfs9", made, []).objections
     assert [line.startswith("the halves are luck") for line in refused] == [True] * luck
 
 
@@ -416,7 +419,7 @@ def _item_of(number, memorised, said, bare):
     """One that is answered as a reasoner does: from memory, or from what is said."""
     asked = next(iter(simulated(reasoning, 0, items=2).questions.values()))
     named = f"subClassOf/{number}"
-    return Item("rdfs9", named, float(memorised), 0.25, float(memorised), said, bare, 0.0, False, asked)
+    return ReasoningItem("rdfs9", named, float(memorised), 0.25, float(memorised), said, bare, 0.0, False, asked)
 
 
 @pytest.mark.parametrize(("lacking", "expected"), [(20, REASONING), (21, UNTOLD)])
@@ -425,7 +428,7 @@ def test_a_fifth_of_the_items_may_lack_an_answer(lacking, expected):
     for number in range(lacking):
         id_ = f"rdfs9 {NOTHING}/{number}"
         asked.questions[id_] = asked.questions[id_]._replace(credit=np.nan)
-    [conclusion] = controlled([(asked, likings(asked))])[1]
+    [conclusion] = evaluate_controls([(asked, preferences(asked))])[1]
     assert conclusion.conclusion == expected
     assert ("21 of 100 items lack an answer" in conclusion.because) == (lacking > 20)
 
@@ -443,6 +446,6 @@ def test_luck_is_no_memory():
         return asked.gold if asked.form == "said" else at_random(asked)
 
     asked = simulated(without_memory, 1)
-    _, [conclusion] = controlled([(asked, likings(asked))])
+    _, [conclusion] = evaluate_controls([(asked, preferences(asked))])
     assert conclusion.conclusion == NOT_SHOWN
     assert "the halves are luck" in conclusion.because

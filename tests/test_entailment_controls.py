@@ -15,7 +15,6 @@ from fathom.data.queries import Query
 from fathom.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
-from fathom.probes.slot import SlotProbe
 from fathom.prompts.entailment import GIVEN, RuleItem, _another
 from fathom.results.tables import render
 from fathom.studies.options import EntailmentStudyOptions
@@ -24,16 +23,16 @@ from fathom.studies.reasoning.controls import (
     FEWEST,
     MEMORY,
     SAID,
-    Contrast,
+    Control,
     Gains,
+    _estimate,
     _less,
-    _number,
     by_half,
-    contrast_of,
+    control_of,
     gains_over,
     permuted,
 )  # fmt: skip
-from tests.answerers import answered_by, verdict
+from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
 from tests.test_cloze import KINDS, SHAPE
 
@@ -128,9 +127,8 @@ ANSWERERS = {one.__name__: one for one in (by_lot, constant, by_frequency, copie
 
 
 def asked(things, small, out, answerer, monkeypatch, **options):
-    """The study as users run it, all its answers given by *answerer*; an untrained twin's by lot."""
-
-    monkeypatch.setattr(SlotProbe, "_columns", answered_by(answerer, by_lot))
+    """Run the study with the answers of *answerer*, and random ones of untrained twins."""
+    answer_slots(monkeypatch, answerer, by_lot)
     said = EntailmentStudyOptions(**{"rules": ("rdfs9",), "pairs": 2} | options)
     return entailment.analyse([("who", lambda: small)], things, said, out, lambda name: lambda done, total: None)
 
@@ -240,22 +238,20 @@ def test_untrained_twins_are_beside_each_model(things, small, tmp_path):
     assert len(nine) == 2
     for table in nine:
         [said] = [note for note in table.notes if note.startswith("as published: no control")]
-        assert said.endswith("what may be concluded stands in the first table")
+        assert said.endswith(entailment._CONCLUDED)
 
 
 def test_one_pair_has_no_controls(things, small, tmp_path, monkeypatch):
     found = asked(things, small, tmp_path, reasons, monkeypatch, pairs=1)
     notes = [note for note in entailment.tables(found)[0].notes if note.startswith("as published: no control")]
-    assert [note.rpartition(": ")[2] for note in notes] == [
-        "nothing may be concluded, as nothing that was asked has controls"
-    ]
+    assert [note.rpartition(": ")[2] for note in notes] == [entailment._NOT_CONCLUDED]
     assert found.contrasts == []
     assert any("--pairs 2" in note for note in found.notes)
 
 
 def against(conclusion, control, own, theirs):
     """The contrast of a model's gains, with one twin's."""
-    return contrast_of(("m", "words", "rdfs9", conclusion, control), own, [theirs], "x")
+    return control_of(("m", "words", "rdfs9", conclusion, control), own, [theirs], "x")
 
 
 def ranks_of(draw, effect, memory, reminds):
@@ -319,7 +315,7 @@ def test_what_is_beyond_twins_by_hand():
     assert values.mean() == pytest.approx(1.0)
     assert groups == ["0 a", "0 a", "1 a", "1 a", "2 a"]
     many = Gains(np.full(20, 0.3) + np.tile([0.1, -0.1], 10), ["a"] * 20)
-    beyond = contrast_of(("m", "w", "r", "c", "p"), many, [many], "made").beyond
+    beyond = control_of(("m", "w", "r", "c", "p"), many, [many], "made").beyond
     assert beyond is not None
     assert beyond.value == pytest.approx(0)
     assert beyond.low < 0 < beyond.high
@@ -329,12 +325,12 @@ def test_an_interval_stays_within_what_a_gain_can_be():
     """Two items tell next to nothing: by themselves the ends would be 1.3 from zero, where a gain is less than 1. Of
     halves it is a difference of gains, and less than 2."""
     two = Gains(np.zeros(2), ["a", "a"])
-    found = contrast_of(("m", "w", "r", "c", "p"), two, [], "made").gain
+    found = control_of(("m", "w", "r", "c", "p"), two, [], "made").gain
     assert (found.low, found.high) == (-1.0, 1.0)
-    beyond = contrast_of(("m", "w", "r", "c", "p"), two, [two], "made").beyond
+    beyond = control_of(("m", "w", "r", "c", "p"), two, [two], "made").beyond
     assert -2 <= beyond.low < 0 < beyond.high <= 2
     of_halves = two._replace(better=0.0, worse=0.0)
-    assert contrast_of(("m", "w", "r", "c", "p"), of_halves, [], "made").gain.high == pytest.approx(1.315, abs=1e-3)
+    assert control_of(("m", "w", "r", "c", "p"), of_halves, [], "made").gain.high == pytest.approx(1.315, abs=1e-3)
 
 
 @pytest.mark.parametrize(("gain", "beyond", "by_lot", "expected"), [
@@ -349,11 +345,11 @@ def test_an_interval_stays_within_what_a_gain_can_be():
 ])  # fmt: skip
 def test_every_part_of_a_verdict_is_needed(gain, beyond, by_lot, expected):
     def number(mean):
-        return None if mean is None else _number(np.tile([mean - 0.1, mean + 0.1], 10), ["a"] * 20, "made")
+        return None if mean is None else _estimate(np.tile([mean - 0.1, mean + 0.1], 10), ["a"] * 20, "made")
 
-    none = _number(np.array([]), [], "made")
+    none = _estimate(np.array([]), [], "made")
     gained = none if gain is None else number(gain)
-    one = Contrast("m", "w", "r", "c", "p", 20, 0.0, 0.0, gained, by_lot, number(beyond))
+    one = Control("m", "w", "r", "c", "p", 20, 0.0, 0.0, gained, by_lot, number(beyond))
     good = one._replace(gain=number(0.3), beyond=number(0.2), permuted=0.001)
     assert verdict([good, one]) == expected
     partly = "cannot be determined" if expected == "significant" else expected

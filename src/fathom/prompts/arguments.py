@@ -1,21 +1,20 @@
-"""Arguments of several steps in words: facts of an ontology, something about a pseudoword, and what follows from all.
+"""Arguments of several steps: facts of an ontology, one about a pseudoword, and their conclusion.
 
 "Singer is an artist . Artist is a person . <x> is a singer . Therefore, <x> is a particular [Y] ." has depth 2 and the
-right answer "person"; what follows from fewer or more facts is right, too, and taken out of the ranking. Depth 1 is the
-rule of :mod:`fathom.prompts.entailment` itself; further steps go up the sub-classes, of rdfs5 and rdfs7 the
-sub-properties. Each argument is put in three forms (:data:`FORMS`), and next to each are texts that name the answer,
-too, but from which it does not follow (:data:`BROKEN`).
+gold answer "person"; conclusions of fewer or more facts are correct as well, and taken out of the ranking. Depth 1 is
+the rule of :mod:`fathom.prompts.entailment`; further steps go up the sub-classes, for rdfs5 and rdfs7 the
+sub-properties. Each argument has three forms (:data:`FORMS`), and broken variants that name the answer, but from which
+it does not follow (:data:`BROKEN`).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
-from fathom.data.queries import Query, QuerySet, Relation, cardinality_of
+from fathom.data.queries import Query, QuerySet, cardinality_of
 from fathom.data.templates import Sentence, capitalized
 from fathom.prompts.entailment import (
     OF_PATTERN,
@@ -28,8 +27,8 @@ from fathom.prompts.entailment import (
     first_premise,
     hypothesis,
     items,
-    pattern_space,
     phrase_of,
+    pseudoword_queries,
     second_premise,
     space_of,
 )
@@ -56,6 +55,10 @@ class Fact(NamedTuple):
     def text(self, form: str) -> str:
         """:param form: one of :data:`FORMS`."""
         return self.paraphrased if form == PARAPHRASED else self.plain
+
+
+Roles = list[tuple[str, Fact]]
+"""Premises with their roles, which are the same in all texts of an item."""
 
 
 class Argument(NamedTuple):
@@ -102,7 +105,7 @@ def arguments(
 
 
 def _upwards(name: str, above: Mapping[str, Sequence[str]], depth: int) -> list[str]:
-    """The name, the nearest above it, and so on, each once."""
+    """Return the name, the nearest above it, and so on, each once."""
     chain = [name]
     while len(chain) < depth and above.get(chain[-1]) and above[chain[-1]][0] not in chain:
         chain.append(above[chain[-1]][0])
@@ -118,78 +121,63 @@ def argument_queries(
     pairs: int,
     seed: int,
 ) -> QuerySet:
-    """Each argument of *data* at each depth up to *depth*, in each form, whole and broken, for each pair of
-    pseudowords. All depths are asked of the same items."""
+    """Return each argument of *data* in each form, whole and broken, for each pair of pseudowords.
+
+    All depths up to *depth* have the same items.
+    """
     queries: list[Query] = []
     notes: list[str] = []
-    asked = {query.id for query in data.queries}
+    tested = {query.id for query in data.queries}
     for rule in rules:
         every, left_out = arguments(data, patterns, rule, depth)
         notes += left_out
         for number, one in enumerate(every):
-            if one.item.query.id in asked:
-                others = _Others(one, every[number + 1 :] + every[:number], seed)
-                queries += _of_argument(rule, one, others, depth, forms, pairs)
-    whole = data.whole or data
+            if one.item.query.id in tested:
+                others = every[number + 1 :] + every[:number]
+                queries += _of_argument(rule, one, others, range(1, depth + 1), forms, pairs, seed)
     golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
-    spaces = {**data.candidates, pattern_space(patterns).name: pattern_space(patterns)}
-    used = {query.candidates for query in queries}
-    return replace(
-        whole,
-        queries=tuple(queries),
-        candidates={name: space for name, space in spaces.items() if name in used},
-        relations={rule: Relation(rule, rule, (), cardinality_of(golds[rule])) for rule in rules},
-        subsets={},
-        notes=(*whole.notes, *notes),
-        whole=None,
-    )
-
-
-class _Others:
-    """Facts of other items for the texts of one argument.
-
-    :param every: the other arguments of the rule, those after it first.
-    """
-
-    def __init__(self, own: Argument, every: Sequence[Argument], seed: int) -> None:
-        self.lot = f"{seed} {own.item.query.id}"
-        strange = [one for one in every if own.right.isdisjoint({*one.right, one.item.query.subject})]
-        self.another = strange[0] if strange else None
-        drawn = random.Random(self.lot).sample(strange, min(DISTRACTORS, len(strange)))
-        self.facts = [one.facts[0] for one in drawn]
-
-    def shuffled(self, facts: Sequence[tuple[str, Fact]]) -> list[Fact]:
-        """:param facts: each with its role; the order of shared facts is the same in all texts."""
-        every = [*facts, *((f"other {number}", fact) for number, fact in enumerate(self.facts))]
-        return [fact for _, fact in sorted(every, key=lambda one: random.Random(f"{self.lot} {one[0]}").random())]
+    relations = {rule: cardinality_of(golds[rule]) for rule in rules}
+    return pseudoword_queries(data, patterns, queries, relations, notes)
 
 
 def _of_argument(
-    rule: str, argument: Argument, others: _Others, depth: int, forms: Sequence[str], pairs: int
+    rule: str,
+    argument: Argument,
+    every: Sequence[Argument],
+    depths: Iterable[int],
+    forms: Sequence[str],
+    pairs: int,
+    seed: int,
 ) -> Iterator[Query]:
     query = argument.item.query
+    strange = _strange(argument, every)
+    lot = f"{seed} {query.id}"
+    others = [one.facts[0] for one in random.Random(lot).sample(strange, min(DISTRACTORS, len(strange)))]
+    conclusion = " ".join(_words(hypothesis(rule, RuleWording())))
     _, _, number = query.id.rpartition("/")
-    for pair in range(pairs):
-        for steps in range(1, depth + 1):
-            for form in forms:
-                for given, text in _texts(rule, argument, others, steps, form):
-                    about = {"rule": rule, "task": RULES[rule], "item": query.id, "given": given, "pair": str(pair)}
-                    gold = argument.steps[steps - 1]
-                    yield Query(
-                        id=f"{rule}/{number}/{steps}/{form}/{given}/{pair}",
-                        relation=rule,
-                        subject=query.subject,
-                        subject_id=query.subject_id,
-                        gold=(gold,),
-                        known=tuple(sorted(argument.right - {gold})),
-                        candidates=space_of(rule),
-                        groups=about | {"depth": str(steps), "form": form},
-                        sentences=(Sentence(text),),
-                    )
+    for pair, steps, form in product(range(pairs), depths, forms):
+        for given, text in texts_of(_premises(rule, argument, strange, steps), form, lot, others, conclusion):
+            groups = {"rule": rule, "task": RULES[rule], "item": query.id, "given": given, "pair": str(pair)}
+            gold = argument.steps[steps - 1]
+            yield Query(
+                id=f"{rule}/{number}/{steps}/{form}/{given}/{pair}",
+                relation=rule,
+                subject=query.subject,
+                subject_id=query.subject_id,
+                gold=(gold,),
+                known=tuple(sorted(argument.right - {gold})),
+                candidates=space_of(rule),
+                groups=groups | {"depth": str(steps), "form": form},
+                sentences=(Sentence(text),),
+            )
 
 
-def _texts(rule: str, argument: Argument, others: _Others, steps: int, form: str) -> Iterator[tuple[str, str]]:
-    """The whole argument of so many steps, and what is broken of it, by name."""
+def _strange(argument: Argument, others: Sequence[Argument]) -> list[Argument]:
+    """Return the arguments that share no answer with one, nor are about one."""
+    return [one for one in others if argument.right.isdisjoint({*one.right, one.item.query.subject})]
+
+
+def _premises(rule: str, argument: Argument, strange: Sequence[Argument], steps: int) -> dict[str, Roles]:
     facts = [(f"fact {place}", fact) for place, fact in enumerate(argument.facts[:steps])]
     begins = ("begins", _about(rule, argument.item, X, Y))
     given = {
@@ -199,14 +187,25 @@ def _texts(rule: str, argument: Argument, others: _Others, steps: int, form: str
     }
     if steps > 1:
         given[MISSING] = [*facts[1:], begins]
-    if others.another is not None:
-        given[ANOTHER] = [*facts, ("begins", _about(rule, others.another.item, X, Y))]
+    if strange:
+        given[ANOTHER] = [*facts, ("begins", _about(rule, strange[0].item, X, Y))]
+    return given
+
+
+def texts_of(
+    given: Mapping[str, Roles], form: str, lot: str, others: Sequence[Fact], conclusion: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the texts of premises by name.
+
+    :param lot: decides the order of shuffled facts, in which those that texts share are in the same order.
+    :param others: facts of other items, among which facts are shuffled.
+    """
     for name, premises in given.items():
-        order = others.shuffled(premises) if form == SHUFFLED else [fact for _, fact in premises]
-        yield (
-            name,
-            " ".join([*(fact.text(form) for fact in order), "Therefore,", *_words(hypothesis(rule, RuleWording()))]),
-        )
+        facts = list(premises)
+        if form == SHUFFLED:
+            facts += [(f"other {number}", fact) for number, fact in enumerate(others)]
+            facts.sort(key=lambda one: random.Random(f"{lot} {one[0]}").random())
+        yield name, " ".join([*(fact.text(form) for _, fact in facts), "Therefore,", conclusion])
 
 
 def _words(pieces: Iterable[object]) -> list[str]:
@@ -214,7 +213,6 @@ def _words(pieces: Iterable[object]) -> list[str]:
 
 
 def _first(rule: str, item: RuleItem) -> Fact:
-    """P1 of the rule."""
     plain = " ".join(_words(first_premise(rule, RuleWording(), item)))
     if RULES[rule] not in ("domain", "range"):
         return Fact(plain, _link(rule, item.query.subject, item.first).paraphrased)

@@ -1,7 +1,7 @@
-"""What follows from axioms of properties, and what must not follow from disjoint classes, in words.
+"""Conclusions from axioms of properties, and one that must not follow from disjoint classes.
 
 ========== ================================================== ================================ ==================
-axiom      said                                               of pseudowords                   asked
+axiom      fact                                               about pseudowords                conclusion
 ========== ================================================== ================================ ==================
 inverse    If one thing is a child of another , the other     <x> is a child of <y> .          <y> [Y] <x> .
            is a parent of the one .
@@ -13,7 +13,7 @@ disjoint   No mammal is a bird .                              <x> is a mammal . 
                                                                                                [Y] .
 ========== ================================================== ================================ ==================
 
-Of disjoint classes the one that is asked about ("bird") must *not* follow. Forms and broken texts are those of
+Of disjoint classes the other ("bird") must *not* follow. Forms and broken texts are those of
 :mod:`fathom.prompts.arguments`; *a fact missing* leaves out the axiom, and of a transitive property *said of others*
 breaks the second step: <w> is part of <z>.
 """
@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
-from fathom.data.queries import Query, QuerySet, Relation
+from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence, capitalized
 from fathom.prompts.arguments import (
     ANOTHER,
@@ -34,20 +33,21 @@ from fathom.prompts.arguments import (
     DISTRACTORS,
     MISSING,
     OF_OTHERS,
-    SHUFFLED,
     WHOLE,
     Fact,
+    Roles,
+    texts_of,
 )
-from fathom.prompts.entailment import W, X, Y, Z, pattern_space, phrase_of
+from fathom.prompts.entailment import PATTERNS, W, X, Y, Z, phrase_of, pseudoword_queries
 from fathom.prompts.ontology import CLASSES, with_article
 
 INVERSE, SYMMETRIC, TRANSITIVE, DISJOINT = "inverse", "symmetric", "transitive", "disjoint"
 
 
 class AxiomItem(NamedTuple):
-    """An axiom as it is asked.
+    """An axiom with what follows.
 
-    :param name: of the property, or of the class that the pseudoword is said to be of.
+    :param name: of the property, or of the pseudoword's class.
     :param phrase: of the property in its sentence pattern, "" of a class.
     :param gold: the phrase that follows, or the class that must not.
     :param right: what is right in any case.
@@ -64,8 +64,12 @@ class AxiomItem(NamedTuple):
 def axiom_items(
     data: QuerySet, patterns: Mapping[str, Mapping[str, str]], kind: str, stated: Sequence[Sequence[str] | str]
 ) -> list[AxiomItem]:
-    """:param stated: of :class:`fathom.formats.axioms.Axioms`. Both directions of a pair are items; properties whose
-    words do not all stand between subject and object, and names that are no candidates, are left out."""
+    """Return the items of a kind, without names that are no candidates.
+
+    Both directions of a pair are items. Sentence patterns need all their words between subject and object.
+
+    :param stated: of :class:`fathom.formats.axioms.Axioms`.
+    """
     phrases = {name: phrase_of(text) for of_task in patterns.values() for name, text in of_task.items()}
     whole = data.whole or data
     above = {query.subject: query.gold for query in whole.queries if query.relation in ("subClassOf", "subPropertyOf")}
@@ -112,7 +116,7 @@ def _of_property(kind: str, one: str, other: str, phrases: Mapping[str, str], ri
 
 
 def _holds(phrase: str, one: str, other: str) -> str:
-    """ "one thing is part of another", "one thing's mother is another"."""
+    """Return "one thing is part of another", "one thing's mother is another"."""
     return f"{one}{'' if phrase.startswith(chr(39)) else ' '}{phrase} {other}"
 
 
@@ -124,41 +128,30 @@ def axiom_queries(
     pairs: int,
     seed: int,
 ) -> QuerySet:
-    """Each item in each form, whole and broken, for each pair of pseudowords. :param items: by kind."""
+    """Return each item in each form, whole and broken, for each pair of pseudowords. :param items: by kind."""
     queries = [query for own in items.values() for query in _of_items(own, forms, pairs, seed)]
-    whole = data.whole or data
-    spaces = {**whole.candidates, pattern_space(patterns).name: pattern_space(patterns)}
-    used = {query.candidates for query in queries}
-    return replace(
-        whole,
-        queries=tuple(queries),
-        candidates={name: space for name, space in spaces.items() if name in used},
-        relations={kind: Relation(kind, kind, (), "1:N") for kind in items},
-        subsets={},
-        whole=None,
-    )
+    return pseudoword_queries(data, patterns, queries, dict.fromkeys(items, "1:N"))
 
 
 def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed: int) -> Iterator[Query]:
     for number, item in enumerate(items):
-        others = [one for one in (*items[number + 1 :], *items[:number]) if _strange(item, one)]
-        drawn = random.Random(f"{seed} {item.kind} {number}").sample(others, min(DISTRACTORS, len(others)))
-        id_ = f"{item.kind}/{number}"
-        for pair in range(pairs):
-            for form in forms:
-                for given, text in _texts(item, others[:1], [one.fact for one in drawn], form, f"{seed} {id_}"):
-                    about = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
-                    yield Query(
-                        id=f"{id_}/{form}/{given}/{pair}",
-                        relation=item.kind,
-                        subject=item.name,
-                        subject_id=item.name,
-                        gold=(item.gold,),
-                        known=tuple(sorted(item.right - {item.gold, ""})),
-                        candidates=CLASSES if item.kind == DISJOINT else "patterns",
-                        groups=about | {"depth": "1", "form": form},
-                        sentences=(Sentence(text),),
-                    )
+        strange = [one for one in (*items[number + 1 :], *items[:number]) if _strange(item, one)]
+        drawn = random.Random(f"{seed} {item.kind} {number}").sample(strange, min(DISTRACTORS, len(strange)))
+        others, id_ = [one.fact for one in drawn], f"{item.kind}/{number}"
+        for pair, form in product(range(pairs), forms):
+            for given, text in texts_of(_premises(item, strange), form, f"{seed} {id_}", others, _conclusion(item)):
+                groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
+                yield Query(
+                    id=f"{id_}/{form}/{given}/{pair}",
+                    relation=item.kind,
+                    subject=item.name,
+                    subject_id=item.name,
+                    gold=(item.gold,),
+                    known=tuple(sorted(item.right - {item.gold, ""})),
+                    candidates=CLASSES if item.kind == DISJOINT else PATTERNS,
+                    groups=groups | {"depth": "1", "form": form},
+                    sentences=(Sentence(text),),
+                )
 
 
 def _strange(item: AxiomItem, other: AxiomItem) -> bool:
@@ -166,41 +159,32 @@ def _strange(item: AxiomItem, other: AxiomItem) -> bool:
     return own.isdisjoint(theirs) and item.right.isdisjoint(theirs) and own.isdisjoint(other.right)
 
 
-def _texts(
-    item: AxiomItem, another: Sequence[AxiomItem], distractors: Sequence[Fact], form: str, lot: str
-) -> Iterator[tuple[str, str]]:
-    """Yield the whole argument and its broken variants, by name."""
-    fact = ("fact", item.fact.text(form))
+def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> dict[str, Roles]:
+    fact = ("fact", item.fact)
     given = {
-        WHOLE: [fact, *_begins(item, item, form)],
+        WHOLE: [fact, *_begins(item, item)],
         ANSWER_ALONE: [fact],
-        OF_OTHERS: [fact, *_begins(item, item, form, of_others=True)],
-        MISSING: _begins(item, item, form),
+        OF_OTHERS: [fact, *_begins(item, item, of_others=True)],
+        MISSING: _begins(item, item),
     }
-    if another:
-        given[ANOTHER] = [fact, *_begins(item, another[0], form)]
-    for name, premises in given.items():
-        every = list(premises)
-        if form == SHUFFLED:
-            every += [(f"other {number}", one.text(form)) for number, one in enumerate(distractors)]
-            every.sort(key=lambda one: random.Random(f"{lot} {one[0]}").random())
-        yield name, " ".join([*(text for _, text in every), "Therefore,", _asked(item)])
+    if strange:
+        given[ANOTHER] = [fact, *_begins(item, strange[0])]
+    return given
 
 
-def _begins(item: AxiomItem, of: AxiomItem, form: str, of_others: bool = False) -> list[tuple[str, str]]:
-    """Return the facts about pseudowords, each with its role. :param of: the item whose property or class is used."""
+def _begins(item: AxiomItem, of: AxiomItem, of_others: bool = False) -> Roles:
+    """Return the facts about pseudowords. :param of: the item whose property or class is used."""
     if item.kind == DISJOINT:
-        who = Z if of_others else X
-        fact = Fact(f"{who} is {with_article(of.name)} .", f"{who} belongs to the class {of.name} .")
-        return [("begins", fact.text(form))]
+        x = Z if of_others else X
+        return [("begins", Fact(f"{x} is {with_article(of.name)} .", f"{x} belongs to the class {of.name} ."))]
     if item.kind == TRANSITIVE:
-        second = W if of_others else Y
-        return [("begins", f"{_holds(of.phrase, X, Y)} ."), ("goes on", f"{_holds(of.phrase, second, Z)} .")]
-    one, other = (Z, W) if of_others else (X, Y)
-    return [("begins", f"{_holds(of.phrase, one, other)} .")]
+        first, second = _holds(of.phrase, X, Y), _holds(of.phrase, W if of_others else Y, Z)
+        return [("begins", Fact(f"{first} .", f"{first} .")), ("goes on", Fact(f"{second} .", f"{second} ."))]
+    text = f"{_holds(of.phrase, *((Z, W) if of_others else (X, Y)))} ."
+    return [("begins", Fact(text, text))]
 
 
-def _asked(item: AxiomItem) -> str:
+def _conclusion(item: AxiomItem) -> str:
     if item.kind == DISJOINT:
         return f"{X} is a particular [Y] ."
     return f"{X} [Y] {Z} ." if item.kind == TRANSITIVE else f"{Y} [Y] {X} ."

@@ -304,20 +304,29 @@ def _queryset(
                 made = [replace(query, id=f"{query.id}/{subset}") for query in made]
             queries += made
             subsets[subset] += [query.id for query in made]
-    relations = {
-        rule: Relation(
-            rule, rule, (), cardinality_of(gold for query in queries if query.relation == rule for gold in query.gold)
-        )
-        for rule in rules
-    }
-    spaces = {**data.candidates, PATTERNS: pattern_space(patterns)}
+    golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
+    relations = {rule: cardinality_of(golds[rule]) for rule in rules}
+    made = pseudoword_queries(data, patterns, queries, relations, notes)
+    return replace(made, subsets={subset: frozenset(ids) for subset, ids in subsets.items()})
+
+
+def pseudoword_queries(
+    data: QuerySet,
+    patterns: Mapping[str, Mapping[str, str]],
+    queries: Sequence[Query],
+    relations: Mapping[str, str],
+    notes: Sequence[str] = (),
+) -> QuerySet:
+    """Return *queries* about an ontology with their candidates. :param relations: cardinality by name."""
+    whole = data.whole or data
+    spaces = {**whole.candidates, **data.candidates, PATTERNS: pattern_space(patterns)}
     used = {query.candidates for query in queries}
     return replace(
         whole,
         queries=tuple(queries),
         candidates={name: space for name, space in spaces.items() if name in used},
-        relations=relations,
-        subsets={subset: frozenset(made) for subset, made in subsets.items()},
+        relations={name: Relation(name, name, (), cardinality) for name, cardinality in relations.items()},
+        subsets={},
         notes=(*whole.notes, *notes),
         whole=None,
     )

@@ -1,15 +1,13 @@
-"""Does a model reason, or does it only look so? The controls of the entailment study.
+"""Controls of reasoning: gains over texts that name the answer, but from which it does not follow.
 
-*Uses what it remembers.* P2 is said, P1 is not. A model that knows P1 can then answer; but so it seems of any model
-whose answers are biased, since its bias decides which premises count as remembered. So the same items are asked by
-texts from which the answer does not follow: with nothing said, with P2 said of other pseudowords, and with another
-item's P2. The gain over each of them, in 1 / rank, is compared between the half of the items whose P1 is remembered
-better and the other half: a difference in differences. Items that equal memory would put into either half are left out.
+*Uses what it remembers*: P2 is stated, P1 is not. A model that knows P1 can answer, but so can a biased one: its bias
+decides which premises count as remembered. So the gain in 1 / rank over each control is compared between the items
+whose P1 is remembered better and the others: a difference in differences.
 
-*Combines what is said.* Both premises are said. Whoever copies the answer from P1 has it without P2, too, and where P2
-is said of other pseudowords: the gain over these texts is of P2, and not of P1.
+*Combines what is said*: both premises are stated. A model that copies the answer from P1 does as well without P2, and
+with P2 about other pseudowords; only the gain over these texts is due to P2.
 
-Each contrast stands beside the same of untrained twins, which do not reason. A conclusion needs all contrasts above
+Untrained twins, which do not reason, show how large each gain is without reasoning. A conclusion needs all gains above
 zero, and above those of the twins.
 """
 
@@ -22,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
-from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, decide
-from fathom.results.claims import Contrast as Needed
+from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, Contrast, decide
 from fathom.results.estimates import Estimate, difference, untold
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
@@ -32,27 +29,33 @@ from fathom.results.tables import Table
 from fathom.studies.reasoning.runs import ModelRuns
 
 MEMORY = {"nothing said": "none", "P2 of others": OF_OTHERS, "another P2": ANOTHER}
-"""What P2 is compared with where P1 is not said, and the texts that say it."""
+"""What P2 is compared with where P1 is not stated, and the texts that state it."""
 SAID = {"P1 alone": "P1", "P2 of others": BOTH_OF_OTHERS}
 """What both premises are compared with."""
 PERMUTATIONS = 2_000
 FEWEST = 5
-"""Items of a half: with fewer there is no contrast."""
-_BY_PART = "item within part"
+"""Smallest half of the items that is compared."""
 _ALIKE = f"too few items, or too alike in memory: fewer than {FEWEST} of each half are remembered unequally"
 _USES, _COMBINES = "uses what it remembers", "combines what is said"
+_BY_HALF = ("better half", "worse half", "p (permuted halves)", "beyond untrained")
+_NOTES = (
+    f"{_USES}: 1 / rank with P2 said and P1 not, less that of the control; gain: of the half of the items whose P1 is "
+    "remembered better, less that of the other half",
+    f"{_COMBINES}: 1 / rank with both premises said, less that of the control",
+    "P2 of others: said of other pseudowords; another P2: with another item's class or property",
+    "significant: every gain, and every gain beyond untrained twins, is above 0, by Holm over all conclusions of the "
+    "table; the p value of a gain is the larger of its own and that of permuted halves",
+)
 
 
-class Contrast(NamedTuple):
-    """One control of one rule.
+class Control(NamedTuple):
+    """The gain over one control of one rule.
 
-    :param conclusion: that it is a control of.
-    :param better: mean gain over the control of items whose P1 is remembered better, and so *worse*; None of premises
-        that are said, where memory does not count.
-    :param gain: difference between the halves, or the mean gain where both premises are said.
-    :param permuted: p value of the difference by permuting which items are remembered better; None where there are no
-        halves.
-    :param beyond: gain less the mean of those of the untrained twins; None without twins.
+    :param conclusion: what the gain is evidence for.
+    :param better: mean gain of items whose P1 is remembered better, *worse* of the others; None without halves.
+    :param gain: difference between the halves, or the mean gain where both premises are stated.
+    :param permuted: p value of the difference under permutation of the halves; None without halves.
+    :param beyond: gain less the mean gain of the untrained twins; None without twins.
     """
 
     model: str
@@ -69,10 +72,10 @@ class Contrast(NamedTuple):
 
 
 class Gains(NamedTuple):
-    """What a contrast is a mean of.
+    """Gains of items.
 
-    :param values: of each item, [n], signed and weighted so that their mean is the contrast.
-    :param group: of each item, [n]: its half.
+    :param values: [items], signed and weighted so that their mean is the gain of the control.
+    :param group: [items], each item's half.
     """
 
     values: Floats
@@ -82,88 +85,76 @@ class Gains(NamedTuple):
     permuted: float | None = None
 
 
-def contrasts(model: ModelRuns, twins: Sequence[ModelRuns], rules: Sequence[str]) -> list[Contrast]:
-    """All controls of a model. :param twins: untrained ones."""
-    return [
-        contrast
-        for wording in model.controls
-        for rule in rules
-        for conclusion, given in ((_USES, MEMORY), (_COMBINES, SAID))
-        for control, text in given.items()
-        for contrast in [_contrast(model, twins, wording, rule, conclusion, control, text)]
-    ]
+def evaluate_controls(model: ModelRuns, twins: Sequence[ModelRuns], rules: Sequence[str]) -> list[Control]:
+    """Return all controls of a model and its untrained *twins*."""
+    controls = []
+    for wording, rows in model.controls.items():
+        made = f"{model.measure}{recipe(rows, '', rows.scorings[0])}"
+        for rule in rules:
+            ranks = [ranks_by_text(one.of_wording[wording], one.controls[wording], rule) for one in (model, *twins)]
+            memory = [one.first_ranks[wording, rule] for one in (model, *twins)]
+            for control, text in MEMORY.items():
+                pairs = zip(ranks, memory, strict=True)
+                gains = [by_half(gains_over(own["P2"], own[text]), known) for own, known in pairs]
+                about = (model.name, wording, rule, _USES, control)
+                controls.append(control_of(about, gains[0], gains[1:], f"{made}|rule:{rule}|{_USES}:{control}"))
+            for control, text in SAID.items():
+                gains = [of_all(gains_over(own["both"], own[text]), rule) for own in ranks]
+                about = (model.name, wording, rule, _COMBINES, control)
+                controls.append(control_of(about, gains[0], gains[1:], f"{made}|rule:{rule}|{_COMBINES}:{control}"))
+    return controls
 
 
-def _contrast(
-    model: ModelRuns, twins: Sequence[ModelRuns], wording: str, rule: str, conclusion: str, control: str, text: str
-) -> Contrast:
-    gains = [_gains(one, wording, rule, conclusion, text) for one in (model, *twins)]
-    made = f"{model.measure}{recipe(model.controls[wording], '', model.controls[wording].scorings[0])}|rule:{rule}"
-    made += f"|{conclusion}:{control}"
-    return contrast_of((model.name, wording, rule, conclusion, control), gains[0], gains[1:], made)
-
-
-def contrast_of(about: tuple[str, str, str, str, str], own: Gains, theirs: Sequence[Gains], made: str) -> Contrast:
-    """One control.
+def control_of(about: tuple[str, str, str, str, str], own: Gains, theirs: Sequence[Gains], made: str) -> Control:
+    """Estimate the gain over one control.
 
     :param about: model, wording, rule, conclusion, control.
     :param theirs: gains of untrained twins.
     :param made: the recipe.
     """
-    told = [one for one in theirs if len(one.values)]
-    beyond = None
+    twins = [gains for gains in theirs if len(gains.values)]
+    number, beyond = _estimate(own.values, own.group, made), None
     if theirs:
-        beyond = (
-            _number(*_less(own, told), f"{made}|beyond:{len(told)} untrained")
-            if told
-            else untold(_ALIKE, made, form="+.3f")
-        )
-    number = _number(own.values, own.group, made)
-    if own.better is None:  # means of 1 / rank, and not differences of such
-        number, beyond = _within(number, 1.0), None if beyond is None else _within(beyond, 2.0)
-    return Contrast(*about, len(own.values), own.better, own.worse, number, own.permuted, beyond)
+        values = _less(own, twins) if twins else (np.empty(0), [])
+        beyond = _estimate(*values, f"{made}|beyond:{len(twins)} untrained" if twins else made)
+    if own.better is None:  # means of 1 / rank, not differences of such
+        number, beyond = _clip(number, 1.0), beyond and _clip(beyond, 2.0)
+    return Control(*about, len(own.values), own.better, own.worse, number, own.permuted, beyond)
 
 
-def _gains(model: ModelRuns, wording: str, rule: str, conclusion: str, text: str) -> Gains:
-    ranks = by_text(model.of_wording[wording], rule) | by_text(model.controls[wording], rule)
-    said = "P2" if conclusion == _USES else "both"
-    gains = gains_over(ranks.get(said, {}), ranks.get(text, {}))
-    if conclusion == _USES:
-        return by_half(gains, model.first_ranks[wording, rule])
-    return Gains(np.array(list(gains.values())), [rule] * len(gains))
-
-
-def by_text(rows: Rows, rule: str) -> dict[str, dict[tuple[str, int], float]]:
-    """Of each way of giving premises 1 / rank by item and pair; without what is unscored."""
-    values = rows.reciprocal_or_credit()
-    asked = ((rows.groups[query], place) for place, query in enumerate(rows.query.tolist()) if rows.scored[place])
-    told = grouped(
-        (about["given"], ((about["item"], int(about["pair"])), float(values[place])))
-        for about, place in asked
-        if about["rule"] == rule
-    )
-    return {given: dict(found) for given, found in told.items()}
+def ranks_by_text(said: Rows, controls: Rows, rule: str) -> Mapping[str, Mapping[tuple[str, int], float]]:
+    """Return 1 / rank by text, then by item and pair; unscored texts are missing."""
+    ranks: dict[str, dict[tuple[str, int], float]] = {
+        text: {} for text in ("P2", "both", *MEMORY.values(), *SAID.values())
+    }
+    for rows in (said, controls):
+        values = rows.reciprocal_or_credit()
+        for place, query in enumerate(rows.query.tolist()):
+            groups = rows.groups[query]
+            if rows.scored[place] and groups["rule"] == rule:
+                item = groups["item"], int(groups["pair"])
+                ranks[groups["given"]][item] = float(values[place])
+    return ranks
 
 
 def gains_over(said: Mapping[tuple[str, int], float], control: Mapping[tuple[str, int], float]) -> dict[str, float]:
-    """Of each item the mean difference of 1 / rank over the pairs that both have."""
+    """Return each item's mean difference of 1 / rank over the pairs that both have."""
     pairs = grouped((key[0], said[key] - control[key]) for key in said if key in control)
     return {item: float(np.mean(own)) for item, own in pairs.items()}
 
 
-def _parted(order: Sequence[str], remembered: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Items before and behind the change of memory that is nearest to the middle; nothing where there is none."""
-    changes = [place for place in range(1, len(order)) if remembered[order[place - 1]] != remembered[order[place]]]
-    at = min(changes, key=lambda place: abs(place - len(order) / 2), default=0)
-    return list(order[:at]), list(order[at:])
+def of_all(gains: Mapping[str, float], rule: str) -> Gains:
+    """Return the gains of all items in one group."""
+    return Gains(np.array(list(gains.values())), [rule] * len(gains))
 
 
 def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> Gains:
-    """The gain of items that are remembered better, less that of the others.
+    """Return the gain of items that are remembered better, less that of the others.
 
-    :param remembered: of each item how well. What equals the value on both sides of the border is left out, since
-        nothing but the order of the data puts it into a half. Where that leaves too few, as of a chat model whose every
-        answer is right or wrong, the border is moved to where memory changes next to the middle.
+    Items as well remembered as those on both sides of the middle are dropped: only the data's order halves them. Where
+    that leaves too few, as for right and wrong answers of chat models, memory's change nearest to the middle halves.
+
+    :param remembered: how well each item is.
     """
     order = sorted((item for item in remembered if item in gains), key=lambda item: -remembered[item])
     half = len(order) // 2
@@ -172,13 +163,15 @@ def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> Gain
         border = remembered[worst[0]]
         best, worst = ([item for item in own if remembered[item] != border] for own in (best, worst))
     if min(len(best), len(worst)) < FEWEST:
-        best, worst = _parted(order, remembered)
+        changes = [at for at in range(1, len(order)) if remembered[order[at - 1]] != remembered[order[at]]]
+        at = min(changes, key=lambda place: abs(place - len(order) / 2), default=0)
+        best, worst = order[:at], order[at:]
     if min(len(best), len(worst)) < FEWEST:
         return Gains(np.empty(0), [])
     values = np.array([gains[item] for item in (*best, *worst)])
     is_best = np.arange(len(values)) < len(best)
     return Gains(
-        _signed(values, is_best),
+        np.where(is_best, values * len(values) / len(best), -values * len(values) / len(worst)),
         np.where(is_best, "better", "worse").tolist(),
         float(values[is_best].mean()),
         float(values[~is_best].mean()),
@@ -186,14 +179,8 @@ def by_half(gains: Mapping[str, float], remembered: Mapping[str, float]) -> Gain
     )
 
 
-def _signed(values: Floats, is_best: NDArray[np.bool_]) -> Floats:
-    """So that their mean is the difference of the halves' means."""
-    count, best = len(values), int(is_best.sum())
-    return np.where(is_best, values * count / best, -values * count / (count - best))
-
-
 def permuted(values: Floats, is_best: NDArray[np.bool_], seed: int = 0) -> float:
-    """Two-sided p value of the difference of two halves' means: how often halves drawn by lot differ as much.
+    """Return the two-sided p value of the difference of two halves' means, by random halves.
 
     The observed halves count as one of the draws, so that the level holds (Phipson and Smyth 2010).
     """
@@ -204,32 +191,35 @@ def permuted(values: Floats, is_best: NDArray[np.bool_], seed: int = 0) -> float
 
 
 def _less(own: Gains, others: Sequence[Gains]) -> tuple[Floats, list[str]]:
-    """Values whose mean is the contrast less the mean of others, each in its own groups."""
+    """Return values whose mean is the gain less the mean gain of *others*, and their groups."""
     parts = [own.values, *(-other.values / len(others) for other in others)]
     count = sum(map(len, parts))
     groups = [f"{number} {name}" for number, one in enumerate((own, *others)) for name in one.group]
     return np.concatenate([part * count / len(part) for part in parts if len(part)]), groups
 
 
-def _number(values: Floats, group: list[str], made: str) -> Estimate:
-    """Mean of values, each item drawn for itself within its half, with interval and p value."""
+def _estimate(values: Floats, group: list[str], made: str) -> Estimate:
+    """Return the mean of values, with items drawn independently within their half."""
     if not len(values):
         return untold(_ALIKE, made, form="+.3f")
-    return difference(values, np.zeros(len(values)), Sample(_BY_PART, None, group), made, (-2.0, 2.0), "+.3f")
+    sample = Sample("item within part", None, group)
+    return difference(values, np.zeros(len(values)), sample, made, (-2.0, 2.0), "+.3f")
 
 
-def _within(number: Estimate, limit: float) -> Estimate:
-    """The interval of what cannot be farther from zero."""
+def _clip(number: Estimate, limit: float) -> Estimate:
     low, high = (None if end is None else min(max(end, -limit), limit) for end in (number.low, number.high))
     return number._replace(low=low, high=high)
 
 
-def verdicts(found: Sequence[Contrast], needed: Collection[str] = ()) -> dict[tuple[str, ...], str]:
+# --- conclusions
+
+
+def verdicts(controls: Sequence[Control], needed: Collection[str] = ()) -> dict[tuple[str, ...], str]:
     """Decide on every conclusion (model, wording, rule, name) as one family.
 
     :param needed: controls without which a conclusion cannot be drawn.
     """
-    conclusions = grouped((one[:4], one) for one in found)
+    conclusions = grouped((one[:4], one) for one in controls)
     decisions = decide([_claim(about, own, needed) for about, own in conclusions.items()])
     return {
         about: one.word if one.word != UNDETERMINED else f"{one.word}: {one.reason}"
@@ -237,53 +227,57 @@ def verdicts(found: Sequence[Contrast], needed: Collection[str] = ()) -> dict[tu
     }
 
 
-def in_words(decided: Mapping[tuple[str, ...], str]) -> list[str]:
-    """Return by how many rules each model reaches each conclusion. :param decided: see :func:`verdicts`."""
-    told = grouped(((about[0], about[3]), (" ".join(about[1:3]), word)) for about, word in decided.items())
-    said = []
-    for (model, conclusion), own in told.items():
-        holds = [where for where, word in own if word == SIGNIFICANT]
-        named = f" ({', '.join(holds)})" if holds else ""
-        said.append(f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules{named}.")
-    return said
-
-
-def _claim(about: tuple[str, ...], own: Sequence[Contrast], needed: Collection[str]) -> Claim:
-    """Every gain, and every gain beyond untrained twins, is above 0, and no control is missing."""
+def _claim(about: tuple[str, ...], controls: Sequence[Control], needed: Collection[str]) -> Claim:
+    """Claim that each gain, also beyond untrained twins, is above 0, and that no control is missing."""
     contrasts = []
-    for one in own:
+    for one in controls:
         p_values = [p for p in (one.gain.p_value, one.permuted) if p is not None]
         gain = one.gain._replace(p_value=max(p_values)) if one.gain.p_value is not None else one.gain
-        contrasts.append(Needed(one.control, gain, 1))
-        contrasts += [] if one.beyond is None else [Needed(f"{one.control}, beyond untrained", one.beyond, 1)]
-    missing = [name for name in needed if name not in {one.control for one in own}]
-    contrasts += [Needed(name, None, 1, f"no control '{name}'") for name in missing]
-    return Claim(" ".join(about), tuple(contrasts))
+        contrasts.append(Contrast(one.control, gain, 1))
+        contrasts += [] if one.beyond is None else [Contrast(f"{one.control}, beyond untrained", one.beyond, 1)]
+    missing = [name for name in needed if name not in {one.control for one in controls}]
+    return Claim(" ".join(about), (*contrasts, *(Contrast(name, None, 1, f"no control '{name}'") for name in missing)))
 
 
-COLUMNS = (
-    *("model", "wording", "rule", "verdict", "conclusion", "less", "items"),
-    *("better half", "worse half", "gain", "p (halves by lot)", "beyond untrained"),
-)
-_NOTES = (
-    f"{_USES}: 1 / rank with P2 said and P1 not, less that of the control; gain: of the half of the items whose P1 is "
-    "remembered better, less that of the other half",
-    f"{_COMBINES}: 1 / rank with both premises said, less that of the control",
-    "P2 of others: said of other pseudowords; another P2: with another item's class or property",
-    "significant: every gain, and every gain beyond untrained twins, is above 0, by Holm over all conclusions of the "
-    "table; the p value of a gain is the larger of its own and that of permuted halves",
-)
+def summarise(verdicts: Mapping[tuple[str, ...], str]) -> list[str]:
+    """Return for how many rules each model reaches each conclusion. :param verdicts: see :func:`verdicts`."""
+    sentences = []
+    by_model = grouped(((about[0], about[3]), (" ".join(about[1:3]), word)) for about, word in verdicts.items())
+    for (model, conclusion), words in by_model.items():
+        holds = [where for where, word in words if word == SIGNIFICANT]
+        names = f" ({', '.join(holds)})" if holds else ""
+        sentences.append(
+            f"{model} {conclusion}: significant for {len(holds)} of {len(words)} prompts and rules{names}."
+        )
+    return sentences
 
 
 def table(
-    found: Sequence[Contrast],
+    controls: Sequence[Control],
     title: str = "does it reason? The controls",
     notes: Sequence[str] = _NOTES,
     needed: Collection[str] = (),
 ) -> Table:
-    """The conclusions, each with its controls. :param needed: see :func:`verdicts`."""
-    decided = verdicts(found, needed)
-    rows = [(*one[:3], decided[one[:4]], *one[3:]) for one in found]
-    formats = dict.fromkeys(("better half", "worse half"), "+.3f") | {COLUMNS[-2]: ".2g"}
-    every = Table.of(rows, title, notes, columns=COLUMNS, main="gain", inline=True, formats=formats)
-    return every.without_empty("better half", "worse half", *COLUMNS[-2:])
+    """Return the conclusions, each with its controls. :param needed: see :func:`verdicts`."""
+    decided = verdicts(controls, needed)
+    better, worse, permuted, beyond = _BY_HALF
+    rows = [
+        {
+            "model": one.model,
+            "wording": one.wording,
+            "rule": one.rule,
+            "verdict": decided[one[:4]],
+            "conclusion": one.conclusion,
+            "less": one.control,
+            "items": one.items,
+            better: one.better,
+            worse: one.worse,
+            "gain": one.gain,
+            permuted: one.permuted,
+            beyond: one.beyond,
+        }
+        for one in controls
+    ]
+    formats = {better: "+.3f", worse: "+.3f", permuted: ".2g"}
+    table = Table.of(rows, title, notes, main="gain", inline=True, formats=formats)
+    return table.without_empty(*_BY_HALF) if rows else table

@@ -1,19 +1,22 @@
-"""The runs of the entailment study: of each model a plan, all in one folder, each of which goes on where it stopped.
+"""Runs of the entailment study: one folder per model, each run of which resumes where it stopped.
 
-``memory-…``    the ontology probe's own tasks (of causal models by the statement probe): how well is P1 remembered?
-``premises-…``  the same tasks asked about pseudowords: would the model say P2 anyway?
+``memory-…``    the ontology probe's tasks (for causal models, by the statement probe): how well is P1 remembered?
+``premises-…``  the same tasks about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
-                the hypothesis, with the premises said and not said, in each wording
-``controls-…``  the hypothesis behind premises from which it does not follow
+                the hypothesis in each wording, with the premises stated and not stated
+``controls-…``  the hypothesis after premises from which it does not follow
 
 *Implicit* is the half of the premises that is remembered better, *absent* the other half, by the reciprocal rank of the
-best right answer; with an odd count the one in the middle is left out and named. P2's halves are those of each pair of
-pseudowords. Premises equally well remembered stand in the order of the data.
+best gold answer, ties in the order of the data. With an odd count the middle one is in neither half. P2 is halved for
+each pair of pseudowords.
+
+Chat models take only text: pseudowords become nonce words, and each text a multiple-choice question with options and an
+order of its own, so that no preference for a letter or an option looks like memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +33,10 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatServer
 from fathom.options import CIRCUMSTANCE, FOLDS
 from fathom.probes import ENTAILMENT
-from fathom.probes.ontology_options import OntologyOptions
-from fathom.probes.options import ProbeOptions, StatementOptions
+from fathom.probes.choice_options import ChoiceOptions
+from fathom.probes.ontology_options import EntailmentOptions, OntologyOptions
+from fathom.probes.options import StatementOptions
+from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.entailment import (
     ABSENT,
     IMPLICIT,
@@ -42,6 +47,7 @@ from fathom.prompts.entailment import (
     entailment,
     second_premises,
 )
+from fathom.prompts.nonce import NonceWords, words_of
 from fathom.prompts.ontology import RULES, TEMPLATES
 from fathom.results.estimates import Estimate, untold
 from fathom.results.recipes import recipe
@@ -49,7 +55,6 @@ from fathom.results.rows import Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
-from fathom.studies.reasoning.chat import ChatQuestions
 from fathom.studies.reasoning.plan import (
     LEAST,
     STATEMENTS,
@@ -63,7 +68,7 @@ from fathom.studies.reasoning.plan import (
 )
 
 PARTICULAR = TEMPLATES["type"][-1].removeprefix(SUBJECT)
-"""How the hypothesis asks for a class. Of several templates that asked for P1, its rank is that of this one."""
+"""The hypothesis's way to ask for a class: of several templates for P1, the rank by this one counts."""
 OF_CHAT = (
     "of chat models MRR is the share of right choices among the options, and a premise is remembered that was chosen "
     "more often than not; a server's model has no untrained twin"
@@ -72,11 +77,11 @@ HALVED = "no interval: the items were put into this half by the values themselve
 
 
 class Remembered(NamedTuple):
-    """A premise's halves.
+    """How well the halves of a premise are remembered.
 
     :param premise: P1 or P2.
-    :param better: mean 1 / rank (chat models: share of right choices) of the better half, and so *worse*.
-    :param middle: left out, by name; of P2 with its pair.
+    :param better: mean 1 / rank (chat models: share of right choices) of the better half, *worse* of the other.
+    :param middle: names of items in neither half; for P2 with the pair.
     """
 
     model: str
@@ -90,11 +95,11 @@ class Remembered(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Two halves.
+    """Premises in two halves.
 
     :param of: each premise's half.
-    :param better: mean of the better half, and so *worse*.
-    :param middle: left out, "" where the count is even.
+    :param better: mean of the better half, *worse* of the other.
+    :param middle: the premise in neither half, "" if the count is even.
     """
 
     of: Mapping[str, str]
@@ -104,49 +109,91 @@ class Split(NamedTuple):
 
 
 def right_and_wrong(values: Mapping[str, float]) -> Split:
-    """Of a chat model, whose answers have no rank: premises that it chose more often than not, and the others.
+    """Split a chat model's premises into those chosen more often than not and the others.
 
     :param values: how often each was chosen, from 0 to 1.
     """
-    of = {premise: IMPLICIT if value > 0.5 else ABSENT for premise, value in values.items()}
-    better, worse = (
-        float(np.mean(own)) if (own := [values[premise] for premise, half in of.items() if half == wanted]) else np.nan
-        for wanted in (IMPLICIT, ABSENT)
-    )
-    return Split(of, better, worse, "")
+    right = [premise for premise, value in values.items() if value > 0.5]
+    return _split(values, right, [premise for premise, value in values.items() if not value > 0.5], "")
 
 
 def halves(values: Mapping[str, float]) -> Split:
-    """:param values: how well each premise is remembered, in the order of the data."""
+    """Split premises at the median. :param values: how well each is remembered, in the order of the data."""
     order = sorted(values, key=lambda premise: -values[premise])
     half = len(order) // 2
-    best, worst = order[:half], order[len(order) - half :]
+    return _split(values, order[:half], order[len(order) - half :], order[half] if len(order) % 2 else "")
+
+
+def _split(values: Mapping[str, float], best: Sequence[str], worst: Sequence[str], middle: str) -> Split:
     better, worse = (float(np.mean([values[one] for one in own])) if own else np.nan for own in (best, worst))
-    of = dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT)
-    return Split(of, better, worse, order[half] if len(order) % 2 else "")
+    return Split(dict.fromkeys(best, IMPLICIT) | dict.fromkeys(worst, ABSENT), better, worse, middle)
 
 
-class _Drawn(ProbeOptions):
-    """Of queries that are drawn already. A run's identity has a digest of what was asked."""
+def untrained_twins(model: Model, count: int) -> Iterator[Model]:
+    """Yield models of the same shape and tokenizer with random weights; none for a model server."""
+    from fathom.models.loading import untrained
+    from fathom.models.local import LocalModel
+
+    if not isinstance(model, LocalModel):
+        return iter(())
+    return (untrained(model, seed) for seed in range(count))
+
+
+class ChatQuestions:
+    """Multiple-choice questions for one chat model."""
+
+    def __init__(self, model: Model | ChatServer, plan: EntailmentPlan) -> None:
+        self.model, self.plan = model, plan
+        words = words_of(plan.data.whole or plan.data, plan.patterns)
+        self.nonce = NonceWords(words, plan.rules, plan.options.pairs, plan.options.seed)
+
+    def run(self, queries: QuerySet, out: Path, progress: Callable[[int, int], None]) -> RunFolder:
+        """Evaluate the model on queries without pseudowords."""
+        chat = self.plan.chat
+        own: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too)
+        options: ChoiceOptions = chat.model_copy(update={"options": None})
+        return run("choice", self.model, own, options, out, progress)
+
+
+def run_texts(
+    model: Model,
+    chat: ChatQuestions | None,
+    queries: QuerySet,
+    options: EntailmentOptions,
+    out: Path,
+    progress: Callable[[int, int], None],
+) -> RunFolder:
+    """Evaluate a model on texts with pseudowords. :raises BadInput: the run is unfinished."""
+    if chat is None:
+        folder = run(ENTAILMENT, model, queries, options, out, progress)
+    else:
+        folder = chat.run(chat.nonce.put_in(queries), out, progress)
+    if not folder.is_complete():
+        raise BadInput(f"{folder.path} is unfinished: repeat the command to resume it")
+    return folder
+
+
+class _Memorising(OntologyOptions):
+    """Options of masked models' memorising runs. A run's identity has a digest of the queries."""
 
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
 
-def _held_out(learnt: bool) -> dict[str, Any]:
-    """Options of a run in which nothing is learnt: it has no folds."""
-    return {} if learnt else {"cross_validate": False, "folds": None}
+class _Stating(StatementOptions):
+    """Options of causal models' memorising runs."""
 
-
-class _Memorising(_Drawn, OntologyOptions):
-    """How masked models are asked for P1."""
-
-
-class _Stating(_Drawn, StatementOptions):
-    """How causal models are."""
+    ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
 
 class ModelRuns:
-    """One model: its runs, and how it remembers the premises."""
+    """The runs of one model, and how well it remembers the premises.
+
+    :ivar measure: name of the measure of a right answer.
+    :ivar of_wording: predictions of the hypothesis, by wording.
+    :ivar controls: predictions of the controls, by wording; learnt conjunctions have none, as they are trained to
+        answer.
+    :ivar first_ranks: how well P1 of each item is remembered, by wording and rule.
+    """
 
     def __init__(
         self,
@@ -158,29 +205,23 @@ class ModelRuns:
         out: Path,
         announce: Announce,
     ) -> None:
-        """:param tested: what asks for P1.
-        :param given: memorising runs that need not be made."""
+        """:param tested: queries for P1. :param given: finished memorising runs."""
         self.name, self.model, self.plan, self.tested, self.given = name, model, plan, tested, given
         self.out, self.announce = out / name, announce
         self.way = plan.way_of(model)
         self.chat = ChatQuestions(model, plan) if is_chat(model) else None
         self.measure = "MRR" if self.chat is None else "accuracy"
-        """What stands for how right an answer is."""
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[Remembered] = []
         self.of_wording: dict[str, Rows] = {}
-        """What came of the hypothesis in each wording."""
         self.controls: dict[str, Rows] = {}
-        """And of the texts from which it does not follow, in wordings without learnt conjunctions, which are trained
-        to answer."""
         self.first_ranks: dict[tuple[str, str], dict[str, float]] = {}
-        """Of each wording and rule, how well P1 of each item is remembered."""
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
-            self._ask(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
+            self._run_wordings(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
-    def _ask(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
-        """:param wordings: all that share the memorising runs."""
+    def _run_wordings(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
+        """Run all wordings that share a memorising run."""
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None
@@ -190,118 +231,108 @@ class ModelRuns:
         first_ranks = self._first_ranks(memory)
         remembered = self._halves(templates, memory, first_ranks, second)
         for wording in wordings:
-            about = self._items(wording), plan.patterns, plan.rules
-            queries = entailment(*about, wording, plan.options.pairs, remembered)
+            about = self._items(wording), plan.patterns, plan.rules, wording, plan.options.pairs, remembered
+            queries = entailment(*about)
             self.notes += queries.notes[len(plan.data.notes) :]
             self.of_wording[wording.name] = self._run(
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
             )
-            self.first_ranks |= {(wording.name, rule): own for rule, own in first_ranks.items()}
+            self.first_ranks |= {(wording.name, rule): ranks for rule, ranks in first_ranks.items()}
             if plan.controlled and not wording.conjunction:
-                made = controls(*about, wording, plan.options.pairs, remembered)
-                where = f"controls-{wording.name}"
-                self.controls[wording.name] = self._run(where, made, soft=learnt, learnt=vectors)
+                name = f"controls-{wording.name}"
+                self.controls[wording.name] = self._run(name, controls(*about), soft=learnt, learnt=vectors)
 
     def _items(self, wording: RuleWording) -> QuerySet:
-        """What asks for P1, each with its fold where what is learnt is cross-validated."""
+        """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
         options = self.plan.options
         if not (options.cross_validate and learns(wording)):
             return self.tested
         return all_with_folds(self.tested, options.folds or FOLDS, options.seed)
 
     def _memory(self, learnt: bool, wordings: Sequence[RuleWording]) -> MemorisingRun:
-        """The run that was given, or one of our own. A task that only lends its learnt template is asked one item: it
-        is learnt from training items, but learnt only where it is asked."""
+        """Return the given memorising run, or make it.
+
+        A task that only lends its learnt template has one item: templates are learnt from training items, but only for
+        tasks with a query.
+        """
         if (self.name, learnt) in self.given:
             return self.given[self.name, learnt]
         tasks = tasks_of(self.plan.rules, wordings)
-        asks_first = {query.relation for query in self.tested.queries}
-        lent = {self._lender(task) for task in tasks if task not in asks_first}
-        own = {"relations": tuple(tasks), "ids": lent.union(query.id for query in self.tested.queries)}
-        where = self._where(f"memory-{RuleWording(templates=learnt).name}")
-        made = run(*self._asking_memory(own | {"soft": learnt} | _held_out(learnt)), *where)
-        return MemorisingRun(made, Rows(made, with_scores=False), learnt)
+        tested = {query.relation for query in self.tested.queries}
+        ids = {self._lender(task) for task in tasks if task not in tested} | {query.id for query in self.tested.queries}
+        folder = self._run_memory(frozenset(ids), tasks, learnt)
+        return MemorisingRun(folder, Rows(folder, with_scores=False), learnt)
 
     def _lender(self, task: str) -> str:
-        """Id of the item: the first, or the first of the first fold."""
+        """Return the id of the task's first item, if cross-validated of the first fold."""
         options = self.plan.options
         fold_of = folds_of_queries(self.plan.data.by_relation()[task], options.folds or FOLDS, options.seed)
         return min(of_task(self.plan, task), key=lambda id_: fold_of[id_] if options.cross_validate else 0)
 
-    def _asking_memory(self, own: dict[str, Any]) -> tuple[str, Model | ChatServer, QuerySet, ProbeOptions]:
-        """What asks for P1: the ontology probe; the statement probe, which gives causal models the same candidates; or
-        multiple choice.
-
-        :param own: options that are not the plan's.
-        """
-        options, data = self.plan.options, self.plan.data
+    def _run_memory(self, ids: frozenset[str], tasks: Sequence[str], learnt: bool) -> RunFolder:
+        """Run the ontology probe; for causal models the statement probe, with the same candidates; or the choice
+        probe."""
+        data, where = self.plan.data, self._where(f"memory-{RuleWording(templates=learnt).name}")
         if self.chat is not None:
-            return self.chat.memory(own["ids"])
+            return self.chat.run(select(data, Selection(ids=ids)).data, *where)
+        own: dict[str, Any] = {"relations": tuple(tasks), "ids": ids}
         if self.model.attention is not Attention.CAUSAL:
-            said = options.model_dump(include=set(OntologyOptions.model_fields))
-            return "ontology", self.model, data, _Memorising(**said | own)
-        own = {name: value for name, value in own.items() if name in _Stating.model_fields}
-        said = options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
-        counted = {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
-        return "statement", self.model, data, _Stating(**said | counted | own)
+            own |= {"soft": learnt} | _without_folds(learnt)
+            options = self.plan.options.model_dump(include=set(OntologyOptions.model_fields))
+            return run("ontology", self.model, data, _Memorising(**options | own), *where)
+        own |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
+        options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
+        return run("statement", self.model, data, _Stating(**options | own), *where)
 
     def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
-        """Which items are asked is decided by the memorising run."""
+        """Run all test queries of texts, whose items the memorising run selected."""
         options = self.plan.options.model_copy(
             update={"relations": (), "subset": SUBSETS[-1], "limit": None, "templates": (), **more}
-            | _held_out(bool(more.get("soft") or more.get("soft_conjunction")))
+            | _without_folds(bool(more.get("soft") or more.get("soft_conjunction")))
         )
-        where = self._where(name)
-        if self.chat is None:
-            made = run(ENTAILMENT, self.model, queries, options, *where)
-        else:
-            made = run(*self.chat.about(select(queries, Selection(subset=SUBSETS[-1])).data), *where)
-        if not made.is_complete():
-            raise BadInput(f"{made.path} is unfinished: type its command again, it goes on where it stopped")
-        self.runs.append(made)
-        return Rows(made, with_scores=False, cluster=self.plan.cluster)
+        if self.chat is not None:
+            queries = select(queries, Selection(subset=SUBSETS[-1])).data
+        folder = run_texts(self.model, self.chat, queries, options, *self._where(name))
+        self.runs.append(folder)
+        return Rows(folder, with_scores=False, cluster=self.plan.cluster)
 
     def _where(self, name: str) -> tuple[Path, Callable[[int, int], None]]:
         return self.out / name, self.announce(f"{self.name} {name}")
 
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
-        """Of each rule how well P1 of each item is remembered. :raises BadInput: of too few items."""
-        every = _memory_ranks(memory.rows, self.way, {query.id for query in self.tested.queries})
-        found = {}
+        """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
+        by_id = _memory_ranks(memory.rows, self.way, {query.id for query in self.tested.queries})
+        ranks = {}
         for rule in self.plan.rules:
-            own = {id_: value for id_, value in every.items() if id_.rpartition("/")[0] == RULES[rule]}
-            if len(own) < LEAST:
+            ranks[rule] = {id_: value for id_, value in by_id.items() if id_.rpartition("/")[0] == RULES[rule]}
+            if len(ranks[rule]) < LEAST:
                 raise BadInput(
                     f"{rule}: {self.name} {'ranks' if self.chat is None else 'gives an answer that can be read to'} "
-                    f"{len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
-                    "leave the rule out of --rules"
+                    f"{len(ranks[rule]) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says "
+                    "why): leave the rule out of --rules"
                 )
-            found[rule] = own
-        return found
+        return ranks
 
     def _halves(
         self, templates: RuleWording, memory: MemorisingRun, first_ranks: Mapping[str, dict[str, float]], second: Rows
     ) -> Halves:
-        second_ranks, divided = _second_ranks(second), halves if self.chat is None else right_and_wrong
+        second_ranks, divide = _second_ranks(second), halves if self.chat is None else right_and_wrong
         first: dict[str, str] = {}
         of_second: dict[tuple[str, int, str], str] = {}
-        for rule, own in first_ranks.items():
-            split = divided(own)
+        for rule, ranks in first_ranks.items():
+            split = divide(ranks)
             first |= split.of
-            self._remember(templates, rule, "P1", memory.rows, own, [split], [self._called(split.middle)])
+            self._remember(templates, rule, "P1", memory.rows, ranks, [split], [self._subject(split.middle)])
             of_pairs = [dict(second_ranks.get((rule, pair), [])) for pair in range(self.plan.options.pairs)]
-            splits = list(map(divided, of_pairs))
+            splits = list(map(divide, of_pairs))
             of_second |= {(rule, pair, item): half for pair, one in enumerate(splits) for item, half in one.of.items()}
-            self._remember(templates, rule, "P2", second, set().union(*of_pairs), splits, self._by_pair(splits))
+            pairs = grouped((self._subject(one.middle), str(pair)) for pair, one in enumerate(splits))
+            middle = [f"{name} (pair {', '.join(own)})" for name, own in pairs.items() if name]
+            self._remember(templates, rule, "P2", second, set().union(*of_pairs), splits, middle)
         return Halves(first, of_second)
 
-    def _called(self, id_: str) -> str:
+    def _subject(self, id_: str) -> str:
         return next((query.subject for query in self.plan.data.queries if query.id == id_), "")
-
-    def _by_pair(self, splits: Sequence[Split]) -> list[str]:
-        """What is left out of each pair, pairs that leave out the same together."""
-        pairs = grouped((self._called(split.middle), str(pair)) for pair, split in enumerate(splits))
-        return [f"{name} (pair {', '.join(own)})" for name, own in pairs.items() if name]
 
     def _remember(
         self,
@@ -309,39 +340,42 @@ class ModelRuns:
         rule: str,
         premise: str,
         rows: Rows,
-        asked: Collection[str],
+        items: Collection[str],
         splits: Sequence[Split],
         middle: Iterable[str],
     ) -> None:
-        """:param asked: ids of the items. :param splits: of P2 one for each pair, whose means are averaged."""
+        """:param splits: one for each pair, whose means are averaged."""
         made = recipe(rows, self.measure.lower(), self.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         better, worse = (
-            untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(asked) // 2)
+            untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(items) // 2)
             for half, mean in zip(("better", "worse"), means, strict=True)
         )
-        about = (self.name, templates.name, rule, premise, len(asked))
+        about = (self.name, templates.name, rule, premise, len(items))
         self.remembered.append(Remembered(*about, better, worse, tuple(filter(None, middle))))
 
 
+def _without_folds(learnt: bool) -> dict[str, Any]:
+    return {} if learnt else {"cross_validate": False, "folds": None}
+
+
 def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float]:
-    """Of each of these queries 1 / rank of its best right answer, scored in this way; of several templates
-    :data:`PARTICULAR` counts, else their mean."""
-    found: dict[str, dict[str, float]] = {}
+    """Return each query's 1 / rank, by :data:`PARTICULAR` if the run has it, else the mean over templates."""
+    by_query: dict[str, dict[str, float]] = {}
     values = rows.reciprocal_or_credit()
     for place in rows.of(way).tolist():
         query = rows.query_ids[rows.query[place]]
         if rows.scored[place] and query in ids:
-            found.setdefault(query, {})[rows.asked(place)[0]] = float(values[place])
+            by_query.setdefault(query, {})[rows.asked(place)[0]] = float(values[place])
     ranks = {}
-    for query, by_prompt in found.items():
+    for query, by_prompt in by_query.items():
         particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
         ranks[query] = float(np.mean(particular or list(by_prompt.values())))
     return ranks
 
 
 def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:
-    """Of each rule and pair of pseudowords the items with 1 / rank."""
+    """Return items with their 1 / rank, by rule and pair of pseudowords."""
     about = (rows.groups[query] for query in rows.query.tolist())
     return grouped(
         ((groups["rule"], int(groups["pair"])), (groups["item"], value))
