@@ -1,4 +1,4 @@
-"""What the entailment study is about to ask, checked before the first run begins."""
+"""Plan of the entailment study, checked before the first run."""
 
 from __future__ import annotations
 
@@ -32,35 +32,30 @@ from fathom.store.folder import RunFolder
 from fathom.studies.options import EntailmentStudyOptions
 
 LEAST = 2
-"""Items of a rule: with fewer there are no two halves."""
-
+"""Fewest items of a rule: two halves."""
 ITEM, PAIR = "item", "pair"
-"""What texts are drawn by: the item, with all its texts of whatever rule, unless the user says otherwise."""
 KEYS = (ITEM, PAIR, "rule", "task")
-"""Groups of texts that were drawn together."""
+"""Keys by which texts may be clustered, the default first."""
 _OF_ALL = "it is how premises are given, of which nobody drew a sample"
 BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
     folds.FOLD: "folds are parts of the items, of which nobody drew a sample"
 }
-"""Groups of texts that the study has made, and why they are no clusters."""
+"""Groups that the study makes, and why they are no clusters."""
 STATEMENTS = StatementScoring(Reduction.SUM, Score.FULL)
-"""How causal models are asked for P1: by the log-likelihood of whole statements."""
+"""Scoring of causal models' memorising runs: the log-likelihood of whole statements."""
 CHAT = "chat"
-"""How chat models are."""
+"""Scoring of chat models."""
 CHAT_ALONE = (
     "options", "orders", "replies", "instruction", "sampling_temperature", "reply_tokens", "system", "cut_reasoning"
 )  # fmt: skip
 OF_CHAT = {"seed", *CHAT_ALONE, *ServerOptions.model_fields}
-"""Options of the study that are those of its questions to a chat model."""
+"""Options of the choice probe for chat models."""
 
 Loader = Callable[[], Model]
 
 
 class MemorisingRun(NamedTuple):
-    """A finished memorising run.
-
-    :param learnt: whether its templates are.
-    """
+    """A finished memorising run. :param learnt: whether its templates are."""
 
     run: RunFolder
     rows: Rows
@@ -68,13 +63,12 @@ class MemorisingRun(NamedTuple):
 
 
 class EntailmentPlan(NamedTuple):
-    """What all models are asked.
+    """The queries and options of all models.
 
     :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
-    :param options: of each run.
     :param cluster: key by which texts were drawn together.
-    :param chat: how chat models are asked.
-    :param hierarchy: what stands above each class and property.
+    :param chat: options of chat models.
+    :param hierarchy: the classes and properties above each.
     """
 
     data: QuerySet
@@ -88,11 +82,11 @@ class EntailmentPlan(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """Whether controls can be asked: they are about a second pair of pseudowords."""
+        """Whether there are controls, which need a second pair of pseudowords."""
         return self.options.pairs > 1
 
     def way_of(self, model: Model) -> str:
-        """What memorising runs of the model call its way of scoring."""
+        """Return the scoring of the model's memorising runs."""
         if is_chat(model):
             return CHAT
         if model.attention is Attention.CAUSAL:
@@ -101,15 +95,15 @@ class EntailmentPlan(NamedTuple):
 
     @property
     def way(self) -> str:
-        """What those of masked models call theirs."""
+        """Scoring of masked models' memorising runs."""
         return SlotScoring(MaskCount(self.options.masks[0]), SlotPooling(self.options.reduction[0])).name
 
 
 def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan:
-    """:raises BadInput: no ontology, or rules or a key of clusters that there are not."""
+    """Check the options. :raises BadInput: no ontology, or unknown rules, wordings or cluster keys."""
     folder = locate(data)
     if not is_ontoprobe(folder):
-        raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, such as fathom build ontology makes")
+        raise BadInput(f"{folder} is no ontology: expected {PROPERTY_FILE}, as fathom build ontology writes it")
     faults = [f"--rules {rule}: there is {', '.join(RULES)}" for rule in options.rules if rule not in RULES]
     wordings = [WORDINGS[name] for name in (WORDINGS if options.soft else options.wordings)]
     if not options.rules:
@@ -117,11 +111,11 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
     if not wordings:
         faults.append(f"--wordings: expected one or more of {', '.join(WORDINGS)}")
     if options.chat:
-        faults.append("--chat: models at hand are asked in plain wording here, servers in their own; leave it out")
+        faults.append("--chat: local models have no chat template here, and servers their own; leave it out")
     if options.memory and options.limit is not None:
-        faults.append("--limit: with --memory the items are those that its runs have asked; leave --limit out")
+        faults.append("--limit: with --memory the items are those of its runs; leave --limit out")
     if options.folds is not None and not options.cross_validate:
-        faults.append(f"--folds {options.folds}: they are those of --cross-validate: type it, too")
+        faults.append(f"--folds {options.folds}: folds need --cross-validate: add it")
     all_of(partial(check_key, options.cluster, KEYS, BY_DESIGN), partial(refuse, faults))
     # The runs' own numbers are not the study's, and memorising runs lack its keys.
     of_runs = options.model_dump(include=set(EntailmentOptions.model_fields) - {"soft", "cluster"})
@@ -133,14 +127,13 @@ def planned(data: str | Path, options: EntailmentStudyOptions) -> EntailmentPlan
 
 
 def _subset(options: EntailmentStudyOptions, whole: QuerySet, wordings: Iterable[RuleWording]) -> str:
-    """What is asked. :raises BadInput: of what is not there, or to be learnt from."""
+    """Return the subset to evaluate. :raises BadInput: an unknown one, or one that templates are learnt from."""
     held_out = not options.cross_validate and any(map(learns, wordings))
     usual = EVERYTHING if options.cross_validate else whole.usual or EVERYTHING
     part = options.subset or (SUBSETS[-1] if held_out else usual)
     if held_out and part != SUBSETS[-1]:
         raise BadInput(
-            f"--subset {part}: expected {SUBSETS[-1]} where something is learnt; --cross-validate asks every item by "
-            "what others teach"
+            f"--subset {part}: expected {SUBSETS[-1]} where something is learnt; --cross-validate evaluates every item"
         )
     if part not in (EVERYTHING, *whole.subsets):
         raise BadInput(f"--subset {part}: expected {', '.join((EVERYTHING, *whole.subsets))}")
@@ -148,16 +141,16 @@ def _subset(options: EntailmentStudyOptions, whole: QuerySet, wordings: Iterable
 
 
 def learns(wording: RuleWording) -> bool:
-    """Whether anything is learnt for it."""
+    """Return whether anything is learnt for it."""
     return wording.templates or wording.conjunction
 
 
 def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRun]:
-    """Memorising runs that need not be made.
+    """Open finished memorising runs.
 
     :raises BadInput: another probe's run, of other data, unfinished, or without a task or the way of scoring.
     """
-    found, faults = [], []
+    runs, faults = [], []
     for path in paths:
         run = RunFolder.open(path)
         rows = Rows(run, with_scores=False)
@@ -165,30 +158,30 @@ def given_runs(plan: EntailmentPlan, paths: Sequence[Path]) -> list[MemorisingRu
         if rows.declared.headline != "tasks" or not run.is_complete():
             faults.append(f"--memory {path}: expected a finished run of the ontology probe")
         elif about["data"]["content_hash"] != plan.data.content_hash:
-            faults.append(f"--memory {path}: it asked {about['data']['name']}, not {plan.data.name} as it is now")
+            faults.append(f"--memory {path}: its data {about['data']['name']} differ from {plan.data.name}")
         else:
             tasks = tasks_of(plan.rules, [one for one in plan.wordings if one.templates == learnt])
             missing = [task for task in tasks if task not in rows.relations]
-            faults += [f"--memory {path}: it did not ask the task {task}" for task in missing]
+            faults += [f"--memory {path}: it lacks the task {task}" for task in missing]
             if plan.way not in rows.scorings:
                 faults.append(
                     f"--memory {path}: it scored by {', '.join(sorted(rows.scorings))}, the study by "
                     f"{plan.way}: give both the same --masks and --reduction"
                 )
             faults += _taught_otherwise(plan, path, about) if learnt else []
-        found.append(MemorisingRun(run, rows, learnt))
+        runs.append(MemorisingRun(run, rows, learnt))
     refuse(faults)
-    return found
+    return runs
 
 
 def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]) -> list[str]:
-    """Whether a run's templates come from other items than the study's. :param about: its identity."""
+    """Return faults if templates were learnt from other items than the study's. :param about: the run's identity."""
     said, options = about["options"], plan.options
     crossed = bool(said.get("cross_validate"))
     if crossed != options.cross_validate:
         return [
             f"--memory {path}: its templates were learnt {'with' if crossed else 'without'} --cross-validate: "
-            f"{'type it, too' if crossed else 'leave it out, or give a run with it'}"
+            f"{'add it' if crossed else 'leave it out, or give a run with it'}"
         ]
     number, seed = said.get("folds"), about["seed"]
     if crossed and (number, seed) != (options.folds or FOLDS, options.seed):
@@ -197,19 +190,18 @@ def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]
 
 
 def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
-    """The items that ask for P1, the same for all models and wordings: those that --limit draws, or those that all
-    given runs have asked.
+    """Return the queries for P1, the same for all models and wordings: drawn by --limit, or those of all given runs.
 
     :raises BadInput: too few of a rule.
     """
     options = plan.options
-    there = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
+    ids_of = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
     refuse(
-        f"{rule} needs the task {task}: {plan.data.name} has {len(there[task])} items of it to ask"
+        f"{rule} needs the task {task}: {plan.data.name} has {len(ids_of[task])} items of it to ask"
         f"{_reserved(plan, task)}; leave it out"
         for rule in dict.fromkeys(plan.rules)
         for task in tasks_of([rule], plan.wordings)
-        if len(there[task]) < (LEAST if task == RULES[rule] else 1)
+        if len(ids_of[task]) < (LEAST if task == RULES[rule] else 1)
     )
     if plan.options.cross_validate:
         refuse(_too_few_to_teach(plan))
@@ -217,11 +209,11 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
     about = Selection(relations=asks_first, subset=_part(plan), limit=options.limit, seed=options.seed)
     drawn = select(plan.data, about).data
     ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
-    how = "asked by all --memory runs" if given else "whose pattern fits"
+    how = "in all --memory runs" if given else "whose pattern fits"
     how = f"after --limit {options.limit}" if options.limit is not None else how
-    more = "ask with a larger --limit, or " if options.limit is not None else ""
+    more = "use a larger --limit, or " if options.limit is not None else ""
     refuse(
-        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}, the least that can be compared: {more}"
+        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}, too few to compare: {more}"
         "leave the rule out of --rules"
         for rule in plan.rules
         if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
@@ -230,19 +222,16 @@ def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
 
 
 def _reserved(plan: EntailmentPlan, task: str) -> str:
-    """How many items only learn."""
+    """Return a note on items that templates are learnt from."""
     every = sum(query.relation == task for query in plan.data.queries)
     kept = every - len(of_task(plan, task))
     if not kept:
         return ""
-    return (
-        f" (the other {kept} are those that templates are learnt on: type --cross-validate, which asks each by what "
-        "others teach, or ask by words, without --soft)"
-    )
+    return f" (templates are learnt from the other {kept}: add --cross-validate, or leave out --soft)"
 
 
 def _too_few_to_teach(plan: EntailmentPlan) -> Iterator[str]:
-    """The rules that need a learnt template whose task has not items enough for folds."""
+    """Yield a fault for each rule with a learnt template whose task has too few items for folds."""
     learnt = [wording for wording in plan.wordings if learns(wording)]
     by_task = plan.data.by_relation()
     for rule in plan.rules if learnt else ():
@@ -256,7 +245,7 @@ def _too_few_to_teach(plan: EntailmentPlan) -> Iterator[str]:
 
 
 def of_task(plan: EntailmentPlan, task: str) -> list[str]:
-    """Ids of its items that may be asked: nothing is held back where nothing is learnt."""
+    """Return the ids of a task's items in the subset."""
     part = _part(plan)
     ids = None if part is None else plan.data.subsets[part]
     return [query.id for query in plan.data.queries if query.relation == task and (ids is None or query.id in ids)]
@@ -267,20 +256,20 @@ def _part(plan: EntailmentPlan) -> str | None:
 
 
 def tasks_of(rules: Iterable[str], wordings: Iterable[RuleWording]) -> list[str]:
-    """The memorising tasks that ask for P1, and those whose learnt templates the texts have."""
+    """Return the memorising tasks for P1, and those whose learnt templates the texts have."""
     lent = {source.task for rule in rules for wording in wordings for source in sources(rule, "both", wording)}
-    found = lent.union(RULES[rule] for rule in rules)
-    return [task for task in TASKS if task in found]
+    tasks = lent.union(RULES[rule] for rule in rules)
+    return [task for task in TASKS if task in tasks]
 
 
 Memories = Mapping[tuple[str, bool], MemorisingRun]
-"""Finished memorising runs by model, and whether their templates are learnt."""
+"""Finished memorising runs by model and whether their templates are learnt."""
 
 
 def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> Memories:
-    """Whose memory the given runs are. Every model is loaded and looked at before the first is asked.
+    """Assign the given runs to their models. Every model is loaded and checked before the first run.
 
-    :raises BadInput: a model without masks, a run that is of none of the models or not worded as the study, two of one.
+    :raises BadInput: an unsuitable model; a run of no model or with another wording; two runs of one model.
     """
     names: dict[str, list[str]] = {}
     for name, load in models:
@@ -288,42 +277,41 @@ def memories(models: Sequence[tuple[str, Loader]], plan: EntailmentPlan, given: 
         check_kind(name, model, plan)
         names.setdefault(model.identity.content_hash, []).append(name)
     kinds = {wording.templates for wording in plan.wordings}
-    found: dict[tuple[str, bool], MemorisingRun] = {}
+    runs: dict[tuple[str, bool], MemorisingRun] = {}
     faults = []
     for memory in given:
         about, learnt = memory.rows.identity["model"], memory.learnt
         own = names.get(about["content_hash"], [])
-        said = f"--memory {memory.run.path}"
+        path = f"--memory {memory.run.path}"
         if not own:
-            faults.append(f"{said}: it asked {about['name']}, not {' or '.join(name for name, _ in models)}")
+            faults.append(f"{path}: it is of {about['name']}, not {' or '.join(name for name, _ in models)}")
         elif learnt not in kinds:
-            faults.append(f"{said}: it asked {_how(learnt)}, the study's wordings ask {_how(not learnt)}")
-        elif (own[0], learnt) in found:
-            faults.append(f"{said}: another of them asked {own[0]} {_how(learnt)}, too")
-        found |= {(name, learnt): memory for name in own}
+            faults.append(f"{path}: it is {_how(learnt)}, the study's wordings are {_how(not learnt)}")
+        elif (own[0], learnt) in runs:
+            faults.append(f"{path}: another of them is of {own[0]} {_how(learnt)}")
+        runs |= {(name, learnt): memory for name in own}
     refuse(faults)
-    return found
+    return runs
 
 
 def is_chat(model: Model | ChatServer) -> bool:
-    """Whether the model is behind a server, and takes and gives words alone."""
+    """Return whether the model is a chat server, which takes and returns only text."""
     return isinstance(model, ChatServer)
 
 
 def check_kind(name: str, model: Model, plan: EntailmentPlan) -> None:
-    """:raises BadInput: a model that cannot be asked in the plan's wordings, or with options of chat models."""
+    """:raises BadInput: a model that does not fit the plan's wordings, or options of chat models for another."""
     wordings = plan.wordings
     usual = EntailmentStudyOptions.model_fields
-    said = [option for option in CHAT_ALONE if getattr(plan.chat, option) != usual[option].default]
-    if said and not is_chat(model):
-        flags = ", ".join(f"--{option.replace('_', '-')}" for option in said)
+    options = [option for option in CHAT_ALONE if getattr(plan.chat, option) != usual[option].default]
+    if options and not is_chat(model):
+        flags = ", ".join(f"--{option.replace('_', '-')}" for option in options)
         raise BadInput(f"--model {name} is no chat model, and ranks all candidates: leave out {flags}")
     if is_chat(model) or model.attention is Attention.CAUSAL:
         if learnt := [wording.name for wording in wordings if learns(wording)]:
-            kind = "behind a server" if is_chat(model) else "causal"
+            kind = "a server's model" if is_chat(model) else "causal"
             raise BadInput(
-                f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt in the place of masks: ask it "
-                "by words, without --soft"
+                f"--model {name} is {kind}, and --wordings {','.join(learnt)} are learnt at masks: leave out --soft"
             )
     elif model.attention is not Attention.BIDIRECTIONAL or model.tokenizer.mask_token_id is None:
         raise BadInput(
