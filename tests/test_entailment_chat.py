@@ -23,6 +23,7 @@ from fathom.studies.reasoning.controls import by_half
 from fathom.studies.reasoning.runs import right_and_wrong
 from tests.answerers import verdict
 from tests.choosers import ScriptedChat
+from tests.messages import mentioned
 from tests.test_entailment import asked_several, folder
 from tests.test_entailment_controls import ABOVE, KNOWN, lot, things
 from tests.test_server import completion
@@ -165,7 +166,7 @@ def test_a_server_is_asked_from_the_command_line(folder, tmp_path, serve, fathom
         assert len({about["item"] for about in groups}) <= 12, "those that --limit draws, and no training items"
     code, _, said = fathom(*given, "--soft", "--out", tmp_path / "soft")
     assert code == 2
-    assert "--model tiny is behind a server, and --wordings" in said
+    assert mentioned(said, "--model tiny", "--wordings", "--soft")
     code, _, said = fathom(*given, "--dtype", "bfloat16", "--out", tmp_path / "dtype")
     assert code == 2
     assert "--dtype: " in said

@@ -17,6 +17,7 @@ from fathom.probes.ontology_options import OntologyOptions
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from tests.conftest import build, make_local
+from tests.messages import mentioned, mentions
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import asked, folder, naive, texts_of  # noqa: F401
 
@@ -127,10 +128,10 @@ class TestInput:
         held_out = run("ontology", model, read(folder), OntologyOptions(**options), tmp_path / "h")
         across = {"cross_validate": True}
         for memory, own, line in (
-            (crossed, {}, "learnt with --cross-validate: type it, too"),
-            (held_out, across, "learnt without --cross-validate: leave it out, or give a run with it"),
-            (crossed, across, "it drew 4 folds by seed 0: give the study the same --folds and --seed"),
-            (crossed, across | {"folds": 4, "seed": 1}, "it drew 4 folds by seed 0: give"),
+            (crossed, {}, "learnt with --cross-validate"),
+            (held_out, across, "learnt without --cross-validate"),
+            (crossed, across, "4 folds by seed 0"),
+            (crossed, across | {"folds": 4, "seed": 1}, "4 folds by seed 0"),
         ):
             with pytest.raises(BadInput, match=line):
                 asked(model, folder, tmp_path / "o", ["rdfs9"], ["learnt-templates"], [memory], **own)
@@ -139,10 +140,11 @@ class TestInput:
     def test_what_does_not_fit(self, folder, model, tmp_path, fathom):  # noqa: F811
         typed = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o", "--rules", "rdfs9"]
         code, _, error = fathom(*typed, "--folds", "4")
-        assert (code, error) == (2, "error: --folds 4: they are those of --cross-validate: type it, too\n")
+        assert code == 2
+        assert mentioned(error, "--folds 4", "--cross-validate")
         code, _, error = fathom(*typed, "--soft", "--subset", "all")
-        line = "--subset all: expected test where something is learnt; --cross-validate asks every item by what others"
-        assert (code, error) == (2, f"error: {line} teach\n")
+        assert code == 2
+        assert mentioned(error, "--subset all", "expected test", "--cross-validate")
 
     def test_too_few_items_to_hold_any_back_or_to_fold(self, folder, model, tmp_path):  # noqa: F811
         data = tmp_path / "small"
@@ -151,10 +153,9 @@ class TestInput:
         for file in (folder / "memorizing").iterdir():
             lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
             (data / "memorizing" / file.name).write_text("".join(lines[:2] if file.stem == "domain" else lines[:15]))
-        with pytest.raises(BadInput, match=r"has 0 items of it to ask \(the other 15 are .*: type --cross-validate"):
+        with pytest.raises(BadInput, match=mentions("0 items", "15", "--cross-validate")):
             asked(model, data, tmp_path / "o", ["rdfs9"], ["learnt"])
-        line = "--cross-validate: rdfs2 learns from items of domain, which has 2; 3 are the least"
-        with pytest.raises(BadInput, match=line):
+        with pytest.raises(BadInput, match=mentions("--cross-validate", "rdfs2", "domain", "has 2")):
             asked(model, data, tmp_path / "o", ["rdfs2", "rdfs9"], ["learnt"], cross_validate=True)
         found = asked(model, data, tmp_path / "o", ["rdfs9"], ["learnt-templates"], **FEW)
         assert {line.rule: line.items for line in found.remembered} == {"rdfs9": 15}

@@ -306,8 +306,8 @@ def _queryset(
             subsets[subset] += [query.id for query in made]
     golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
     relations = {rule: cardinality_of(golds[rule]) for rule in rules}
-    made = pseudoword_queries(data, patterns, queries, relations, notes)
-    return replace(made, subsets={subset: frozenset(ids) for subset, ids in subsets.items()})
+    queryset = pseudoword_queries(data, patterns, queries, relations, notes)
+    return replace(queryset, subsets={subset: frozenset(ids) for subset, ids in subsets.items()})
 
 
 def pseudoword_queries(
