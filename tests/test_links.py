@@ -34,7 +34,7 @@ from fathom.links.base import Predictor, rank_links, shuffled
 from fathom.links.folder import open_links, read_curve, read_manifest, train_links
 from fathom.links.options import ASKING, LinkOptions, TextTraining
 from fathom.links.predict import predict_links
-from fathom.links.reading import language_model
+from fathom.links.texts import language_model
 from fathom.models.base import Identity
 from fathom.run import run
 from fathom.store import folder as folder_module

@@ -24,8 +24,8 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, RunFailed
 from fathom.links import find, generative
 from fathom.links.base import rank_links
-from fathom.links.decoding import Decoder, EncodedQuestions, Reach, search
 from fathom.links.generative import GenerativePredictor
+from fathom.links.name_search import Decoder, EncodedQuestions, Reach, search
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build

@@ -24,8 +24,7 @@ from fathom.formats import read
 from fathom.links.folder import open_links, read_manifest
 from fathom.links.options import Prompted
 from fathom.links.predict import predict_links
-from fathom.links.prompted import Local, Predictor, Sampled, parsed
-from fathom.links.prompted_text import Bm25, Prompts, Shown, rationale
+from fathom.links.prompted import Bm25, Local, Predictor, Prompts, Sampled, Shown, parsed, rationale
 from fathom.models.checks import token_log_probs
 from fathom.models.server import ChatReply
 from tests.conftest import build, write_graph_folder

@@ -17,10 +17,10 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.links import base
 from fathom.links.base import measured, shuffled
-from fathom.links.encoding import Framing, encode, groups, mean_pool
 from fathom.links.folder import open_links, read_curve, train_links
 from fathom.links.options import LinkOptions, SimKgc
 from fathom.links.simkgc import Grouped, Predictor, info_nce
+from fathom.links.texts import Framing, encode, groups, mean_pool
 from fathom.run import run
 from tests.conftest import write_graph_folder
 

@@ -18,7 +18,7 @@ from fathom.data.graph.queries import graph_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
-from fathom.links import Kind, find
+from fathom.links import find
 from fathom.links.base import Line, Predictor
 from fathom.links.options import LinkTraining
 from fathom.models.base import Identity
@@ -53,7 +53,14 @@ def train_links(
     if not len(graph):
         raise BadInput(f"{data.name} has no triples to train on")
     predictor = chosen.load()(graph, options, None, device_of(options.device))
-    identity = _identity(chosen, data, graph, options, predictor)
+    weights = getattr(predictor, "identity", None)
+    identity = {
+        "kind": chosen.name,
+        "options": options.identity(),
+        "weights": None if weights is None else {"name": weights.name, "content_hash": weights.content_hash},
+        "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},
+        "version": VERSION,
+    }
     with alone_in(folder):
         return _train(folder, _start(folder, identity), predictor, progress or unseen)
 
@@ -135,17 +142,6 @@ def read_curve(folder: Path) -> list[Line]:
             raise BadInput(f"{file}:{number}: expected {keys}, found {shown(line)}")
         curve.append(line)
     return curve
-
-
-def _identity(kind: Kind, data: QuerySet, graph: KnowledgeGraph, options: LinkTraining, predictor: Predictor) -> Given:
-    began = getattr(predictor, "identity", None)
-    return {
-        "kind": kind.name,
-        "options": options.identity(),
-        "weights": None if began is None else {"name": began.name, "content_hash": began.content_hash},
-        "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},
-        "version": VERSION,
-    }
 
 
 def _places(graph: KnowledgeGraph) -> str:

@@ -1,7 +1,7 @@
 """KGT5 and GenKGC: a query goes in as text, the name of the answer comes out token by token.
 
 Training is cross-entropy of the gold name after the query, in both directions of each training triple. Evaluation
-scores the names of all entities, and nothing else, by their log-likelihood (see ``decoding``).
+scores the names of all entities, and nothing else, by their log-likelihood (see ``name_search``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.decoding import Decoder, Reach, padded, search
+from fathom.links.name_search import Decoder, Reach, padded, search
 from fathom.links.options import Generative, GenKgc, Kgt5
-from fathom.links.reading import TextPredictor, examples_of_relations
+from fathom.links.texts import TextPredictor, examples_of_relations
 from fathom.probes.base import Facts
 from fathom.scoring.rows import RankResult
 from fathom.scoring.trie import AnswerTrie

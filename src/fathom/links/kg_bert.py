@@ -24,9 +24,8 @@ from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.encoding import Framing, distinct, length_groups
 from fathom.links.options import KgBert
-from fathom.links.reading import TextPredictor
+from fathom.links.texts import Framing, TextPredictor, distinct, length_groups
 from fathom.probes.base import Facts
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
@@ -80,6 +79,7 @@ class Predictor(TextPredictor):
         self.entity_ids, self.relation_ids = (
             self.framing.ids(texts) for texts in (self.texts.described, self.texts.relations)
         )
+        self._known = np.unique(self._packed(*graph.columns(graph.training)))
         self.triples_read = 0
 
     def notes(self) -> list[str]:
@@ -123,10 +123,6 @@ class Predictor(TextPredictor):
 
     def _is_known(self, head: Places, relation: Places, tail: Places) -> NDArray[np.bool_]:
         return np.isin(self._packed(head, relation, tail), self._known)
-
-    @cached_property
-    def _known(self) -> NDArray[np.int64]:
-        return np.unique(self._packed(*self.graph.columns(self.graph.training)))
 
     def _packed(self, head: Places, relation: Places, tail: Places) -> NDArray[np.int64]:
         return (head * len(self.graph.relations) + relation) * len(self.graph.entities) + tail
@@ -187,14 +183,14 @@ class Predictor(TextPredictor):
     def as_read(self, links: Links) -> list[str]:
         """Return the queries as read, with "[Y]" for the candidate."""
         queries = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)
-        return [self._as_read(*question) for question in queries]
-
-    def _as_read(self, given: int, relation: int, inverse: bool) -> str:
-        framing, known, link = self.framing, self.entity_ids[given], self.relation_ids[relation]
-        first, last = self.tokenizer.batch_decode([framing.before, framing.between])
-        entity_text, relation_text = self.tokenizer.batch_decode([known, link])
-        parts = ["[Y]", relation_text, entity_text] if inverse else [entity_text, relation_text, "[Y]"]
-        return f" {last} ".join(parts).join((f"{first} ", f" {self.tokenizer.decode(framing.after)}"))
+        frame = [self.framing.before, self.framing.between, self.framing.after]
+        before, between, after = self.tokenizer.batch_decode(frame)
+        prompts = []
+        for given, relation, inverse in queries:
+            texts = self.tokenizer.batch_decode([self.entity_ids[given], self.relation_ids[relation]])
+            parts = ["[Y]", *reversed(texts)] if inverse else [*texts, "[Y]"]
+            prompts.append(f"{before} {f' {between} '.join(parts)} {after}")
+        return prompts
 
 
 def _kept(lengths: Sequence[int], room: int) -> list[int]:

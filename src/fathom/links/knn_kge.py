@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,9 +25,8 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import blocks, rank_links, shuffled
-from fathom.links.encoding import distinct, length_groups
 from fathom.links.options import KnnKge
-from fathom.links.reading import TextPredictor
+from fathom.links.texts import TextPredictor, distinct, length_groups
 from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
 from fathom.progress import Progress, unseen
@@ -59,7 +58,7 @@ class Predictor(TextPredictor):
         # Tokens that its position embeddings surely hold; RoBERTa's begin two later.
         longest = int(getattr(self.language.config, "max_position_embeddings", None) or 512) - 2
         self.prompts = MaskedPrompts(self.tokenizer, min(options.max_tokens, longest))
-        self.relation_ids = self.prompts.ids(self.texts.relations)
+        self.relation_ids, self._entity_ids = map(self.prompts.ids, (self.texts.relations, self.texts.described))
         self.network = EntityModel(self.language, len(graph.entities), options.seed)
         self.store: Store | None = None
         self.stored: dict[str, int] = {}
@@ -103,10 +102,6 @@ class Predictor(TextPredictor):
         return smoothed_cross_entropy(
             vectors, self.network.entities, self.network.bias, gold, self.options.label_smoothing
         )
-
-    @cached_property
-    def _entity_ids(self) -> list[Ids]:
-        return self.prompts.ids(self.texts.described)
 
     def _questions(self, links: Links) -> list[MaskedPrompt]:
         queries = zip(links.given.tolist(), links.relation.tolist(), links.inverse.tolist(), strict=True)

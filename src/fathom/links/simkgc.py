@@ -23,9 +23,19 @@ from transformers import AutoModel, PreTrainedModel
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.links.base import NOT_A_NUMBER, blocks, rank_links, shuffled
-from fathom.links.encoding import Framed, Framing, Ids, Pool, distinct, encode, first_pool, mean_pool
 from fathom.links.options import SimKgc
-from fathom.links.reading import GraphTexts, TextPredictor
+from fathom.links.texts import (
+    Framed,
+    Framing,
+    GraphTexts,
+    Ids,
+    Pool,
+    TextPredictor,
+    distinct,
+    encode,
+    first_pool,
+    mean_pool,
+)
 from fathom.progress import Progress
 from fathom.prompts.wording import inverse
 from fathom.scoring.rows import RankResult

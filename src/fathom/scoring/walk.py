@@ -6,7 +6,7 @@ above the bound is met, so the rank is that of the full evaluation; docs/methods
 
 A :class:`BranchReader` extends prefixes by one token, and decides how many branches run per pass and in which order. A
 :class:`SearchState` defines the score. There are two of each: :mod:`fathom.scoring.search` (causal statements) and
-:mod:`fathom.links.decoding` (encoder-decoders).
+:mod:`fathom.links.name_search` (encoder-decoders).
 """
 
 from __future__ import annotations
