@@ -92,8 +92,9 @@ def corpus(
 @benchmark
 def _corpus(corpus: Path, entities: Path, out: Path) -> None:
     from fathom.building.cloze.build import build_cloze
+    from fathom.building.options import ClozeFiles
 
-    built, took = timed(lambda: build_cloze([corpus], [f"chemicals={entities}"], out))
+    built, took = timed(lambda: build_cloze(ClozeFiles(input=(corpus,), entities=(f"chemicals={entities}",), out=out)))
     print(json.dumps([*took, peak(), {step.what: step.left for step in built.steps}]))
 
 

@@ -497,7 +497,7 @@ def test_every_fact_of_a_pool_meets_every_constraint_and_none_that_does_is_lost(
     expected = {(subject, answer) for subject, answer in good if keeper[words(label[subject])] == subject}
     kept = {(one.subject, answer.number) for answer in pool.answers for one in answer.instances}
     assert kept == expected
-    assert sum(map(len, right.values())) == pool.facts == len(kept) + sum(log.of("P1").values())
+    assert sum(map(len, right.values())) == pool.facts == len(kept) + sum(log.counts_of("P1").values())
     for answer in pool.answers:
         assert [one.popularity for one in answer.instances] == sorted(
             (one.subject for one in answer.instances), reverse=True

@@ -29,6 +29,7 @@ from fathom.building.cloze.pubmed import Medline
 from fathom.building.cloze.review import Reservoir, read_review
 from fathom.building.cloze.rows import Occurrences
 from fathom.building.cloze.sentences import Selector
+from fathom.building.options import ClozeFiles
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
@@ -69,7 +70,7 @@ def names(path: Path, text: str) -> str:
 def build(folder: Path, inputs: list[Path], chemicals: str, **options: object) -> BuiltCloze:
     """With one list of chemicals."""
     listed = names(folder / "chemicals.txt", chemicals)
-    return build_cloze(inputs, [listed], folder / "out", ClozeBuildOptions(**options))
+    return build_cloze(ClozeFiles(input=inputs, entities=[listed], out=folder / "out"), ClozeBuildOptions(**options))
 
 
 def facts(folder: Path) -> list[dict]:
@@ -532,7 +533,7 @@ def test_counts_frequencies_and_round_trip(tmp_path):
         article(3, "No name."),
         article(4),
     )
-    built = build_cloze([file], [chemicals, genes], tmp_path / "out")
+    built = build_cloze(ClozeFiles(input=[file], entities=[chemicals, genes], out=tmp_path / "out"))
     assert [(step.what, step.dropped, step.left) for step in built.steps if step.dropped or not step.by_type] == [
         ("records", 0, 4),
         ("without text", 1, 3),
@@ -572,7 +573,10 @@ def test_counts_frequencies_and_round_trip(tmp_path):
         ("TP53", 1),
         ("lead", 0),
     ]
-    everything = build_cloze([file], [chemicals, genes], tmp_path / "all", ClozeBuildOptions(candidates="listed"))
+    everything = build_cloze(
+        ClozeFiles(input=[file], entities=[chemicals, genes], out=tmp_path / "all"),
+        ClozeBuildOptions(candidates="listed"),
+    )
     assert read(everything.out).candidates["genes"].names == ("TP53", "lead")
     assert sorted(path.name for path in built.out.iterdir()) == [
         ".made",
@@ -588,8 +592,10 @@ def test_same_inputs_same_bytes(tmp_path):
     file = medline(tmp_path / "a.xml", *(article(pmid, f"Case {pmid} has aspirin.") for pmid in range(50)))
     for out in ("one", "two"):
         listed_ = names(tmp_path / "chemicals.txt", "aspirin\n")
-        build_cloze([file], [listed_], tmp_path / out, ClozeBuildOptions(sample=5))
-    other = build_cloze([file], [listed_], tmp_path / "three", ClozeBuildOptions(sample=5, seed=1))
+        build_cloze(ClozeFiles(input=[file], entities=[listed_], out=tmp_path / out), ClozeBuildOptions(sample=5))
+    other = build_cloze(
+        ClozeFiles(input=[file], entities=[listed_], out=tmp_path / "three"), ClozeBuildOptions(sample=5, seed=1)
+    )
     for path in (tmp_path / "one").glob("[!.]*"):  # .made says of when the inputs are
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
     assert (other.out / "review.csv").read_bytes() != (tmp_path / "one" / "review.csv").read_bytes()
@@ -601,11 +607,13 @@ def test_all_faults_at_once_and_nothing_written(tmp_path):
     names(tmp_path / "empty" / "notes.docx", "x")
     with pytest.raises(BadInput) as error:
         build_cloze(
-            [tmp_path / "none", tmp_path / "empty", Path(names(tmp_path / "a.pdf", "x"))],
-            [str(tmp_path / "missing.txt")],
-            tmp_path / "out",
+            ClozeFiles(
+                input=[tmp_path / "none", tmp_path / "empty", Path(names(tmp_path / "a.pdf", "x"))],
+                entities=[str(tmp_path / "missing.txt")],
+                out=tmp_path / "out",
+                blocked=tmp_path / "no-list",
+            ),
             ClozeBuildOptions(encoding="utf-99"),
-            tmp_path / "no-list",
         )
     faults = error.value.faults
     for number, expected in enumerate(
@@ -770,7 +778,7 @@ def test_a_name_in_any_case_and_one_as_written_are_one_name(tmp_path):
     lists = [names(tmp_path / "chemicals.txt", "Iron\n"), names(tmp_path / "genes.txt", "IRON\nTP53\n")]
     document = tmp_path / "a.txt"
     document.write_text("IRON is what many need. Much iron is lost. TP53 is a gene.")
-    built = build_cloze([document], lists, tmp_path / "out")
+    built = build_cloze(ClozeFiles(input=[document], entities=lists, out=tmp_path / "out"))
     assert sorted(texts(built.out)) == ["Much [Y] is lost.", "[Y] is a gene."]
     assert dropped(built)["the name is of several entities"] == 1
 
@@ -780,7 +788,7 @@ def test_of_two_that_say_the_same_the_one_with_the_own_name_stays(tmp_path):
     listed_.write_text('{"id": "a", "name": "Aspirin", "aliases": ["Acetylsalicylic acid"]}\n')
     document = tmp_path / "a.txt"
     document.write_text("Acetylsalicylic acid thins the blood.\n\nAspirin thins the blood.")
-    built = build_cloze([document], [str(listed_)], tmp_path / "out")
+    built = build_cloze(ClozeFiles(input=[document], entities=[str(listed_)], out=tmp_path / "out"))
     assert [fact["groups"]["mention"] for fact in facts(built.out)] == ["Aspirin"]
 
 
@@ -789,7 +797,9 @@ def test_dates_that_are_none_are_named(tmp_path, date):
     document = tmp_path / "a.jsonl"
     rows = [{"text": "Glucose helps.", "date": date}, {"text": "Glucose heals.", "date": "2022-03"}]
     document.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    built = build_cloze([document], [names(tmp_path / "sugars.txt", "Glucose\n")], tmp_path / "out")
+    built = build_cloze(
+        ClozeFiles(input=[document], entities=[names(tmp_path / "sugars.txt", "Glucose\n")], out=tmp_path / "out")
+    )
     assert [fact["groups"]["date"] for fact in facts(built.out)] == ["2022-03-01"]
     assert any("line 1" in note and "expected a date such as" in note for note in built.notes)
 
@@ -807,17 +817,27 @@ def test_real_samples(shared_data, tmp_path):
     """Counts in the data's own README: 177 records, 155 of them in English; 161 older ones, most of the same PMIDs."""
     folder = shared_data / "biomedical"
     lists = [f"chemicals={folder / 'ner' / 'chemicals.tsv'}"]
-    new = build_cloze([folder / "pubmed" / "pubmedsample18n0001.xml.gz"], lists, tmp_path / "new")
+    new = build_cloze(
+        ClozeFiles(input=[folder / "pubmed" / "pubmedsample18n0001.xml.gz"], entities=lists, out=tmp_path / "new")
+    )
     assert (new.steps[0].left, dropped(new)["in another language"]) == (177, 22)
     assert read(new.out).queries
     genes = f"genes={folder / 'ner' / 'genes.tsv'}"
-    two = build_cloze([folder / "pubmed" / "pubmedsample18n0001.xml.gz"], [*lists, genes], tmp_path / "two")
+    two = build_cloze(
+        ClozeFiles(
+            input=[folder / "pubmed" / "pubmedsample18n0001.xml.gz"], entities=[*lists, genes], out=tmp_path / "two"
+        )
+    )
     # As in the tutorial:
     assert [step.left for step in two.steps] == [177, 155, 103, 75, 576, 299, 169, 147, 77, 76, 75]
     assert two.steps[-1].by_type == {"chemicals": 36, "genes": 39}
-    old = build_cloze([folder / "pubmed" / "medsamp2014.xml.gz"], lists, tmp_path / "old")
+    old = build_cloze(
+        ClozeFiles(input=[folder / "pubmed" / "medsamp2014.xml.gz"], entities=lists, out=tmp_path / "old")
+    )
     assert old.steps[0].left == 161
-    both = build_cloze([folder / "pubmed", folder / "pubmed-29768149.xml"], lists, tmp_path / "both")
+    both = build_cloze(
+        ClozeFiles(input=[folder / "pubmed", folder / "pubmed-29768149.xml"], entities=lists, out=tmp_path / "both")
+    )
     assert both.steps[0].left == 177 + 161 + 3 + 3 + 1
     assert all(fact["groups"]["date"] for fact in facts(both.out))
 
@@ -830,11 +850,11 @@ def test_an_update_replaces_real_records(shared_data, tmp_path):
     blocked = tmp_path / "blocked"
     blocked.write_text("# none\n")
     listed_ = names(tmp_path / "words.txt", words)
-    built = build_cloze(pair, [listed_], tmp_path / "a", ClozeBuildOptions(), blocked)
+    built = build_cloze(ClozeFiles(input=pair, entities=[listed_], out=tmp_path / "a", blocked=blocked))
     assert dropped(built)["replaced by a later record"] == 3
     assert sum(text == "[Y] FOR TESTING." for text in texts(built.out)) == 1  # the same sentence twice: once
     assert {fact["groups"]["source"] for fact in facts(built.out)} == {pair[1].name}
-    back = build_cloze(pair[::-1], [listed_], tmp_path / "b", ClozeBuildOptions(), blocked)
+    back = build_cloze(ClozeFiles(input=pair[::-1], entities=[listed_], out=tmp_path / "b", blocked=blocked))
     assert not any("TESTING" in text for text in texts(back.out))
 
 

@@ -17,6 +17,7 @@ from fathom.building.cloze.counts import WITHOUT_MODEL
 from fathom.building.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.rows import Row
+from fathom.building.options import ClozeFiles
 from fathom.cli import make_app
 from fathom.data.selection.pools import DATA, pooled
 from fathom.formats import read
@@ -187,7 +188,7 @@ def corpus(folder: Path) -> list[Path]:
 def test_answerable_sentences_are_marked_counted_and_dropped(tmp_path):
     """The twelve that an adjective gives away, no other; the three drugs of the others are equally frequent."""
     listed = [names(tmp_path / "drugs.txt", "\n".join(DRUGS)), names(tmp_path / "genes.txt", "TP53")]
-    built = build_cloze(corpus(tmp_path), listed, tmp_path / "out")
+    built = build_cloze(ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "out"))
     marked = [fact["groups"]["answerable"] for fact in facts(built.out)]
     assert marked == ["yes"] * 12 + ["no"] * 12
     assert facts(built.out)[0]["groups"]["n-gram"] == "1 of 4"
@@ -195,17 +196,26 @@ def test_answerable_sentences_are_marked_counted_and_dropped(tmp_path):
     assert (
         f"{WITHOUT_MODEL} (kept, and marked): 12 of 24 drugs, such as 'Much red [Y] is sold.' (aspirin)" in built.notes
     )
-    fewer = build_cloze(corpus(tmp_path), listed, tmp_path / "fewer", ClozeBuildOptions(answerable="drop"))
+    fewer = build_cloze(
+        ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "fewer"),
+        ClozeBuildOptions(answerable="drop"),
+    )
     assert dropped(fewer) == {WITHOUT_MODEL: 12}
     assert len(facts(fewer.out)) == 12
-    off = build_cloze(corpus(tmp_path), listed, tmp_path / "off", ClozeBuildOptions(answerable="off"))
+    off = build_cloze(
+        ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "off"), ClozeBuildOptions(answerable="off")
+    )
     assert "n-gram" not in facts(off.out)[0]["groups"]
 
 
 def test_a_result_has_the_ngram_baseline(tmp_path):
     """An answerer that only ever says aspirin is right in 6 of 24; neighbouring words are in the 12 sold and, of the
     others, where each answer has two other sentences of its kind and five altogether, as often as lot would have it."""
-    built = build_cloze(corpus(tmp_path), [names(tmp_path / "drugs.txt", "\n".join(DRUGS))], tmp_path / "out")
+    built = build_cloze(
+        ClozeFiles(
+            input=corpus(tmp_path), entities=[names(tmp_path / "drugs.txt", "\n".join(DRUGS))], out=tmp_path / "out"
+        )
+    )
     data = read(built.out)
     folder = answered(tmp_path / "run", frequent_first(DRUGS), data)
     [headline] = summarise(folder).headlines
@@ -224,7 +234,7 @@ def test_data_info_tells_of_the_pool_that_the_cloze_probe_asks(tmp_path):
     """Two types of two: by lot one half of each, one quarter of all."""
     lists = [names(tmp_path / "drugs.txt", "aspirin\ntin"), names(tmp_path / "genes.txt", "TP53\nBRCA1")]
     file = Path(names(tmp_path / "a.txt", "Aspirin heals. Tin shines. TP53 binds. BRCA1 mends."))
-    built = build_cloze([file], lists, tmp_path / "out")
+    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"))
     printed = CliRunner().invoke(make_app(), ["data", "info", str(built.out)], env={"COLUMNS": "200"}).output
     assert re.search(r"all\s+│?\s*4\s.*50\.00%", printed)
     assert re.search(r"--pool data.*25\.00%", printed)

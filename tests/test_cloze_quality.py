@@ -17,6 +17,7 @@ from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.leaks import LEAKS
 from fathom.building.cloze.options import ClozeBuildOptions, Fault
 from fathom.building.cloze.sentences import Selector
+from fathom.building.options import ClozeFiles
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
@@ -231,7 +232,7 @@ def test_prompts_of_two_types_stay_two(tmp_path):
     """Their candidates differ."""
     lists = [names(tmp_path / "genes.txt", "TP53\n"), names(tmp_path / "drugs.txt", "aspirin\n")]
     file = Path(names(tmp_path / "a.txt", "TP53 helps. Aspirin helps."))
-    built = build_cloze([file], lists, tmp_path / "out", ClozeBuildOptions())
+    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"))
     assert sorted(fact["relation"] for fact in facts(built.out)) == ["drugs", "genes"]
 
 

@@ -34,8 +34,8 @@ from fathom.reading import Json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 Rows = list[Json]
-SAID, UNSAID = "22", "02"
-"""Endings of the files in which P1 is given, and is not."""
+GIVEN, OMITTED = "22", "02"
+"""Endings of the files with and without P1."""
 
 
 def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
@@ -54,33 +54,31 @@ def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
     refuse(obstacles(options.out, signature))
     whole = read(folder)
     part = options.subset or whole.usual or EVERYTHING
-    chosen = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
+    data = select(whole, Selection(subset=None if part == EVERYTHING else part)).data
     hierarchy = read_hierarchy(folder, whole)
-    asked = choices(chosen, options.options, options.seed, hierarchy.right_too)
-    lots = _Lots(chosen, hierarchy, options.options, options.seed)
-    files = _memorizing(asked) | _reasoning(asked, read_patterns(folder), lots)
+    memorizing = choices(data, options.options, options.seed, hierarchy.right_too)
+    sampler = _OptionSampler(data, hierarchy, options.options, options.seed)
+    files = _memorizing(memorizing) | _reasoning(memorizing, read_patterns(folder), sampler)
     with whole_folder(options.out, signature) as new_folder:
         write_choices(new_folder, files)
-    return {name: len(rows) for name, rows in files.items()} | _left_out(chosen) | _without_another(files)
+    return {name: len(rows) for name, rows in files.items()} | _omitted(data, files)
 
 
-def _left_out(data: QuerySet) -> dict[str, int]:
-    """Of rdfs2 and rdfs3 the items whose domain or range is one of several classes, of which none follows."""
+def _omitted(data: QuerySet, files: Mapping[str, Rows]) -> dict[str, int]:
+    """Count the items by rule of which no single class follows, then those without a control."""
     by_task = data.by_relation()
-    counts = {rule: sum(bool(one_of(query)) for query in by_task.get(task, ())) for rule, task in RULES.items()}
-    return {f"left out of {rule} (one of several classes: none follows)": n for rule, n in counts.items() if n}
-
-
-def _without_another(files: Mapping[str, Rows]) -> dict[str, int]:
-    """Of each rule the items whose control cannot be made."""
-    lacking = {
-        rule: len(files.get(f"{REASONING}/{rule}-{UNSAID}", ())) - len(files.get(f"{CONTROLS}/{rule}-{ANOTHERS}", ()))
-        for rule in RULES
+    counts = {
+        f"left out of {rule} (one of several classes: none follows)": sum(map(bool, map(one_of, by_task.get(task, ()))))
+        for rule, task in RULES.items()
     }
-    return {f"left out of {CONTROLS}/{rule}-{ANOTHERS} ({NO_OTHER})": n for rule, n in lacking.items() if n}
+    for rule in RULES:
+        control = f"{CONTROLS}/{rule}-{ANOTHERS}"
+        lacking = len(files.get(f"{REASONING}/{rule}-{OMITTED}", ())) - len(files.get(control, ()))
+        counts[f"left out of {control} ({NO_OTHER})"] = lacking
+    return {name: count for name, count in counts.items() if count}
 
 
-class _Lots:
+class _OptionSampler:
     """Draws options anew for each question about one fact."""
 
     def __init__(self, data: QuerySet, hierarchy: Hierarchy, options: int, seed: int) -> None:
@@ -89,47 +87,46 @@ class _Lots:
         self.ids = {name: sorted(space.ids) for name, space in data.candidates.items()}
 
     def row(self, query: Query, form: str, question: str, lure: str = "") -> Json:
-        """A line of a file. :param lure: a wrong answer that must be among the options."""
+        """Return a line of a file. :param lure: a wrong answer that must be among the options."""
         fact = self.queries[query.id]  # with all of its right answers, which multiple choice cuts to one
         space = self.data.candidates[fact.candidates]
-        never = right_answers(fact, space) | self.hierarchy.right_too(fact)
-        shown = [answer for answer in (fact.gold[0], lure) if answer]
-        lot = f"{self.seed} {query.id} {form}"
-        drawn = drawn_options(lot, space, self.ids[fact.candidates], shown, never, self.options)
+        excluded = right_answers(fact, space) | self.hierarchy.right_too(fact)
+        required = [answer for answer in (fact.gold[0], lure) if answer]
+        seed = f"{self.seed} {query.id} {form}"
+        drawn = drawn_options(seed, space, self.ids[fact.candidates], required, excluded, self.options)
         return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), fact.gold[0])
 
     def another(self, query: Query, others: list[Query]) -> Query | None:
-        """Another fact, drawn among *others*, whose P1 says nothing of what the query is about; None where
-        each does."""
-        fact_query = self.queries[query.id]
-        above = self.hierarchy.right_too(fact_query) | self.hierarchy.of(fact_query.candidates, [fact_query.subject])
-        if fact_query.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
-            above |= self.hierarchy.of(PROPERTIES, [fact_query.subject])
-        fitting = [
+        """Draw a fact whose P1 says nothing of what the query is about; None if there is none."""
+        fact = self.queries[query.id]
+        related = self.hierarchy.right_too(fact) | self.hierarchy.of(fact.candidates, [fact.subject])
+        if fact.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
+            related |= self.hierarchy.of(PROPERTIES, [fact.subject])
+        unrelated = [
             other
             for other in others
-            if not above & {other.subject.casefold(), *(answer.casefold() for answer in other.gold)}
+            if related.isdisjoint((other.subject.casefold(), *(answer.casefold() for answer in other.gold)))
         ]
-        return random.Random(f"{self.seed} {query.id} other").choice(fitting) if fitting else None
+        return random.Random(f"{self.seed} {query.id} other").choice(unrelated) if unrelated else None
 
 
-def _memorizing(asked: Choices) -> dict[str, Rows]:
-    tasks = {
+def _memorizing(items: Choices) -> dict[str, Rows]:
+    return {
         f"{MEMORIZING}/{task}": [
-            _line(asked.questions[query.id], asked.candidates[query.id], query.gold[0])
-            | {"cands": list(asked.candidates[query.id].names)}
+            _line(items.questions[query.id], items.candidates[query.id], query.gold[0])
+            | {"cands": list(items.candidates[query.id].names)}
             for query in queries
         ]
-        for task, queries in _of_tasks(asked).items()
+        for task, queries in _by_task(items).items()
+        if queries
     }
-    return {name: rows for name, rows in tasks.items() if rows}
 
 
-def _of_tasks(asked: Choices) -> dict[str, list[Query]]:
-    """Queries that can be asked, of each task, as they stand in its file."""
+def _by_task(items: Choices) -> dict[str, list[Query]]:
+    """Return the scorable queries of each task, in the order of its file."""
     return {
         task: [query for query in queries if query.unscored is None]
-        for task, queries in asked.by_relation().items()
+        for task, queries in items.by_relation().items()
         if task in TASKS
     }
 
@@ -137,8 +134,8 @@ def _of_tasks(asked: Choices) -> dict[str, list[Query]]:
 class _Fact(NamedTuple):
     """A fact as a rule uses it.
 
-    :param premise: id of the memorising question that asks for P1, in the files.
-    :param given: P1 and P2 in words.
+    :param premise: id of the memorising question about P1, in the files.
+    :param given: texts of P1 and P2.
     :param question: about the pseudoword.
     """
 
@@ -148,42 +145,40 @@ class _Fact(NamedTuple):
     question: str
 
 
-def _reasoning(asked: Choices, patterns: Mapping[str, Mapping[str, str]], lots: _Lots) -> dict[str, Rows]:
-    by_task = _of_tasks(asked)
+def _reasoning(items: Choices, patterns: Mapping[str, Mapping[str, str]], sampler: _OptionSampler) -> dict[str, Rows]:
+    by_task = _by_task(items)
     files: dict[str, Rows] = {}
     for rule, task in RULES.items():
         facts = [
-            _Fact(query, f"{task}/{number}", *_worded(rule, query, asked.questions[query.id], patterns.get(task, {})))
+            _Fact(query, f"{task}/{number}", *_phrase(rule, query, items.questions[query.id], patterns.get(task, {})))
             for number, query in enumerate(by_task.get(task, ()))
-            if not one_of(lots.queries[query.id])
+            if not one_of(sampler.queries[query.id])
         ]
-        rows = {
-            f"{REASONING}/{rule}-{UNSAID}": [_row(lots, fact, f"{rule}-{UNSAID}", fact.given[1:]) for fact in facts],
-            f"{REASONING}/{rule}-{SAID}": [_row(lots, fact, f"{rule}-{SAID}", fact.given) for fact in facts],
-            f"{CONTROLS}/{rule}-{BARE}": [_row(lots, fact, f"{rule}-{BARE}", ()) for fact in facts],
-            f"{CONTROLS}/{rule}-{ANOTHERS}": list(_with_anothers(lots, facts, f"{rule}-{ANOTHERS}")),
-        }
-        files |= {name: own for name, own in rows.items() if own}
-    return files
+        for folder, ending, first in ((REASONING, OMITTED, 1), (REASONING, GIVEN, 0), (CONTROLS, BARE, 2)):
+            form = f"{rule}-{ending}"
+            files[f"{folder}/{form}"] = [_row(sampler, fact, form, fact.given[first:]) for fact in facts]
+        form = f"{rule}-{ANOTHERS}"
+        files[f"{CONTROLS}/{form}"] = list(_with_anothers(sampler, facts, form))
+    return {name: rows for name, rows in files.items() if rows}
 
 
-def _with_anothers(lots: _Lots, facts: list[_Fact], form: str) -> Iterator[Json]:
-    """P2 of each fact after P1 of another, whose answer is among the options: who copies P1 chooses it."""
+def _with_anothers(sampler: _OptionSampler, facts: list[_Fact], form: str) -> Iterator[Json]:
+    """Yield P2 of each fact after P1 of another, whose answer is an option: a model that copies P1 chooses it."""
     by_id = {fact.query.id: fact for fact in facts}
     for fact in facts:
-        other = lots.another(fact.query, [one.query for one in facts])
+        other = sampler.another(fact.query, [other.query for other in facts])
         if other is not None:
             given = (by_id[other.id].given[0], fact.given[1])
-            yield _row(lots, fact, form, given, other.gold[0]) | {"lure": other.gold[0]}
+            yield _row(sampler, fact, form, given, other.gold[0]) | {"lure": other.gold[0]}
 
 
-def _row(lots: _Lots, fact: _Fact, form: str, given: tuple[str, ...], lure: str = "") -> Json:
+def _row(sampler: _OptionSampler, fact: _Fact, form: str, given: tuple[str, ...], lure: str = "") -> Json:
     question = f"{' '.join(given)} Therefore, {fact.question}" if given else fact.question
-    return lots.row(fact.query, form, question, lure) | {"premise": fact.premise}
+    return sampler.row(fact.query, form, question, lure) | {"premise": fact.premise}
 
 
 def _line(question: str, options: CandidateSet, gold: str) -> Json:
-    """:raises BadInput: nothing but what is right can be shown."""
+    """:raises BadInput: there is no distractor."""
     if len(options) < 2:
         raise BadInput(
             f"{question!r}: every class or property of the ontology is right, found no wrong option: leave the item "
@@ -192,26 +187,26 @@ def _line(question: str, options: CandidateSet, gold: str) -> Json:
     return question_line(question, options.names, options.position[gold])
 
 
-def _worded(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> tuple[tuple[str, str], str]:
-    """One rule about one fact: P1 and P2, and the question about the pseudoword.
+def _phrase(rule: str, query: Query, question: str, patterns: Mapping[str, str]) -> tuple[tuple[str, str], str]:
+    """Phrase one rule about one fact: P1 and P2, and the question about the pseudoword.
 
     :param question: of the memorising task.
     :param patterns: "[X]'s mother is [Y] ." by the property's name.
     """
+
+    def about_pseudowords(property_: str) -> str:
+        return patterns[property_].replace(SUBJECT, "X").replace(ANSWER, "Y")
+
     subject, gold = query.subject, query.gold[0]
     if rule in ("rdfs2", "rdfs3"):
         clause = re.sub(r" it$", " that", question.partition(" of it if ")[2].removesuffix("?"))
         limited = f"{LIMITED.replace('particular ' + ANSWER, gold)}{clause}."
         pseudoword = "X" if rule == "rdfs2" else "Y"
-        return ((limited, _about_pseudowords(patterns[subject])), f"What is the type of {pseudoword}?")
+        return ((limited, about_pseudowords(subject)), f"What is the type of {pseudoword}?")
     if rule == "rdfs5":
         return ((f"{subject} implies {gold}.", f"X implies {subject}."), "What does X imply?")
     if rule == "rdfs7":
-        given = (f"{subject} implies {_about_pseudowords(patterns[gold])}", _about_pseudowords(patterns[subject]))
+        given = (f"{subject} implies {about_pseudowords(gold)}", about_pseudowords(subject))
         return (given, "What is the relation between X and Y?")
-    asked = "type" if rule == "rdfs9" else "superclass"
-    return ((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {asked} of X?")
-
-
-def _about_pseudowords(pattern: str) -> str:
-    return pattern.replace(SUBJECT, "X").replace(ANSWER, "Y")
+    kind = "type" if rule == "rdfs9" else "superclass"
+    return ((f"{subject} is a {gold}.", f"X is a {subject}."), f"What is the {kind} of X?")

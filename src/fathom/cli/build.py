@@ -87,7 +87,7 @@ def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, progress: Progre
     from fathom.building.cloze.build import build_cloze
     from fathom.building.cloze.review import REVIEW_FILE
 
-    built = build_cloze(files.input, files.entities, files.out, chosen, files.blocked, progress)
+    built = build_cloze(files, chosen, progress)
     review = files.out / REVIEW_FILE
     text = f"\nwritten to {files.out}; for two reviewers: {review}, then fathom build review {review}"
     return Output(built.tables(), text, built.notes)

@@ -145,24 +145,24 @@ class _Builder:
             self._tell_states(relation.property)
             dropped = frozenset(
                 number
-                for (of, number), one in self._decisions.items()
-                if of == relation.property and one.decision == DROP
+                for (choices, number), choice in self._decisions.items()
+                if choices == relation.property and choice.decision == DROP
             )
             pool = pool_of(self._store, relation, self._plan, dropped, self._log)
             self._facts[relation.property] = pool.facts
             self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decisions, self._flag)
             self._choose_of(pool)
-        if not any(one.answers for of in self.chosen.values() for one in of):
+        if not any(choice.answers for choices in self.chosen.values() for choice in choices):
             raise BadInput(["no relation meets the constraints of the plan: nothing is written", *self._infeasible()])
         self._note_relations()
 
     def _infeasible(self) -> Iterable[str]:
-        for name, of in self.chosen.items():
-            for one in of:
-                yield f"{one.relation} in {name}: {one.why}"
+        for name, choices in self.chosen.items():
+            for choice in choices:
+                yield f"{choice.relation} in {name}: {choice.why}"
         for relation, counts in self.counts().items():
-            said = "; ".join(f"{count:,} {why}" for why, count in counts.items() if count and why != INFEASIBLE)
-            yield f"{relation}: of {self._facts[relation]:,} facts that count, left out: {said or 'none'}"
+            reasons = "; ".join(f"{count:,} {why}" for why, count in counts.items() if count and why != INFEASIBLE)
+            yield f"{relation}: of {self._facts[relation]:,} facts that count, left out: {reasons or 'none'}"
 
     def _choose_of(self, pool: FactPool) -> None:
         """Each smaller variant is a part of the larger one, where the larger one is feasible."""
@@ -179,16 +179,16 @@ class _Builder:
                 pool = pool._replace(answers=list(choice.answers), relation=relation)
 
     def _tell_states(self, property_: str) -> None:
-        for (of, state), count in self._store.states.items():
-            if of == property_ and state:
-                examples = self._store.examples.get((of, state), [])
+        for (relation, state), count in self._store.states.items():
+            if relation == property_ and state:
+                examples = self._store.examples.get((relation, state), [])
                 self._log.say(property_, f"statements that do not count: {state}", count=count, examples=examples)
 
     def _note_relations(self) -> None:
-        for name, of in self.chosen.items():
-            gone = [f"{one.relation} ({one.why})" for one in of if not one.answers]
+        for name, choices in self.chosen.items():
+            gone = [f"{choice.relation} ({choice.why})" for choice in choices if not choice.answers]
             self.notes.add_all(gone, f"relations are infeasible in {name} and left out")
-        largest = {one.relation: one for one in next(iter(self.chosen.values()))}
+        largest = {choice.relation: choice for choice in next(iter(self.chosen.values()))}
         for relation in self._plan.relations:
             self.notes += slot_notes(relation, largest[relation.property])
             subjects, several = self._store.subjects(relation.property)
@@ -197,31 +197,35 @@ class _Builder:
                     f"{relation.property}: {several:,} of {subjects:,} subjects have several answers: lists of answers "
                     "may be incomplete, so that right answers count as wrong; think of leaving the relation out"
                 )
-        open_ = [f"{one.relation} {one.name}" for one in self.outliers if not one.decision]
+        open_ = [f"{choice.relation} {choice.name}" for choice in self.outliers if not choice.decision]
         self.notes.add_all(open_, f"answers are of another kind than most, or flagged: decide on them in {REVIEW_FILE}")
 
     def counts(self) -> dict[str, dict[str, int]]:
         """What was left out of each relation, by reason; statements that do not count included."""
-        by_property = {of: {str(state): n for (p, state), n in self._store.states.items() if p == of and state}
-                 for of in self._plan.properties}  # fmt: skip
-        return {of: states | self._log.of(of) for of, states in by_property.items()}
+        counts: dict[str, dict[str, int]] = {property_: {} for property_ in self._plan.properties}
+        for (property_, state), count in self._store.states.items():
+            if state:
+                counts[property_][str(state)] = count
+        return {property_: states | self._log.counts_of(property_) for property_, states in counts.items()}
 
     def write(self, folder: Path, sources: Sequence[Source], count_tokens: CountTokens | None) -> list[Table]:
         """All files. :returns: tables about them."""
         self.notes += self._flag.notes if self._flag is not None else []
         for source in sources:
             self.notes += dict.fromkeys(source.notes)
-        feasible = ((name, [one for one in of if one.answers]) for name, of in self.chosen.items())
-        variants = {name: of for name, of in feasible if of}
+        feasible = ((name, [choice for choice in choices if choice.answers]) for name, choices in self.chosen.items())
+        variants = {name: choices for name, choices in feasible if choices}
         *_, root = variants  # the smallest is the folder itself
         places = {name: folder if name == root else folder / name for name in variants}
-        relations = {name: [self._relation(one) for one in of] for name, of in variants.items()}
+        relations = {name: [self._relation(choice) for choice in choices] for name, choices in variants.items()}
         for name, place in places.items():
             place.mkdir(exist_ok=True)
             write_bear(place, relations[name], spaces=place == folder)
             write_json(place / ABOUT, {"licence": LICENCE})
         lite = _positions(relations["big"], relations["small"]) if len(relations) > 1 else {}
-        write_shared(folder, list({one.id: one for of in relations.values() for one in of}.values()), lite)
+        write_shared(
+            folder, list({choice.id: choice for choices in relations.values() for choice in choices}.values()), lite
+        )
         tables = self._tables(variants, {name: read(place) for name, place in places.items()}, count_tokens)
         self._write_review(folder, variants, tables)
         write_json(folder / "manifest.json", self._manifest(root, variants, sources))
@@ -243,10 +247,10 @@ class _Builder:
         data: Mapping[str, QuerySet],
         count_tokens: CountTokens | None,
     ) -> list[Table]:
-        largest = {one.relation: one.total for one in next(iter(self.chosen.values()))}
+        largest = {choice.relation: choice.total for choice in next(iter(self.chosen.values()))}
         tables = [left_out(self._log, self._facts, largest), sizes(variants)]
-        for name, of in self.chosen.items():
-            tables.append(by_relation(name, of))
+        for name, choices in self.chosen.items():
+            tables.append(by_relation(name, choices))
             if name in data:
                 tables.append(balance(name, data[name], count_tokens))
         return tables
@@ -254,12 +258,12 @@ class _Builder:
     def _write_review(
         self, folder: Path, variants: Mapping[str, Sequence[ChosenRelation]], tables: Sequence[Table]
     ) -> None:
-        largest = {one.relation: one for of in reversed(list(variants.values())) for one in of}
+        largest = {choice.relation: choice for choices in reversed(list(variants.values())) for choice in choices}
         used: dict[tuple[str, int], list[str]] = {}
-        for name, of in variants.items():
-            for one in of:
-                for answer in one.answers:
-                    used.setdefault((one.relation, answer.number), []).append(name)
+        for name, choices in variants.items():
+            for choice in choices:
+                for answer in choice.answers:
+                    used.setdefault((choice.relation, answer.number), []).append(name)
         write_decisions(folder / REVIEW_FILE, self.outliers, used)
         before = len(self._flag.notes) if self._flag is not None else 0
         write_template_sheet(folder / SHEET, self._plan, largest, self._flag)
@@ -284,8 +288,8 @@ class _Builder:
             "options": self._plan.model_dump(mode="json"),
             "sources": [source.name for source in sources],
             "variants": {name: "." if name == root else name for name in variants},
-            "instances": {name: sum(one.total for one in of) for name, of in variants.items()},
-            "decisions": sum(bool(one.decision) for one in self.outliers),
+            "instances": {name: sum(choice.total for choice in choices) for name, choices in variants.items()},
+            "decisions": sum(bool(choice.decision) for choice in self.outliers),
             "left_out": self.counts(),
             "notes": list(self.notes),
         }

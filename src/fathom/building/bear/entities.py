@@ -125,22 +125,29 @@ class RankedStatement(NamedTuple):
     ended: bool
 
 
-def counted(found: Iterable[RankedStatement], wanted: WantedStatements) -> Iterator[Statement]:
+def counted(statements: Iterable[RankedStatement], wanted: WantedStatements) -> Iterator[Statement]:
     """Claims of one property, each with why it does not count, if it does not."""
-    rows = [(_dated(one, wanted) if one.rank != "deprecated" else StatementState.DEPRECATED, one) for one in found]
+    rows = [
+        (_dated(statement, wanted) if statement.rank != "deprecated" else StatementState.DEPRECATED, statement)
+        for statement in statements
+    ]
     # With a date, ranks are weighed among what held then: what is preferred today may not have.
-    in_question = [one for state, one in rows if state != StatementState.DEPRECATED and not (wanted.as_of and state)]
-    best = "preferred" if any(one.rank == "preferred" for one in in_question) else "normal"
-    for state, one in rows:
-        outranked = state != StatementState.DEPRECATED and one.rank != best
-        yield one.claim._replace(state=one.claim.state or (StatementState.OUTRANKED if outranked else state))
+    in_question = [
+        statement for state, statement in rows if state != StatementState.DEPRECATED and not (wanted.as_of and state)
+    ]
+    best = "preferred" if any(statement.rank == "preferred" for statement in in_question) else "normal"
+    for state, statement in rows:
+        outranked = state != StatementState.DEPRECATED and statement.rank != best
+        yield statement.claim._replace(
+            state=statement.claim.state or (StatementState.OUTRANKED if outranked else state)
+        )
 
 
-def _dated(one: RankedStatement, wanted: WantedStatements) -> StatementState:
-    ended = StatementState.COUNTS if one.claim.property in wanted.ended else StatementState.ENDED
+def _dated(statement: RankedStatement, wanted: WantedStatements) -> StatementState:
+    ended = StatementState.COUNTS if statement.claim.property in wanted.ended else StatementState.ENDED
     if not wanted.as_of:
-        return ended if one.ended else StatementState.COUNTS
-    begun, over = one.claim.valid_from, one.claim.valid_until
+        return ended if statement.ended else StatementState.COUNTS
+    begun, over = statement.claim.valid_from, statement.claim.valid_until
     if begun and _parts(begun, 1, 1) > _parts(wanted.as_of, 12, 31):
         return StatementState.NOT_YET
     if over and _parts(over, 12, 31) < _parts(wanted.as_of, 1, 1):

@@ -74,14 +74,14 @@ class FactStore:
         """Let go of the file."""
         self._base.close()
 
-    def fill(self, found: Iterable[Entity], most_examples: int, relations: frozenset[str]) -> None:
+    def fill(self, entities: Iterable[Entity], most_examples: int, relations: frozenset[str]) -> None:
         """Keep entities, their facts and classes.
 
         :param most_examples: of statements that do not count, of each kind.
         :param relations: properties whose statements are facts.
         """
         batch: list[Entity] = []
-        for entity in found:
+        for entity in entities:
             batch.append(entity)
             for claim in entity.claims:
                 if claim.property in relations:
@@ -117,10 +117,10 @@ class FactStore:
 
     def _row(self, entity: Entity) -> tuple[int, str, str, int, str]:
         self.stored.add(entity.number)
-        of = [claim.object for claim in entity.claims if claim.property == INSTANCE_OF and not claim.state]
+        types = [claim.object for claim in entity.claims if claim.property == INSTANCE_OF and not claim.state]
         popularity = entity.links if self._views is None else self._views.get(entity.number, 0)
         aliases = json.dumps(entity.aliases, ensure_ascii=False) if entity.aliases else ""
-        return entity.number, entity.label, aliases, popularity, " ".join(map(str, of))
+        return entity.number, entity.label, aliases, popularity, " ".join(map(str, types))
 
     def lacking(self) -> Numbers:
         """Objects of facts that have not been seen as entities yet."""
@@ -205,8 +205,10 @@ def _check_found(sources: Sequence[Source], store: FactStore, plan: BearPlan) ->
         if not states:
             faults.append(f"relation {property_}: no statement of it in {where}: check the property, or leave it out")
         elif not store.count(property_)[0]:
-            said = ", ".join(f"{count:,} {state}" for state, count in states.items())
-            faults.append(f"relation {property_}: none of its statements in {where} counts ({said}): leave it out")
+            states_text = ", ".join(f"{count:,} {state}" for state, count in states.items())
+            faults.append(
+                f"relation {property_}: none of its statements in {where} counts ({states_text}): leave it out"
+            )
     refuse(faults)
 
 

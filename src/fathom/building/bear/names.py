@@ -35,8 +35,8 @@ def words(name: str) -> tuple[str, ...]:
 
 def telling(name: str) -> frozenset[str]:
     """Those of its words that tell of what it names; all where none does."""
-    every = frozenset(words(name))
-    return every - _SAY_NOTHING or every
+    all_words = frozenset(words(name))
+    return all_words - _SAY_NOTHING or all_words
 
 
 def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:

@@ -189,8 +189,8 @@ def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
     if fault["type"] == "extra_forbidden":
         return f"{where}: there is no such option: {nearest(name, kind.model_fields)}"
     if fault["type"] == "missing":
-        said = kind.model_fields[name].description if name in kind.model_fields else ""
-        return f"{where} is missing" + (f": {said}" if said else "")
+        description = kind.model_fields[name].description if name in kind.model_fields else ""
+        return f"{where} is missing" + (f": {description}" if description else "")
     if fault["type"] == "value_error" and isinstance(fault["input"], dict):  # of several options together
         return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
     given = "options" if isinstance(fault["input"], dict) else fault["input"]

@@ -43,7 +43,7 @@ class Log:
         """Something else that its reader should know, such as the configuration that was chosen."""
         self._said[relation, what] = more
 
-    def of(self, relation: str) -> dict[str, int]:
+    def counts_of(self, relation: str) -> dict[str, int]:
         """Counts of what is left out of a relation, by reason."""
         return {why: count for (where, why), count in self.counts.items() if where == relation}
 

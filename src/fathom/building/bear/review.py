@@ -126,12 +126,12 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int
     :param kinds: of each, see :func:`kinds_of`.
     :returns: its number, and how many are of it; None where nothing has a class.
     """
-    every = list(kinds)
-    times = Counter(class_ for one in every for class_ in one)
+    levels = list(kinds)
+    times = Counter(class_ for one in levels for class_ in one)
     steps: Counter[int] = Counter()
-    for one in every:
+    for one in levels:
         steps.update(one)
-    enough = [class_ for class_, count in times.items() if count >= share * len(every)]
+    enough = [class_ for class_, count in times.items() if count >= share * len(levels)]
     if enough:
         best = min(enough, key=lambda class_: (steps[class_] / times[class_], -times[class_], class_))
     elif times:
@@ -197,8 +197,8 @@ class ChatFlags:
 
 def question(relation: RelationPlan, answers: Sequence[str]) -> str:
     """What is asked of one relation."""
-    said = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
-    return repr(said | {"answers": list(answers)})
+    about = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
+    return repr(about | {"answers": list(answers)})
 
 
 def read_reply(reply: str) -> list[str] | None:
@@ -264,7 +264,7 @@ def write_template_sheet(
         write_sheet(
             path,
             (*TEMPLATE_COLUMNS, OF_MODEL),
-            (row | {OF_MODEL: said} for row, said in zip(rows, opinions, strict=True)),
+            (row | {OF_MODEL: text} for row, text in zip(rows, opinions, strict=True)),
         )
 
 

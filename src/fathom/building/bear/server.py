@@ -47,7 +47,7 @@ class WikidataServer:
             claims = self._claims(property_)
             for entity in self._described(sorted(claims)):
                 yield entity._replace(claims=(*claims.pop(entity.number), *entity.claims))
-            yield from (Entity(number, "", (), 0, of) for number, of in claims.items())
+            yield from (Entity(number, "", (), 0, claims_) for number, claims_ in claims.items())
         self._progress(len(wanted), len(wanted))
 
     def named(self, needed: Numbers) -> Iterator[Entity]:

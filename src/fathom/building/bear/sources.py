@@ -140,19 +140,19 @@ class Dump:
 
     def _check_end(self, end: _End, read: int, faults: Faults) -> None:
         """A dump that ends within a line is a fault; one without "]" after whole lines may be a part of another."""
-        said = f"{end.entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
+        progress = f"{end.entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
         if not end.why:
             if end.is_open:
                 self.notes.append(
-                    f'{self.path} has no "]" at its end, as if it were cut after line {end.number:,}: {said}'
+                    f'{self.path} has no "]" at its end, as if it were cut after line {end.number:,}: {progress}'
                 )
             return
-        said = f"the dump breaks off in line {end.number:,} ({end.why}): {said}"
+        progress = f"the dump breaks off in line {end.number:,} ({end.why}): {progress}"
         if self._partial:
-            self.notes.append(f"{self.path}: {said}; the rest is not in the data set (--partial)")
+            self.notes.append(f"{self.path}: {progress}; the rest is not in the data set (--partial)")
         elif len(faults.found) < _MOST_FAULTS:
             advice = "fetch it again and compare its checksum, or take what is there with --partial"
-            faults.add(self.path, end.number or None, f"{said}: {advice}")
+            faults.add(self.path, end.number or None, f"{progress}: {advice}")
 
 
 class _End:

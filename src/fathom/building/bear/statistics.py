@@ -50,10 +50,10 @@ def balance(variant: str, data: QuerySet, count_tokens: CountTokens | None) -> T
     """
     single = ("one token", "one token after a space") if count_tokens is not None else ()
     rows: list[tuple[Cell, ...]] = []
-    for found in relation_statistics(data, count_tokens):
-        answers = Counter(query.gold[0] for query in data.by_relation()[found.relation])
-        rows.append((found.relation, found.instances, found.candidates, evenness(answers), found.baseline,
-                     found.majority, *(found.single_token or ())))  # fmt: skip
+    for entry in relation_statistics(data, count_tokens):
+        answers = Counter(query.gold[0] for query in data.by_relation()[entry.relation])
+        rows.append((entry.relation, entry.instances, entry.candidates, evenness(answers), entry.baseline,
+                     entry.majority, *(entry.single_token or ())))  # fmt: skip
     queries = list(data.queries)
     means = [sum(float(row[place] or 0) for row in rows) / len(rows) for place in range(6, 6 + len(single))]
     largest = sum(majority_share(of) * len(of) for of in data.by_relation().values()) / len(queries)

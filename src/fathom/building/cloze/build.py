@@ -26,6 +26,7 @@ from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.rows import Occurrences, Resolved, Row, Rows, is_own_name, rows_in
 from fathom.building.cloze.sentences import KEPT, Selector, Sentence
+from fathom.building.options import ClozeFiles
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -36,38 +37,31 @@ from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 
 def build_cloze(
-    inputs: Sequence[Path],
-    entities: Sequence[str],
-    out: Path,
-    options: ClozeBuildOptions | None = None,
-    blocked: Path | None = None,
-    progress: Progress | None = None,
+    files: ClozeFiles, options: ClozeBuildOptions = ClozeBuildOptions(), progress: Progress = unseen
 ) -> counts.BuiltCloze:
-    """Build a data set of masked sentences from *inputs* in a new folder *out*.
+    """Build a data set of masked sentences in a new folder.
 
-    :param entities: files, ``type=file`` or a file named after its type.
-    :param blocked: a list of sub-strings; by default the paper's.
     :param progress: called with (bytes read, bytes to read).
-    :raises BadInput: with all faults of the arguments, or no sentence is left; nothing is written.
-    :raises MadeBefore: the same call has made *out*.
+    :raises BadInput: with all faults of the options and files, or no sentence is left; nothing is written.
+    :raises MadeBefore: the same call has made the folder.
     """
-    options = options or ClozeBuildOptions()
     notes: list[str] = []
-    lists = [blocked or BLOCKED_FILE, *(split_given(given)[1] for given in entities)]
+    blocked = files.blocked or BLOCKED_FILE
+    read_from = [*files.input, blocked, *(split_given(given)[1] for given in files.entities)]
     signature = signature_of(
-        "build cloze", options.model_dump(mode="json"), files=[*inputs, *lists], entities=list(entities)
+        "build cloze", options.model_dump(mode="json"), files=read_from, entities=list(files.entities)
     )
     sources, listed, blocked_texts, *_ = all_of(
-        lambda: corpora.find_sources(inputs, notes),
-        lambda: read_entities(entities, options),
-        lambda: read_blocked(blocked or BLOCKED_FILE),
+        lambda: corpora.find_sources(files.input, notes),
+        lambda: read_entities(files.entities, options),
+        lambda: read_blocked(blocked),
         lambda: corpora.check_encoding(options.encoding),
-        lambda: refuse(obstacles(out, signature)),
+        lambda: refuse(obstacles(files.out, signature)),
     )
     _check_language(sources, options)
-    builder = _Builder(sources, listed, blocked_texts, options, progress or unseen)
+    builder = _Builder(sources, listed, blocked_texts, options, progress)
     notes += listed.notes + builder.selector.finder.notes()
-    with whole_folder(out, signature) as folder:
+    with whole_folder(files.out, signature) as folder:
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
@@ -76,7 +70,7 @@ def build_cloze(
         shutil.rmtree(folder / "work")
         notes += builder.answerable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
-    return counts.BuiltCloze(out, steps, frequencies, notes)
+    return counts.BuiltCloze(files.out, steps, frequencies, notes)
 
 
 class _Builder:

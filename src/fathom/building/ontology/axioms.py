@@ -37,19 +37,19 @@ def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[So
     :param in_use: those that are not deprecated, the first before those that it stands for.
     """
     stated = _equivalent(declared, in_use, sources, notes)
-    every = {iri: iri for iri in declared} | stated  # what is said passes through those that are deprecated
-    said = list(rows_of(sources, "inverses"))
-    rows = [(row["property"], row["other"]) for row in said]
+    home_of = {iri: iri for iri in declared} | stated  # what is said passes through those that are deprecated
+    stated_rows = list(rows_of(sources, "inverses"))
+    rows = [(row["property"], row["other"]) for row in stated_rows]
     notes.add_all(
         outside((iri for pair in rows for iri in pair), declared),
         "names in owl:inverseOf are left out, as nothing says that they are an owl:ObjectProperty or rdf:Property",
     )
-    same, turned = _closed((every[one], every[other]) for one, other in rows if one in every and other in every)
+    same, turned = _closed((home_of[one], home_of[other]) for one, other in rows if one in home_of and other in home_of)
     home, apart = _merged(stated, in_use, same)
     _note_one(home, stated, notes)
-    whole = every | home
+    whole = home_of | home
     inverses = {whole[iri]: {whole[other] for other in others} for iri, others in turned.items()}
-    symmetric = {whole.get(row["property"]) for row in said if row["stated"] == "symmetric"}
+    symmetric = {whole.get(row["property"]) for row in stated_rows if row["stated"] == "symmetric"}
     notes.add_all(
         sorted(iri for iri, others in inverses.items() if iri in others and iri not in symmetric),
         "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
@@ -108,9 +108,11 @@ def _merged(
 
 
 def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) -> None:
-    own = [(iri, first) for iri, first in home.items() if iri != first and vocabulary(iri) == vocabulary(first)]
+    same_vocabulary = [
+        (iri, first) for iri, first in home.items() if iri != first and vocabulary(iri) == vocabulary(first)
+    ]
     notes.add_all(
-        [f"{name_of(iri)} ({name_of(first)})" for iri, first in own if stated[iri] == first],
+        [f"{name_of(iri)} ({name_of(first)})" for iri, first in same_vocabulary if stated[iri] == first],
         "properties are equivalent to another of their own vocabulary, and are one with it",
     )
     notes.add_all(
@@ -186,7 +188,7 @@ def axioms_of_properties(
 
 def with_disjoint(axioms: Axioms, sources: Sequence[Source], classes: Sequence[OntologyClass], notes: Notes) -> Axioms:
     """The same with what is stated of the classes that are there."""
-    return axioms._replace(disjoint=_disjoint(sources, {found.iri: found.label for found in classes}, notes))
+    return axioms._replace(disjoint=_disjoint(sources, {class_.iri: class_.label for class_ in classes}, notes))
 
 
 def _disjoint(sources: Sequence[Source], of_class: Mapping[str, str], notes: Notes) -> list[tuple[str, ...]]:

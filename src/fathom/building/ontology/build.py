@@ -89,12 +89,12 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     notes = Notes()
     notes.add_all(not_read(options.input), "files in folders are in a syntax that is not read")
     classes, properties, axioms, triples = _gather(options, files, endpoints, patterns, naming, notes, progress)
-    notes.add_all(unknown_patterns(patterns, properties.found), f"names in {options.patterns} are of no property")
+    notes.add_all(unknown_patterns(patterns, properties.entries), f"names in {options.patterns} are of no property")
     tasks = _tasks(classes, properties, options.seed)
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
-    built = Built(options.out, classes.found, properties.found, counts, properties.defaults, notes, called)
+    built = Built(options.out, classes.entries, properties.entries, counts, properties.defaults, notes, called)
     with whole_folder(options.out, signature) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
         write_axioms(folder, axioms)
@@ -124,7 +124,7 @@ def _gather(
             intake.tell(notes)
         classes = gather_classes(sources, drawn, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
-        axioms = with_disjoint(properties.axioms, sources, classes.found, notes)
+        axioms = with_disjoint(properties.axioms, sources, classes.entries, notes)
         intake.tell_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
             intake.tell_languages(notes)
@@ -135,8 +135,8 @@ def _gather(
 def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
     """The items of each task, in the order that *seed* gives them. All that a thing is stated to be is right, though it
     was sampled of one class."""
-    tasks = task_lines(classes.found, properties.found)
-    above = {found.label: found.superclasses for found in classes.found}
+    tasks = task_lines(classes.entries, properties.entries)
+    above = {class_.label: class_.superclasses for class_ in classes.entries}
     for row in tasks["type"]:
         stated = classes.types.get(clean(row["uuu"]), ())
         row["xxx"] = list(dict.fromkeys((*row["xxx"], *(name for kind in stated for name in (kind, *above[kind])))))
@@ -223,7 +223,7 @@ def _manifest(built: Built, options: OntologyBuildOptions, files: Sequence[Path]
         "splits": SPLIT_SIZES,
         "counts": {
             "classes": len(built.classes),
-            "instances": sum(len(found.instances) for found in built.classes),
+            "instances": sum(len(class_.instances) for class_ in built.classes),
             "properties": len(built.properties),
             "tasks": built.tasks,
         },

@@ -30,14 +30,14 @@ from fathom.progress import Progress
 
 
 class Properties(NamedTuple):
-    """:param found: one for each group that is equivalent.
+    """:param entries: one for each group that is equivalent.
     :param axioms: what else is stated of properties.
     :param defaults: labels of those whose pattern is the default.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
     """
 
-    found: list[OntologyProperty]
+    entries: list[OntologyProperty]
     axioms: Axioms
     defaults: set[str]
     from_iris: Collection[str]
@@ -129,8 +129,8 @@ class _Sample:
             names[name] = None
             stated = dict.fromkeys(self.types.get(clean(name), ()))
             types = sorted(row.get("types", "").split(" "))
-            if said := self.clash(types):
-                self._impossible[f"{name} ({said})"] = None
+            if clash := self.clash(types):
+                self._impossible[f"{name} ({clash})"] = None
             for iri in types:
                 stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
             self.types[clean(name)] = tuple(stated)
@@ -183,16 +183,16 @@ def gather_properties(
     """Properties that have a domain, a range, a super-property or an axiom, one for each group that is equivalent."""
     labels = best_labels(rows_of(sources, "properties", **naming.values()), "property", naming.language)
     in_use = _in_use(sorted(labels, key=wikidata_first), deprecated_terms(sources), "properties", notes)
-    every, inverses, same = align(labels, in_use, sources, notes)
+    home, inverses, same = align(labels, in_use, sources, notes)
     groups: dict[str, list[str]] = defaultdict(list)
     for iri in in_use:
-        groups[every[iri]].append(iri)
+        groups[home[iri]].append(iri)
     best = {iri: next(filter(None, map(labels.get, group)), None) for iri, group in groups.items()}
     label_of, from_iris, bare, twins = good_labels(list(groups), best, "properties", naming, notes)
-    axioms = axioms_of_properties(sources, every, inverses, label_of, notes)
+    axioms = axioms_of_properties(sources, home, inverses, label_of, notes)
     stated = [(row["property"], row["super"]) for row in rows_of(sources, "superproperties")]
-    edges = checked_edges(_property_steps(stated, every, inverses), label_of, "properties", notes, same)
-    sides = gather_sides(sources, classes, every, label_of, inverses, edges, naming, notes)
+    edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes, same)
+    sides = gather_sides(sources, classes, home, label_of, inverses, edges, naming, notes)
     in_axioms = {*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair)}
     written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
@@ -201,8 +201,10 @@ def gather_properties(
         above = {name: pattern_of[name] for name in _above(iri, edges, label_of | twins)}
         domains, ranges = (sides.answers.get((iri, side), ()) for side in SIDES)
         if above or domains or ranges or label in in_axioms:
-            own = tuple(side for side in SIDES if (iri, side) in sides.one_of)
-            entries.append(OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], own))
+            alternatives = tuple(side for side in SIDES if (iri, side) in sides.one_of)
+            entries.append(
+                OntologyProperty(tuple(groups[iri]), label, domains, ranges, above, pattern_of[label], alternatives)
+            )
     used = {name for entry in entries for name in (entry.label, *entry.superproperties)}
     _note_lacking(entries, [label for label in label_of.values() if label not in used], notes)
     _note_outside(sources, outside((*sides.named, *(iri for step in stated for iri in step)), labels), notes)
@@ -245,9 +247,9 @@ def _pattern_of(label: str, iris: Iterable[str], given: Mapping[str, str]) -> st
     return next((given[name] for name in names if name in given), None)
 
 
-def _note_lacking(found: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:
+def _note_lacking(entries: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:
     for side in ("domain", "range"):
-        lacking = [entry.label for entry in found if not getattr(entry, f"{side}s")]
+        lacking = [entry.label for entry in entries if not getattr(entry, f"{side}s")]
         notes.add_all(lacking, f"properties have no {side} among the classes, and are not in the task {side}")
     notes.add_all(
         unused, "properties are left out, as they have no domain, range, super-property, sub-property or axiom"

@@ -31,7 +31,7 @@ Above = Mapping[str, Collection[str]]
 
 
 class Classes(NamedTuple):
-    """:param found: in the order of their IRIs.
+    """:param entries: in the order of their IRIs.
     :param label_of: of those that have a good one, by IRI.
     :param stands_for: label of the nearest class above those that are not in the list.
     :param everything: IRIs of classes that have every thing as an instance.
@@ -41,7 +41,7 @@ class Classes(NamedTuple):
     :param bare: how many have no label.
     """
 
-    found: list[OntologyClass]
+    entries: list[OntologyClass]
     label_of: Mapping[str, str]
     stands_for: Mapping[str, str]
     everything: Collection[str]
@@ -88,7 +88,7 @@ def gather_sides(
     included = _named(_grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside)))
     named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
     constrained = _named(_grouped(_known(_as_one(constraints), named, home, known, outside)))
-    above = {found.label: set(found.superclasses) for found in classes.found}
+    above = {class_.label: set(class_.superclasses) for class_ in classes.entries}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
     ambiguous: dict[str, None] = {}
@@ -177,10 +177,10 @@ def _note_impossible(
     """Properties that nothing can have, or be the value of. :param rows: what is stated."""
     impossible = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
     for (property_, side), right in answers.items():
-        if (property_, side) not in one_of and (said := classes.clash(right)):
-            impossible.append((property_, side, said))
+        if (property_, side) not in one_of and (clash := classes.clash(right)):
+            impossible.append((property_, side, clash))
     notes.add_all(
-        (f"{name_of(property_)} ({side}: {said})" for property_, side, said in impossible),
+        (f"{name_of(property_)} ({side}: {clash})" for property_, side, clash in impossible),
         "properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
         "classes that are disjoint: whatever has them makes the ontology inconsistent",
     )

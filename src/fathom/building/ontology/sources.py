@@ -166,21 +166,22 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 
     :raises BadInput: each input that is missing, of another kind, or a folder without such files.
     """
-    found, faults = [], []
+    files: list[Path] = []
+    faults: list[str] = []
     for given in inputs:
         members = sorted(filter(_is_member, given.iterdir())) if given.is_dir() else [given]
         if not stands(given):
             faults.append(f"--input {given}: there is no such file")
         elif not members:
             faults.append(f"--input {given}: no RDF file in it: expected {_ENDINGS}")
-            faults += [f"--input {given / said}" for said in not_read([given])]
+            faults += [f"--input {given / line}" for line in not_read([given])]
         elif not all(kind_of(file) for file in members):
             faults.append(f"--input {given}: {conversion(given) or f'expected {_ENDINGS}'}")
         else:
             faults += [f"--input {fault}" for file in members for fault in _no_file(file)]
-        found += members
+        files += members
     refuse(faults)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))
 
 
 def _is_member(file: Path) -> bool:
@@ -191,7 +192,7 @@ def _is_member(file: Path) -> bool:
 def not_read(inputs: Sequence[Path]) -> list[str]:
     """Of files in folders given that are in a syntax of ontologies that is no RDF: the name, and how to convert it."""
     files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
-    return [f"{file.name}: {said}" for file in files if (said := conversion(file))]
+    return [f"{file.name}: {advice}" for file in files if (advice := conversion(file))]
 
 
 def _no_file(path: Path) -> list[str]:
@@ -271,16 +272,16 @@ class Endpoint:
         start = 0
         seen: set[tuple[tuple[str, str], ...]] = set()
         # Servers have limits of their own (DBpedia's: 10,000), so only an empty page is the end.
-        while found := self._solutions(page_query(query, start, self.page)):
-            page = {tuple(row.items()) for row in found}
+        while rows := self._solutions(page_query(query, start, self.page)):
+            page = {tuple(row.items()) for row in rows}
             if again := len(page & seen):  # the queries are DISTINCT: where one comes twice, another may not come
                 raise BadInput(
                     f"{self.name} gave {again:,} solutions on two pages: its pages do not follow on each other, or its "
                     "data changed meanwhile; try a larger --page, or load files with --input"
                 )
             seen |= page
-            yield from found
-            start += len(found)
+            yield from rows
+            start += len(rows)
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
         """See :class:`Source`."""
