@@ -11,7 +11,7 @@ import pytest
 
 from fathom.errors import BadInput
 from fathom.formats import read
-from fathom.formats.axioms import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
+from fathom.formats.ontology import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
 from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE

@@ -16,7 +16,7 @@ from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.choices import is_choices
-from fathom.formats.hierarchy import read_hierarchy
+from fathom.formats.ontology import read_hierarchy
 from fathom.models.checks import token_log_probs
 from fathom.probes.choice_orders import Orders
 from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply

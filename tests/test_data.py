@@ -106,7 +106,7 @@ def test_a_clean_bear_folder(tmp_path):
         ([instance()], {"templates": ["[X] is big."]}, "relation P30: template '[X] is big.' has no [Y]"),
         ([instance()], {"templates": []}, "'templates' must be a list of at least one sentence"),
         ([instance()], {"answer_space_labels": ["Asia", " "]}, "answer 1 is empty"),
-        ([instance()], {"answer_space_labels": ["Asia", "Asia"]}, "answer 'Asia' stands more than once"),
+        ([instance()], {"answer_space_labels": ["Asia", "Asia"]}, "answer 'Asia' is repeated"),
         ([instance()], {"answer_space_ids": ["Q48"]}, "1 answer ids for 2 answers"),
         ([], {}, "relation P30 has no instances"),
     ],
@@ -180,7 +180,7 @@ def test_native_as_parquet(tmp_path):
         ([fact(id="a"), fact(id="a", answer="Rome")], None, "two facts have the id 'a'"),
         ([fact(known="Rome")], None, "facts.jsonl:1: 'known' must be a list, found 'Rome'"),
         ([fact(answer_id="a"), fact(answer_id="b")], None, "answer 'Kampala' has the id 'b' elsewhere"),
-        ([{"subject": "x", "relation": "capital", "answers": ["a", "a"]}], None, "an answer stands twice"),
+        ([{"subject": "x", "relation": "capital", "answers": ["a", "a"]}], None, "repeated"),
         (
             [{"subject": "x", "relation": "capital", "answers": ["a", "b"], "answer_id": "a"}],
             None,

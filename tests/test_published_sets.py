@@ -196,7 +196,7 @@ def test_counterfact_faults(tmp_path):
     found = faults_of(tmp_path)
     assert f"counterfact.json:{second}: expected 'requested_rewrite' with 'prompt' (with {{}} once)" in found[0]
     assert f"counterfact.json:{third}: 'case_id' must be int, found '8'; 'requested_rewrite' is missing" in found[1]
-    assert "7/0 stands above: a question must not stand twice" in found[2]
+    assert "7/0 is repeated" in found[2]
 
 
 def test_knowedit_is_not_counterfact(tmp_path):
@@ -220,7 +220,7 @@ def test_real_zsre(shared_data):
     assert names_of(data, 0) == (["uniform"], ["uniform", "unmanned aircraft"])
     assert names_of(data, 2) == (["Walter Sobchak"], ["Walter Sobchak", "unmanned aircraft"])
     (note,) = data.notes  # 21 questions in two wordings are to be edited to what is right, two have no edit
-    assert "wrong answers that are empty or right, too, left out of their question: 48 (" in note
+    assert mentioned(note, "88/target", "48 in all")
 
 
 def test_zsre_without_edits(tmp_path):
@@ -388,7 +388,7 @@ def test_real_dyknow(shared_data):
     assert len(data.queries[0].sentences) == 4
     assert sum(len(query.gold) > 1 for query in data.queries) == 8
     (note,) = data.notes
-    assert "qa_generated.json ask for the same facts" in note
+    assert mentioned(note, "qa_generated.json", "grc_generated.json")
     questions = read(shared_data / "dyknow" / "qa_generated.json")
     assert len(questions.queries) == 132
     assert sum(query.unscored == "every answer has ended" for query in questions.queries) == 2

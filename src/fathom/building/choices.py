@@ -24,7 +24,7 @@ from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, refuse
 from fathom.formats import locate, read
 from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
-from fathom.formats.hierarchy import Hierarchy, read_hierarchy
+from fathom.formats.ontology import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
 from fathom.prompts.choices import Choices, choices, drawn_options, right_answers

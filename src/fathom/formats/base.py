@@ -127,7 +127,7 @@ def check_answer_space(
     for kind, values in (("answer", labels), ("answer id", ids)):
         for value, count in Counter(map(str, values)).items():
             if count > 1 and value.strip():
-                faults.add(file, line, f"{where}: {kind} {value!r} stands more than once in the answer space")
+                faults.add(file, line, f"{where}: {kind} {value!r} is repeated in the answer space")
 
 
 def check_templates(

@@ -1,12 +1,11 @@
 """BioLAMA (Sung et al., EMNLP 2021): biomedical triples with several right answers, each with aliases.
 
-As published (github.com/dmis-lab/BioLAMA at 0d9a9c9): ``data/wikidata/triples_processed/P2175/test.jsonl`` with
+Published layout (github.com/dmis-lab/BioLAMA at 0d9a9c9): ``data/wikidata/triples_processed/P2175/test.jsonl`` with
 ``train.jsonl`` and ``dev.jsonl``, templates in ``data/wikidata/prompts/manual.jsonl``; ``ctd`` and ``umls`` likewise.
-The test triples are asked, those of the other files are splits of the graph. Or in one file per source:
-``wikidata_triples.jsonl``, templates in ``templates.jsonl``, with a ``source`` where there are several.
+Queries come from the test triples; all files are splits of the graph. Alternatively one file per source:
+``wikidata_triples.jsonl``, with ``templates.jsonl``, whose lines have a ``source`` if there are several.
 
-Sources have different ids for relations, so those of all sources that are there make one query set, which says in its
-groups which is which.
+All sources make one query set, with the group ``source``, as no two share ids of relations.
 """
 
 from __future__ import annotations

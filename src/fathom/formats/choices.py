@@ -173,7 +173,7 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
         question, options = parts
         named = [row["gold"] in (option, f"({ascii_lowercase[at]}) {option}") for at, option in enumerate(options)]
         if len({option.casefold() for option in options}) < len(options):
-            faults.add(file, line, "two options read alike")
+            faults.add(file, line, "two options are the same")
         elif True not in named:
             faults.add(file, line, f"gold {row['gold'][:40]!r} is none of the {len(options)} options")
         else:

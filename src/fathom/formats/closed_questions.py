@@ -80,7 +80,7 @@ def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> None:
         draft.relations[id_] = Relation(id_, name or id_, (), cardinality_of(answers))
     if lacking:
         message = "wrong answers that are empty or right, too, left out of their question"
-        draft.faults.note(draft.path, None, f"{message}: {len(lacking):,} ({some_of(lacking, 3)})")
+        draft.faults.note(draft.path, None, f"{message}: {some_of(lacking, 3)}")
 
 
 def _check(question: ClosedQuestion, seen: set[str], faults: Faults) -> None:
@@ -91,7 +91,7 @@ def _check(question: ClosedQuestion, seen: set[str], faults: Faults) -> None:
     if not question.right or not all(name.strip() for name in question.right):
         faults.add(file, line, f"expected right answers, none empty, found {list(question.right)}")
     if question.id in seen:
-        faults.add(file, line, f"{question.id} stands above: a question must not stand twice")
+        faults.add(file, line, f"question {question.id} is repeated: ids must differ")
 
 
 def completed(prompt: str) -> str:

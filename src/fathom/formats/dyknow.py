@@ -1,12 +1,11 @@
-"""DyKnow (Mousavi et al., EMNLP Findings 2024): facts that change, each with all its answers and their dates.
+"""DyKnow (Mousavi et al., EMNLP Findings 2024): facts that change, with all their answers and dates.
 
-As published (github.com/sislab-unitn/DyKnow): ``grc_generated.json``, prompts to go on with, or ``qa_generated.json``,
-questions: an object of kinds of subjects, of subjects and, where they have several, of roles, down to ``questions`` and
-``answers``. An answer reads ``Sergio Mattarella |S: +2015-02-03T00:00:00Z``; one without ``|E: …`` has not ended.
+Published files (github.com/sislab-unitn/DyKnow): ``grc_generated.json``, prompts to complete, or ``qa_generated.json``,
+questions. Objects of kinds, subjects and sometimes roles are nested down to ``questions`` and ``answers``. An answer
+reads ``Sergio Mattarella |S: +2015-02-03T00:00:00Z``; without ``|E: …`` it is current.
 
-Right is what has not ended, the candidates are all answers that the fact ever had: what else a model chooses is
-outdated. The year since which the (latest) right answer is right is the group ``valid_from``; that until which it is,
-``valid_until``, is known of what has ended alone.
+Gold answers are the current ones; distractors are outdated. The groups ``valid_from`` and ``valid_until`` are the years
+of the latest gold answer; only ended answers have the second.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class _Dated(NamedTuple):
 def _fill(draft: Draft, files: list[Path]) -> None:
     file = next((file for file in files if file.name.startswith(_PREFERRED)), files[0])
     if others := [other.name for other in files if other != file]:
-        message = f"{', '.join(others)} ask for the same facts: read is {file.name}, give the file for others"
+        message = f"{', '.join(others)} have the same facts as {file.name}, which is read: give another file to read it"
         draft.faults.note(draft.path, None, message)
     nodes = _nodes(read_json(file, draft.faults), ())
     questions = (_question(file, place, node, draft.faults) for place, node in nodes)

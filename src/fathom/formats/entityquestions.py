@@ -1,9 +1,8 @@
 """EntityQuestions (Sciavolino et al., EMNLP 2021): simple questions on entities, one wording for each relation.
 
-As published: ``test/P36.test.json`` … (lists of ``question`` and ``answers``), ``dev`` and ``train`` likewise, with
-``relation_query_templates.json`` of the repository in the folder or in one of the two above. The test questions are
-asked (else those of dev, else of train), the others are splits of the graph. Subjects are what stands at the template's
-``[X]``; they and answers have no ids, their names stand for them.
+Published layout: lists of ``question`` and ``answers`` in ``test/P36.test.json`` …, ``dev`` and ``train`` likewise.
+``relation_query_templates.json`` is in the folder or one of the two above. Queries come from the test questions, or
+else from dev or train; the other files are splits of the graph. Names serve as ids.
 """
 
 from __future__ import annotations

@@ -33,10 +33,11 @@ class RelationEntry(NamedTuple):
 
 
 def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, RelationEntry]:
-    """``{"relation": "P19", "template": "[X] was born in [Y] ."}`` per line; a relation may have several lines.
-    ``template_negated`` may be added ("[X] was not born in [Y] .").
+    """Read lines ``{"relation": "P19", "template": "[X] was born in [Y] ."}``, several per relation if need be.
 
-    :param source: passes over the lines whose ``source`` is another (BioLAMA).
+    They may have ``template_negated`` ("[X] was not born in [Y] .").
+
+    :param source: skip lines with another ``source`` (BioLAMA).
     """
     entries: dict[str, RelationEntry] = {}
     for line, row in read_json_lines(file, {"relation": str}, faults):
@@ -46,14 +47,14 @@ def read_entries(file: Path, faults: Faults, source: str = "") -> dict[str, Rela
         if not texts:
             faults.add(file, line, f"expected 'template': \"… {SUBJECT} … [Y] …\" or 'templates': a list of such texts")
         templates = check_templates(file, line, texts or (), faults)
-        denied = row.get("template_negated") or ""
-        if not isinstance(denied, str):
-            faults.add(file, line, f"'template_negated' must be text, found {shown(denied)}")
-        negated = check_templates(file, line, [denied] if isinstance(denied, str) and denied else [], faults)
+        negation = row.get("template_negated") or ""
+        if not isinstance(negation, str):
+            faults.add(file, line, f"'template_negated' must be text, found {shown(negation)}")
+        negated = check_templates(file, line, [negation] if negation and isinstance(negation, str) else [], faults)
         before = entries.get(row["relation"], RelationEntry())
         for template in templates:
             if template in before.templates:
-                faults.note(file, line, f"template {template.text!r} of {row['relation']} stands here again")
+                faults.note(file, line, f"template {template.text!r} of {row['relation']} is repeated")
         entries[row["relation"]] = RelationEntry(
             tuple(dict.fromkeys((*before.templates, *templates))),
             before.name or _text(row.get("label")),
@@ -136,9 +137,9 @@ class AnswerNames:
         renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
         if shared:
             message = "each name is one candidate, whose id is the name"
-            faults.note(path, None, f"names of several ids: {len(shared):,} ({some_of(shared)}); {message}")
+            faults.note(path, None, f"names of several ids: {some_of(shared)}; {message}")
         if renamed:
-            faults.note(path, None, f"ids with several names: {len(renamed):,} ({some_of(renamed)}); the first is used")
+            faults.note(path, None, f"ids with several names: {some_of(renamed)}; the first is used")
 
 
 Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
@@ -194,7 +195,7 @@ def _queries(
     for number, (fact, gold) in enumerate(zip(facts, golds, strict=True)):
         id_ = fact.id or f"{relation.id}/{number}"
         if id_ in taken:
-            faults.note(fact.file, fact.line, f"id {id_} stands above: this fact is {id_}/{number}")
+            faults.note(fact.file, fact.line, f"id {id_} is repeated: this fact is {id_}/{number}")
             id_ = f"{id_}/{number}"
         taken.add(id_)
         yield Query(

@@ -1,11 +1,10 @@
-"""The folder format of KAMEL (Kalo and Fichtel, AKBC 2022).
+"""KAMEL (Kalo and Fichtel, AKBC 2022): questions with several answers.
 
-``question-templates.csv``: ``P36, What is the capital of [S]?``, split at the first comma. ``P36/test.jsonl``: per line
-a subject with all its answers, each with a label and aliases. ``P36/train.jsonl``: subjects and answers by label alone,
-from which few-shot examples are drawn.
+``question-templates.csv``: ``P36, What is the capital of [S]?``, split at the first comma. ``P36/test.jsonl``: subjects
+by line, with the label and aliases of each answer. ``P36/train.jsonl``: labels only, for few-shot examples.
 
-Subjects have no ids: their label stands for one. Entities among the answers have Wikidata's; a number is its own id,
-and so is a date by its fullest form ("12 May 1936" and "16 May 1936" are two dates, both named "1936").
+Labels serve as ids of subjects, Wikidata's ids as those of entities. The id of a number or date is its fullest form:
+"12 May 1936" and "16 May 1936" are two dates named "1936".
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def _questions(file: Path, faults: Faults) -> dict[str, str]:
         if relation not in questions:
             questions[relation] = text
         elif questions[relation] == text:
-            faults.note(file, line, f"relation {relation} stands here for the second time")
+            faults.note(file, line, f"relation {relation} is repeated")
         else:
             faults.add(file, line, f"relation {relation} has another question above: {questions[relation]!r}")
     return questions

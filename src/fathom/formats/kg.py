@@ -1,20 +1,19 @@
-"""Knowledge graphs as tab-separated triples: the layout of KG-BERT, and plain files of head, relation and tail.
+"""Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file.
 
-``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ``head<TAB>relation<TAB>tail``, ids.
-``entity2text.txt`` (or ``entities.tsv``): ``id<TAB>name``, or with ``<TAB>description`` on every line;
-``relation2text.txt`` (or ``relations.tsv``). Without them an id is its own name, with spaces for underscores, as in
-YAGO. Next to them, lists of ids alone may stand as ``entities.txt`` and ``relations.txt``, as in KG-BERT's repository.
-``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and other names from Wikidata.
-``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: types of entities, see
-:mod:`~fathom.formats.kg_types`.
-``templates.jsonl``: templates of relations, ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` a line.
-Each but the last may be ``.gz``. A first line that says head, relation, tail is no triple. In WordNet's graphs the text
-is "name, gloss", so the name ends at the first ", ": recognised by ids (``08769179`` or ``dog.n.01``) and commas in all
-but a few texts. Any other text is a name as a whole.
+``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ids, ``head<TAB>relation<TAB>tail``; a
+header line is skipped. The other files are optional, and all but the last may be ``.gz``:
 
-A graph is written in the same layout, so that reading it gives the same graph again: ``triples.tsv`` holds one without
-splits, ``entity2textlong.txt`` descriptions (of WordNet's graphs they follow the names), ``entity2wikidata.json``
-other names, ``entity2type.txt`` types.
+- ``entity2text.txt`` (or ``entities.tsv``) and ``relation2text.txt`` (or ``relations.tsv``): ``id<TAB>name``, or with
+  ``<TAB>description`` on every line. Otherwise names are ids, with spaces for underscores, as in YAGO.
+- ``entities.txt`` and ``relations.txt`` next to them may list ids only, as in KG-BERT's repository.
+- ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and aliases from Wikidata.
+- ``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: see :mod:`~fathom.formats.kg_types`.
+- ``templates.jsonl``: ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` per line.
+
+WordNet's texts are "name, gloss", recognised by ids (``08769179`` or ``dog.n.01``) and by commas in almost all texts:
+there the name ends at the first ", ".
+
+A graph is written in this layout, so that reading it gives the same graph; one without splits as ``triples.tsv``.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
         files = [path for path in files if path not in lists]
         if len(files) > 1:
             others = " and ".join(path.name for path in files[1:])
-            faults.add(files[0], None, f"is next to {others}: both say the same thing, remove all but one")
+            faults.add(files[0], None, f"is next to {others}: both have the same content, remove all but one")
 
 
 def split_of(file: Path) -> str | None:

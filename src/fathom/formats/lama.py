@@ -1,19 +1,16 @@
-"""The folders of LAMA (Petroni et al., EMNLP 2019), each of which holds facts in one or both readings.
+"""LAMA (Petroni et al., EMNLP 2019) and data in its layout: facts with templates, sentences or both.
 
-- ``TREx/P19.jsonl``: a relation; ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, of labels
-  and ``uuid`` alone, are the same without sentences. Templates stand in ``relations.jsonl``, negated ones as well
-  (``template_negated``).
-- ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``. Templates stand below.
-- ``ConceptNet/test.jsonl``: the same, without templates; a subject may be missing.
-- ``Squad/test.jsonl``: ``masked_sentences`` alone: no relation, no known subject, no template.
-
+- ``TREx/P19.jsonl``: ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, with labels and
+  ``uuid`` only, are the same without sentences. ``relations.jsonl`` has templates and ``template_negated``.
+- ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``; templates are below.
+- ``ConceptNet/test.jsonl``: the same without templates; a subject may be missing.
+- ``Squad/test.jsonl``: ``masked_sentences`` only, without relation, subject and template.
 - Primed and negated LAMA (github.com/norakassner/LAMA_primed_negated at b0cfdc0): ``TREx/random/P1001_random.jsonl``,
   ``GoogleRE/low_ranked/place_of_birth.jsonl``, ``SQUAD/random/Squad.jsonl``, with ``masked_sentences``,
   ``masked_negations`` and ``masked_misprimed`` ("Online? Knesset is a legal term in [MASK] .").
 
-``relations.jsonl`` is looked for in the folder, then in the one above; where there is none, ParaRel's patterns,
-``graphs_json/P19.jsonl`` …, or ``pattern_data/graphs_json`` as in its repository. A sentence must have one ``[MASK]``.
-Each line is one query, also where two lines say the same fact.
+``relations.jsonl`` is in the folder or its parent; otherwise ParaRel's patterns are, as ``graphs_json/P19.jsonl`` … or
+``pattern_data/graphs_json``. A sentence must have one ``[MASK]``. Each line is a query, even if its fact is repeated.
 """
 
 from __future__ import annotations
@@ -278,7 +275,7 @@ def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
     counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
     if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
-        message = f"facts that stand on several lines: {len(repeated):,} ({some_of(repeated)})"
+        message = f"facts on several lines: {some_of(repeated)}"
         faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
 
 
@@ -287,7 +284,7 @@ def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> N
     absent = [id_ for id_ in TREX_RELATIONS if id_ not in draft.relations]
     if absent and path.is_dir() and _TREX_FILE.fullmatch(files[0].name):
         count = f"{len(absent)} of LAMA's {len(TREX_RELATIONS)} relations"
-        faults.note(path, None, f"{count} are not here: {' '.join(absent)}")
+        faults.note(path, None, f"{count} are missing: {' '.join(absent)}")
     without = [id_ for id_, relation in draft.relations.items() if not relation.templates]
     sentences = any(query.sentences for query in draft.queries)
     if without:

@@ -55,10 +55,10 @@ class _Fact(NamedTuple):
 
 
 def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json]) -> None:
-    """Write a data set into a folder that exists.
+    """Write a data set into an existing folder.
 
     :param facts: lines of ``facts.jsonl``, written one at a time.
-    :param relations: lines of ``relations.jsonl``, asked for when all facts are written.
+    :param relations: lines of ``relations.jsonl``, consumed after all facts are written.
     """
     write_json_lines(folder / "facts.jsonl", facts)
     write_json_lines(folder / RELATIONS, relations)
@@ -128,7 +128,7 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]
     entries: dict[str, tuple[int, Json]] = {}
     for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION_FIELDS, faults):
         if row["relation"] in entries:
-            faults.add(file, line, f"relation {row['relation']!r} stands here for the second time")
+            faults.add(file, line, f"relation {row['relation']!r} is repeated")
         check_templates(file, line, map(str, row.get("templates", ())), faults)
         entries[row["relation"]] = (line, row)
     return entries
@@ -172,7 +172,7 @@ def _answers(file: Path, line: int, row: Json, faults: Faults) -> list[str]:
         faults.add(file, line, "expected 'answer': \"text\" or 'answers': [\"text\", …], none empty")
         return []
     if len(set(answers)) < len(answers):
-        faults.add(file, line, f"an answer stands twice in {answers!r}")
+        faults.add(file, line, f"an answer is repeated in {answers!r}")
     if "answer_id" in row and len(answers) > 1:
         faults.add(file, line, "'answer_id' goes with one 'answer'; give the relation 'candidates' with ids instead")
     return answers

@@ -1,10 +1,9 @@
-"""PopQA (Mallen et al., ACL 2023): questions on entities of known popularity, each with all names of its answers.
+"""PopQA (Mallen et al., ACL 2023): questions on entities of known popularity, with all names of their answers.
 
-As published (huggingface.co/datasets/akariasai/PopQA, ``test.tsv``): a header, then one question per line, separated by
-tabs and quoted as in CSV; names are JSON lists. ``s_pop`` and ``o_pop`` are monthly page views of subject and answer,
-less than 0 where they are not known. ``possible_answers`` holds the names of all right answers in one list: those of
-``obj`` and its aliases are its own, one that is the ``obj`` of another question of the relation is that answer, and
-what is left is one more answer.
+The published table (huggingface.co/datasets/akariasai/PopQA, ``test.tsv``) is tab-separated, quoted as CSV; names are
+JSON lists. ``s_pop`` and ``o_pop`` are monthly page views of subject and answer, negative if unknown.
+``possible_answers`` mixes the names of all right answers. Names of ``obj`` and its aliases belong to it. The ``obj`` of
+another question of the relation is an answer of its own. The remaining names are one more answer.
 """
 
 from __future__ import annotations

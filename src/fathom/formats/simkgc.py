@@ -159,8 +159,7 @@ def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, fault
     """Add rows for the ids without a name, which are named after the id and noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
     if len(without):
-        some = some_of(without.to_pylist())
-        faults.note(folder, None, f"{kind} without a name, called by their id: {len(without):,} ({some})")
+        faults.note(folder, None, f"{kind} without a name, called by their id: {some_of(without.to_pylist())}")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])
 

@@ -1,12 +1,12 @@
-"""TOFU (Maini et al., COLM 2024): questions on invented authors, some of which a model is to forget.
+"""TOFU (Maini et al., COLM 2024): questions on invented authors, some of which a model should forget.
 
-As published (huggingface.co/datasets/locuslab/TOFU): ``forget10_perturbed.json``, ``retain_perturbed.json``,
+Published files (huggingface.co/datasets/locuslab/TOFU): ``forget10_perturbed.json``, ``retain_perturbed.json``,
 ``real_authors_perturbed.json`` and ``world_facts_perturbed.json``, one object per line: ``question``, ``answer``,
-``perturbed_answer`` (wrong ones), and of invented authors ``paraphrased_answer`` and ``paraphrased_question``. Those of
-one kind are the group ``part``; ``forget01``, ``forget05`` and ``forget10`` lie in each other and are subsets.
+``perturbed_answer`` (wrong ones), and for invented authors ``paraphrased_answer`` and ``paraphrased_question``. The
+group ``part`` is the kind of file; the nested ``forget01``, ``forget05`` and ``forget10`` are subsets.
 
-As in the paper's truth ratio, right is the paraphrased answer, which is worded like the wrong ones; the answer itself,
-on which a model may have been trained, is right, too, and not ranked. Without a paraphrase, the answer is right.
+As in the paper's truth ratio, the paraphrased answer, worded like the wrong ones, is the gold answer. The answer,
+which may be training data, is right but not ranked. Without a paraphrase, the answer is gold.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def axiom_items(
 
     Both directions of a pair are items. Sentence patterns need all their words between subject and object.
 
-    :param stated: of :class:`fathom.formats.axioms.Axioms`.
+    :param stated: of :class:`fathom.formats.ontology.Axioms`.
     """
     phrases = {name: phrase_of(text) for of_task in patterns.values() for name, text in of_task.items()}
     whole = data.whole or data

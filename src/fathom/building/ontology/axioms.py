@@ -1,7 +1,7 @@
 """Axioms other than hierarchies: equivalent, inverse, symmetric and transitive properties, disjoint classes.
 
 One property are those that are stated to be equivalent, and those that have a common inverse: the inverse of an inverse
-is the property itself. The study of chains draws conclusions from the other axioms (:mod:`fathom.formats.axioms`).
+is the property itself. The study of chains draws conclusions from the other axioms (:mod:`fathom.formats.ontology`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fathom.building.ontology.hierarchy import Step
 from fathom.building.ontology.intake import outside
 from fathom.building.ontology.labels import name_of
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
-from fathom.formats.axioms import Axioms
+from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass
 
 _WIKIDATA = "http://www.wikidata.org/entity/"

@@ -30,7 +30,7 @@ from fathom.building.ontology.sources import Endpoint, Source, find_files, load,
 from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
-from fathom.formats.axioms import Axioms, write_axioms
+from fathom.formats.ontology import Axioms, write_axioms
 from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     SPLIT_SIZES,

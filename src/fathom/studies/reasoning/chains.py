@@ -20,7 +20,7 @@ import numpy as np
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.formats import locate
-from fathom.formats.axioms import AXIOM_FILE, Axioms, read_axioms
+from fathom.formats.ontology import AXIOM_FILE, Axioms, read_axioms
 from fathom.models.base import Model
 from fathom.options import EVERYTHING
 from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries

@@ -13,7 +13,7 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import locate, read
-from fathom.formats.hierarchy import Hierarchy, read_hierarchy
+from fathom.formats.ontology import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.models.base import Attention, Model
 from fathom.models.options import ServerOptions

@@ -1,6 +1,9 @@
-"""Further right answers in an ontology: superordinate names, and other labels of the same IRI.
+"""Axioms and hierarchies of an ontology in OntoProbe's layout.
 
-They come from an OntoProbe folder: ``class.json``, ``property.json`` and the gold answers of the memorising tasks.
+``ontology/axioms.json``, which the published format lacks: ``{"inverse": [["parent of", "child of"]],
+"symmetric": ["spouse"], "transitive": ["part of"], "disjoint": [["bird", "fish", "mammal"]]}``, all by label; any two
+classes of a group are disjoint. Hierarchies come from ``class.json``, ``property.json`` and the gold answers of the
+memorising tasks; labels of the same IRI are synonyms.
 """
 
 from __future__ import annotations
@@ -8,20 +11,56 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from fathom.data.queries import Query, QuerySet
+from fathom.errors import BadInput
 from fathom.formats.ontoprobe import CLASS_FILE, PROPERTY_FILE, clean
 from fathom.prompts.ontology import PROPERTIES
 from fathom.reading import is_there, json_file
+from fathom.store.files import write_json
 
-_KINDS = {
+AXIOM_FILE = Path("ontology/axioms.json")
+KINDS = ("inverse", "symmetric", "transitive", "disjoint")
+_FILES = {
     CLASS_FILE: ("classes", "rdfs:Class", "rdfs:subClassOf"),
     PROPERTY_FILE: (PROPERTIES, "rdf:Property", "rdfs:subPropertyOf"),
 }
 """For each file the candidate set that it lists, and the fields of IRIs and superordinates."""
 _TASKS = ("subClassOf", "subPropertyOf")
 _Above = dict[str, set[str]]
+
+
+class Axioms(NamedTuple):
+    """Labels of properties, and of classes in disjoint groups."""
+
+    inverse: list[tuple[str, str]]
+    symmetric: list[str]
+    transitive: list[str]
+    disjoint: list[tuple[str, ...]]
+
+
+def write_axioms(folder: Path, axioms: Axioms) -> None:
+    """Write the axioms, if any, into a folder of an ontology."""
+    if any(axioms):
+        write_json(folder / AXIOM_FILE, axioms._asdict())
+
+
+def read_axioms(folder: Path) -> Axioms:
+    """Read axioms with cleaned names. :raises BadInput: a file of another form."""
+    file = folder / AXIOM_FILE
+    if not is_there(file):
+        return Axioms([], [], [], [])
+    try:
+        axioms = TypeAdapter(Axioms).validate_python(json_file(file))
+    except ValidationError as error:
+        expected = '{"inverse": [["p", "q"]], "symmetric": ["p"], "transitive": ["p"], "disjoint": [["A", "B"]]}'
+        raise BadInput(f"{file}: expected {expected}, found another form: {error.errors()[0]['msg']}") from error
+    pairs = [(clean(one), clean(other)) for one, other in axioms.inverse]
+    groups = [tuple(map(clean, group)) for group in axioms.disjoint]
+    return Axioms(pairs, list(map(clean, axioms.symmetric)), list(map(clean, axioms.transitive)), groups)
 
 
 class Hierarchy:
@@ -52,7 +91,7 @@ class Hierarchy:
 def read_hierarchy(folder: Path, data: QuerySet) -> Hierarchy:
     """Read the hierarchy of a folder. :param data: its unfiltered query set."""
     above: dict[str, _Above] = {}
-    for file, (space, iris, parents) in _KINDS.items():
+    for file, (space, iris, parents) in _FILES.items():
         entries = json_file(folder / file) if is_there(folder / file) else []
         above[space] = _above(entries if isinstance(entries, list) else [], iris, parents)
     for query in data.queries:
