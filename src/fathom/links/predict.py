@@ -60,8 +60,8 @@ def predict_links(
     entity, place = all_of(
         lambda: _place(graph.entities, given, "entity"), lambda: _place(graph.relations, relation, "relation")
     )
-    one = np.array([entity]), np.array([place]), np.array([head is None])
-    links = Links(*one, gold=np.array([entity]), known=[np.array([], dtype=np.int64)])
+    query = np.array([entity]), np.array([place]), np.array([head is None])
+    links = Links(*query, gold=np.array([entity]), known=[np.array([], dtype=np.int64)])
     with torch.inference_mode():
         predictor.prepare(lambda done, total: None)
         [result] = predictor.rank(links, top)
@@ -71,11 +71,8 @@ def predict_links(
         Predicted(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
         for answer, score in result.top[:top]
     ]
-    entity_name, relation_name = (
-        names[entity].as_py() or given,
-        graph.relations.column("name")[place].as_py() or relation,
-    )
-    question = f"({entity_name}, {relation_name}, ?)" if head is not None else f"(?, {relation_name}, {entity_name})"
+    known, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
+    question = f"({known}, {link}, ?)" if head is not None else f"(?, {link}, {known})"
     return Predictions(question, predictor.scoring.name, answers)
 
 

@@ -70,24 +70,15 @@ def _drawn(source: str | Path | KnowledgeGraph, called: str, most: int | None, s
 
 def _texts_of(source: str | Path | KnowledgeGraph) -> Iterable[str]:
     if isinstance(source, KnowledgeGraph):
-        return _glosses(source)
+        columns = (source.entities.column(name).to_pylist() for name in ("name", "description"))
+        texts = ((name, text) for name, text in zip(*columns, strict=True) if name.strip() or text.strip())
+        return (f"{name}: {text}" if text.strip() else name for name, text in texts)
     if str(source).endswith(PLAIN):
-        return _lines(locate(source))
+        return (line.strip() for line in text_lines(locate(source)) if line.strip())
     data = read(source)
     if data.has_sentences:
         return _sentences(data)
-    return _glosses(data.graph) if data.graph is not None else ()
-
-
-def _lines(file: Path) -> Iterator[str]:
-    yield from (line.strip() for line in text_lines(file) if line.strip())
-
-
-def _glosses(graph: KnowledgeGraph) -> Iterator[str]:
-    names, descriptions = (graph.entities.column(name).to_pylist() for name in ("name", "description"))
-    for name, description in zip(names, descriptions, strict=True):
-        if name.strip() or description.strip():
-            yield f"{name}: {description}" if description.strip() else name
+    return _texts_of(data.graph) if data.graph is not None else ()
 
 
 def _sentences(data: QuerySet) -> Iterator[str]:
@@ -189,10 +180,6 @@ def named_triples(graph: KnowledgeGraph, splits: Iterable[str]) -> Iterator[tupl
     names, relations = (table.column("name").to_pylist() for table in (graph.entities, graph.relations))
     for split in splits:
         for row in graph.splits[split]:
-            triple = (
-                names[graph.head[row]].strip(),
-                relations[graph.relation[row]].strip(),
-                names[graph.tail[row]].strip(),
-            )
-            if all(triple):
-                yield triple
+            head, relation, tail = names[graph.head[row]], relations[graph.relation[row]], names[graph.tail[row]]
+            if head.strip() and relation.strip() and tail.strip():
+                yield head.strip(), relation.strip(), tail.strip()
