@@ -41,13 +41,13 @@ class Fetched(NamedTuple):
     first: tuple[str, ...] = ()
 
     def typed(self, entry: Entry) -> list[str]:
-        """What ``--data`` takes: by name if it is in the cache, else by path."""
+        """Return arguments of ``--data``: names if the folder is in the cache, else paths."""
         at_name = fetched(entry.name) == self.folder
         return [str((Path(entry.name) if at_name else self.folder) / part) for part in entry.reads or ("",)]
 
 
 def fetchable_table(entries: Mapping[str, Entry]) -> Table:
-    """What there is, under which licence, and where it stands if it was fetched."""
+    """Tabulate the data sets: licence, checksums, and the folder if it was fetched."""
     return Table(
         ("name", "data set", "licence", "checksums", "fetched"),
         tuple(
@@ -120,7 +120,7 @@ def contents_of(folder: Path, places: Iterable[str]) -> str:
 
 
 def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
-    """Have the file of a source here. :raises BadInput: it is not what it should be; then it is removed."""
+    """Download the file of a source. :raises BadInput: it has another checksum; then it is removed."""
     whole = part.with_suffix(".whole")
     if not whole.exists():
         with _disk_of(part):
@@ -218,15 +218,12 @@ def _fetched_before(folder: Path, entry: Entry) -> Fetched:
         raise BadInput(f"{folder / RECORD} is damaged: delete {folder}, and fetch it again") from error
     if name != entry.name:
         raise BadInput(f"{folder} holds {name}, not {entry.name}: choose another --out")
-    changed = [place for place, sum_ in files.items() if not _is_same(folder / place, sum_)]
+    stored = {place: sha256_of(folder / place) for place in files if (folder / place).is_file()}
+    changed = [place for place, digest in files.items() if stored.get(place) != digest]
     if changed:
         shown = f"{changed[0]}{f' and {len(changed) - 1} more' if changed[1:] else ''}"
         raise BadInput(f"{folder}: {shown} changed since it was fetched: delete the folder, and fetch it again")
     return Fetched(folder, False)
-
-
-def _is_same(file: Path, sha256: str) -> bool:
-    return file.is_file() and sha256_of(file) == sha256
 
 
 def _short(address: str) -> str:
@@ -239,7 +236,6 @@ def _key(source: Source) -> str:
 
 
 def _known(checksums: Path) -> dict[str, str]:
-    """:raises BadInput: it is no table of checksums."""
     if not is_there(checksums):
         return {}
     known = json_file(checksums)

@@ -10,7 +10,6 @@ import hashlib
 import re
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
 
 from fathom.building.cloze.options import last_day
 from fathom.building.fetch import Fetched, fetch
@@ -26,13 +25,6 @@ _LISTED = re.compile(r'href="(pubmed\w+\.xml\.gz)"[^\n]*?(\d{4}-\d\d-\d\d)')
 _MD5 = re.compile(r"\b[0-9a-f]{32}\b")
 
 
-class Listed(NamedTuple):
-    """A file of the listing. :param written: on which day."""
-
-    name: str
-    written: date
-
-
 def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> Fetched:
     """Fetch the files of some days to a folder that ``build cloze --input`` takes.
 
@@ -43,10 +35,10 @@ def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, paus
     if last < first:
         raise BadInput(f"--from {first} is later than --to {last}")
     folder = (options.url or UPDATES).rstrip("/") + "/"
-    wanted = [one for one in listing(folder, on_bytes, pause_s) if first <= one.written <= last]
+    wanted = [name for name, day in _list_files(folder, on_bytes, pause_s).items() if first <= day <= last]
     if not wanted:
         raise BadInput(f"{folder} lists no file of PubMed that was written from {first} to {last}")
-    names = [name for one in wanted for name in (one.name, f"{one.name}.md5")]
+    names = [file for name in wanted for file in (name, f"{name}.md5")]
     entry = Entry(
         name=f"pubmed-{first}-{last}",
         about=f"{len(wanted)} files of PubMed, {first} to {last}",
@@ -75,8 +67,8 @@ def _day_of(given: str, option: str, *, last: bool) -> date:
     return end.replace(day=1) if "-" in given else end.replace(month=1, day=1)
 
 
-def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> list[Listed]:
-    """By name. :raises BadInput: the page lists no file of PubMed."""
+def _list_files(folder: str, on_bytes: OnBytes | None, pause_s: float) -> dict[str, date]:
+    """Return the days of the files by their names. :raises BadInput: the page lists no file of PubMed."""
     place = shelf()
     if place is None:
         raise BadInput("there is no place for a cache: type export FATHOM_CACHE=FOLDER first")
@@ -85,15 +77,14 @@ def listing(folder: str, on_bytes: OnBytes | None = None, pause_s: float = 1.0) 
     page = desk / "listing.part"
     try:
         download(folder, page, on_bytes, pause_s=pause_s)
-        lines = dict(_LISTED.findall(page.read_text(encoding="utf-8", errors="replace")))
-        listed = sorted(Listed(name, date.fromisoformat(written)) for name, written in lines.items())
+        lines = _LISTED.findall(page.read_text(encoding="utf-8", errors="replace"))
     finally:
         for file in (page, page.with_name(f"{page.name}.json")):
             file.unlink(missing_ok=True)
-    if not listed:
+    if not lines:
         line = '<a href="pubmed24n1220.xml.gz">… 2024-01-03'
         raise BadInput(f"{folder} lists no files of PubMed: expected lines like {line}")
-    return listed
+    return {name: date.fromisoformat(day) for name, day in sorted(dict(lines).items())}
 
 
 def _check(folder: Path) -> None:

@@ -29,8 +29,6 @@ from fathom.store.files import write_json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 TRAIN = "train"
-POWER = 2
-"""Of the number of links, see above."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_w
 
 
 def _in_training(graph: KnowledgeGraph) -> NDArray[np.bool_]:
-    """Which triples are trained on: all where there is no such split."""
+    """Return which triples are trained on: all if there is no such split."""
     mask = np.zeros(len(graph), dtype=bool)
     mask[graph.training.start : graph.training.stop] = True
     return mask
@@ -137,7 +135,7 @@ def _grow(
             if trained[row]:
                 led_to.add(other)
             if other in led_to:
-                heapq.heappush(frontier, (-luck[other] - POWER * math.log(links[other]), other))
+                heapq.heappush(frontier, (-luck[other] - 2 * math.log(links[other]), other))
     return list(chosen), starts
 
 

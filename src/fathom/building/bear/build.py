@@ -142,7 +142,7 @@ class _Builder:
     def choose(self) -> None:
         """The instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
         for relation in self._plan.relations:
-            self._tell_states(relation.property)
+            self._log_states(relation.property)
             dropped = frozenset(
                 number
                 for (choices, number), choice in self._decisions.items()
@@ -178,7 +178,7 @@ class _Builder:
                 relation = pool.relation.model_copy(update={"cardinality": choice.cardinality})
                 pool = pool._replace(answers=list(choice.answers), relation=relation)
 
-    def _tell_states(self, property_: str) -> None:
+    def _log_states(self, property_: str) -> None:
         for (relation, state), count in self._store.states.items():
             if relation == property_ and state:
                 examples = self._store.examples.get((relation, state), [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from fathom.reading import Json
@@ -16,10 +17,7 @@ INSTANCE_OF, SUBCLASS_OF = "P31", "P279"
 _START, _END, _POINT = "P580", "P582", "P585"
 UNKNOWN = 0
 """In place of an object: there is one, but Wikidata does not know which ("unknown value")."""
-_NO_WIKIPEDIA = {
-    *("commonswiki", "specieswiki", "metawiki", "mediawikiwiki", "wikidatawiki", "sourceswiki", "outreachwiki"),
-    *("incubatorwiki", "foundationwiki", "wikimaniawiki", "wikifunctionswiki", "betawikiversity"),
-}
+_NO_WIKIPEDIA = frozenset((Path(__file__).parent / "not_wikipedia.txt").read_text(encoding="utf-8").split())
 """Sites that end in "wiki" and are no Wikipedia."""
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fathom.errors import MissingExtra
@@ -15,15 +16,8 @@ if TYPE_CHECKING:
     from fathom.building.bear.plan import Revealing
 
 _WORD = re.compile(r"\w+")
-_SAY_NOTHING = frozenset(
-    {
-        *("the", "of", "and", "a", "an", "in", "on", "at", "to", "for"),
-        *("de", "la", "le", "les", "el", "los", "las", "der", "die", "das", "des", "du", "di", "da", "do", "von"),
-        *("van", "al", "y", "et", "und", "e", "i"),
-        *("inc", "ltd", "llc", "co", "corp", "gmbh", "ag", "sa", "plc", "company", "corporation"),
-    }
-)
-"""Words that names share without telling of each other: articles, prepositions, legal forms."""
+_UNINFORMATIVE = frozenset((Path(__file__).parent / "uninformative.txt").read_text(encoding="utf-8").split())
+"""Articles, prepositions and legal forms, which unrelated names share."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -36,7 +30,7 @@ def words(name: str) -> tuple[str, ...]:
 def telling(name: str) -> frozenset[str]:
     """Those of its words that tell of what it names; all where none does."""
     all_words = frozenset(words(name))
-    return all_words - _SAY_NOTHING or all_words
+    return all_words - _UNINFORMATIVE or all_words
 
 
 def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:

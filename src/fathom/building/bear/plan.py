@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fathom.building.bear.entities import date_of
 from fathom.data.templates import ANSWER, SUBJECT
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.options import Seed, nearest, opt, read_yaml, value_fault
 from fathom.reading import Json
 
@@ -171,8 +171,7 @@ def read_plan(file: Path) -> BearPlan:
         plan = BearPlan(**content)
     except ValidationError as error:
         raise BadInput([f"{file}: {_fault(content, one, _kind(one['loc']))}" for one in error.errors()]) from error
-    if faults := [f"{file}: {fault}" for fault in _more_faults(plan)]:
-        raise BadInput(faults)
+    refuse([f"{file}: {fault}" for fault in _more_faults(plan)])
     return plan
 
 

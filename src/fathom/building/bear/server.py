@@ -1,4 +1,4 @@
-"""Wikidata behind a SPARQL endpoint, queried for just the statements and entities that the plan needs."""
+"""Wikidata's SPARQL endpoint, queried for just the statements and entities that the plan needs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class WikidataServer:
             waiting = {claim.object for claims in above.values() for claim in claims} - done
 
     def _claims(self, property_: str) -> dict[int, tuple[Statement, ...]]:
-        """By subject, those that do not count included."""
         statements: dict[int, dict[str, RankedStatement]] = defaultdict(dict)
         for row in self._endpoint.rows(_query("statements", property=property_)):
             if number := item_number(row["subject"]):

@@ -79,7 +79,6 @@ class Dump:
         yield from self._read(lambda line: self._names_one(line.text) is not None, self._is_new)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
-        """The items of *needed*."""
         if len(needed):
             yield from self._read(lambda line: line.entity in needed, lambda line: None)
 
@@ -111,80 +110,49 @@ class Dump:
         return None
 
     def _lines(self, faults: Faults) -> Iterator[_Line]:
-        """Lines with an entity; what is no such line is a fault, and so is an end before the end."""
+        """Yield lines with an entity; any other line is a fault, and so is an end within a line."""
         place: list[Callable[[], int]] = []
-        end = _End()
-        read = 0
+        number = entities = read = 0
+        is_open, why_cut = False, ""
         try:
             with opened(self.path, place=place.append) as stream:
                 for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
                     read += len(text)
-                    end.take(number, text)
                     if number % _REPORT_EVERY == 0:
                         self._progress(place[0](), self._size)
                     line = text.strip().rstrip(b",")
                     if line in (b"", b"[", b"]"):
+                        is_open = line == b"[" or (is_open and not line)
                         continue
-                    if (found := _found(number, line)) is None:
-                        if end.is_cut(text):
-                            break
-                        faults.add(self.path, number, f"expected an entity of Wikidata, found {shown(line[:40])}")
+                    entity_line = _entity_line(number, line)
+                    if entity_line is None and not text.endswith(b"\n") and text.lstrip().startswith(b"{"):
+                        why_cut = "the line is not finished"
+                        break
+                    entities += 1
+                    if entity_line is not None:
+                        yield entity_line
                     else:
-                        yield found
+                        faults.add(self.path, number, f"expected an entity of Wikidata, found {shown(line[:40])}")
                     if len(faults.found) >= _MOST_FAULTS:
                         break
         except Unreadable as error:
-            end.why = error.why
+            why_cut = error.why
         self._progress(self._size, self._size)
-        self._check_end(end, read, faults)
+        progress = f"{entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
+        if why_cut:
+            self._report_cut(number, f"the dump breaks off in line {number:,} ({why_cut}): {progress}", faults)
+        elif is_open:  # the dump may be a part of another
+            self.notes.append(f'{self.path} has no "]" at its end, as if it were cut after line {number:,}: {progress}')
 
-    def _check_end(self, end: _End, read: int, faults: Faults) -> None:
-        """A dump that ends within a line is a fault; one without "]" after whole lines may be a part of another."""
-        progress = f"{end.entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
-        if not end.why:
-            if end.is_open:
-                self.notes.append(
-                    f'{self.path} has no "]" at its end, as if it were cut after line {end.number:,}: {progress}'
-                )
-            return
-        progress = f"the dump breaks off in line {end.number:,} ({end.why}): {progress}"
+    def _report_cut(self, number: int, message: str, faults: Faults) -> None:
         if self._partial:
-            self.notes.append(f"{self.path}: {progress}; the rest is not in the data set (--partial)")
+            self.notes.append(f"{self.path}: {message}; the rest is not in the data set (--partial)")
         elif len(faults.found) < _MOST_FAULTS:
             advice = "fetch it again and compare its checksum, or take what is there with --partial"
-            faults.add(self.path, end.number or None, f"{progress}: {advice}")
+            faults.add(self.path, number or None, f"{message}: {advice}")
 
 
-class _End:
-    """Whether a dump has come to its end: "]" where it began with "[", else a whole line.
-
-    :ivar why: it breaks off within a line.
-    """
-
-    def __init__(self) -> None:
-        self.number = self.entities = 0
-        self.why = ""
-        self.is_open = False
-
-    def take(self, number: int, text: bytes) -> None:
-        """The next line."""
-        self.number = number
-        line = text.strip()
-        if line in (b"[", b"]"):
-            self.is_open = line == b"["
-        elif line:
-            self.entities += 1
-
-    def is_cut(self, text: bytes) -> bool:
-        """Whether a line that cannot be read is the last, without its end."""
-        if text.endswith(b"\n") or not text.lstrip().startswith(b"{"):
-            return False
-        self.entities -= 1
-        self.why = self.why or "the line is not finished"
-        return True
-
-
-def _found(number: int, line: bytes) -> _Line | None:
+def _entity_line(number: int, line: bytes) -> _Line | None:
     if not (line.startswith(b"{") and line.endswith(b"}")):
         return None
     match = _ID.search(line, 0, _HEAD) or _ID.search(_own_id(line))
@@ -224,7 +192,6 @@ class Triples:
         yield from (entity for entity in self._entities() if entity.claims)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
-        """The items of *needed*."""
         if len(needed):
             yield from (entity for entity in self._entities() if entity.number in needed)
 

@@ -121,13 +121,13 @@ def _gather(
             store = load(files, options.out.parent, stack, progress, intake.take)
             triples = len(store)
             sources.insert(0, store)
-            intake.tell(notes)
+            intake.note(notes)
         classes = gather_classes(sources, drawn, naming, notes, progress)
         properties = gather_properties(sources, classes, patterns, naming, notes)
         axioms = with_disjoint(properties.axioms, sources, classes.entries, notes)
-        intake.tell_bare(notes, classes.label_of)
+        intake.note_bare(notes, classes.label_of)
         if classes.bare or properties.bare:
-            intake.tell_languages(notes)
+            intake.note_languages(notes)
         note_omissions(sources, {file.name for file in files}, notes)
     return classes, properties, axioms, triples
 
@@ -144,7 +144,6 @@ def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, lis
 
 
 def _labels_read(built: Built, naming: Naming) -> Json:
-    """What a manifest says of labels where they are not the usual ones."""
     record: Json = {}
     if naming != Naming():
         record["labels"] = {"language": naming.language, "properties": naming.iris()}

@@ -72,7 +72,7 @@ def gather_classes(
         names = sample.of(rows[: drawn.size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
-    sample.tell(notes)
+    sample.note(notes)
     _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
     iri_of = {label: iri for iri, label in label_of.items()}
@@ -116,7 +116,6 @@ class _Sample:
         return self._above[iri]
 
     def of(self, rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-        """Names of instances, each once; what nothing can be asked about is counted."""
         names: dict[str, None] = {}
         for row in rows:
             name = one_line(row["label"][1:] if row.get("label") else name_of(row["instance"]))
@@ -141,7 +140,7 @@ class _Sample:
         pair = self._clashes.among(classes, self._edges)
         return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
 
-    def tell(self, notes: Notes) -> None:
+    def note(self, notes: Notes) -> None:
         notes.add_all(self._nameless, "instances with a label without letters or digits are left out")
         notes.add_all(
             self._coded,

@@ -151,16 +151,13 @@ Disjoint = Mapping[str, Collection[int]]
 
 
 class Clashes(NamedTuple):
-    """What cannot be true of one thing.
-
-    :param empty: classes that have no instances.
-    """
+    """Contradictions among classes. :param empty: classes that have no instances."""
 
     groups: Disjoint
     empty: Collection[str]
 
     def among(self, classes: Sequence[str], edges: Edges) -> tuple[str, str] | None:
-        """Of some classes and those above them two that have no instance in common, owl:Nothing if one has none."""
+        """Return two disjoint classes among *classes* and those above, owl:Nothing the second if one is empty."""
         if not (self.groups or self.empty):
             return None
         above = dict.fromkeys(iri for class_ in classes for iri in (class_, *chain(class_, edges)))
@@ -169,7 +166,7 @@ class Clashes(NamedTuple):
 
 
 def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], notes: Notes) -> Disjoint:
-    """What is stated to be disjoint; a note names what is said to be disjoint with itself."""
+    """Return the groups of disjoint classes; a note names classes that are disjoint with themselves."""
     groups: dict[str, set[int]] = defaultdict(set)
     of_list: dict[str, int] = {}
     alone: dict[str, None] = {}

@@ -95,7 +95,6 @@ class Instances:
         return [quad.object for quad in self._store.quads_for_pattern(subject, predicate, None, self._graph)]
 
     def _other_names(self, thing: Any) -> list[Any]:
-        """What is the same as a thing, in however many steps, either way."""
         seen, ahead = {thing: None}, [thing]
         while ahead:
             one = ahead.pop()
@@ -119,7 +118,6 @@ class Instances:
         return language in ("", self._language) or language.startswith(f"{self._language}-")
 
     def _reaches(self, below: Any, above: Any) -> bool:
-        """Whether one class is below another, in one step or more."""
         seen, ahead = {below}, [below]
         while ahead:
             for upper in self._above(ahead.pop()):

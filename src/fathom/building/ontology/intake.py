@@ -79,7 +79,7 @@ class Intake:
             elif predicate in KEPT:
                 yield self._plain(quad)
 
-    def tell(self, notes: Notes) -> None:
+    def note(self, notes: Notes) -> None:
         """What was left out, by kind."""
         notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
@@ -87,7 +87,7 @@ class Intake:
             unused = [iri for iri in self._naming.iris() if not self._labels[iri]]
             notes.add_all(unused, "label properties that were asked for occur nowhere in the files")
 
-    def tell_bare(self, notes: Notes, classes: Collection[str]) -> None:
+    def note_bare(self, notes: Notes, classes: Collection[str]) -> None:
         """What has no IRI, and so cannot be known again: things of these classes, and whatever has a label."""
         kinds = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
         notes.add_kinds(kinds, "things without an IRI (blank nodes) are left out")
@@ -102,7 +102,7 @@ class Intake:
         elif predicate in self._namings and self._reads(object_):
             self._bare_labels[object_.value] = None
 
-    def tell_languages(self, notes: Notes) -> None:
+    def note_languages(self, notes: Notes) -> None:
         """Where classes or properties have no label that is read: which others there are."""
         if self._languages:
             most_common = [

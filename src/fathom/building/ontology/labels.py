@@ -180,5 +180,4 @@ def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[s
 
 
 def _within(language: str, wider: str) -> bool:
-    """Whether en-gb is within en."""
     return f"{language.lower()}-".startswith(f"{wider.lower()}-")

@@ -166,7 +166,6 @@ def _ways(
 
 
 def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
-    """A side, and the other side of whatever says the same the other way round."""
     property_, side = place
     return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
 

@@ -135,18 +135,15 @@ class LocalStore:
         self._store.bulk_extend(quads)
 
     def rows(self, query: str) -> Iterator[Row]:
-        """All solutions, in the query's order."""
         solutions = self._store.query(query)
         names = [variable.value for variable in solutions.variables]
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
-        """See :class:`Source`. Faster than the query."""
         return self._drawn(drawn).of(class_)
 
     def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
-        """See :class:`Source`."""
         return self._drawn(drawn).lost(left_out, kept)
 
     def _drawn(self, drawn: Drawn) -> Instances:
@@ -284,11 +281,9 @@ class Endpoint:
             start += len(rows)
 
     def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
-        """See :class:`Source`."""
         return self.rows(instances_query(class_, drawn))
 
     def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
-        """See :class:`Source`."""
         return iter(())
 
     def _solutions(self, query: str) -> list[Row]:
