@@ -187,19 +187,15 @@ def axioms_of_properties(
 
 
 def with_disjoint(axioms: Axioms, sources: Sequence[Source], classes: Sequence[OntologyClass], notes: Notes) -> Axioms:
-    """The same with what is stated of the classes that are there."""
-    return axioms._replace(disjoint=_disjoint(sources, {class_.iri: class_.label for class_ in classes}, notes))
-
-
-def _disjoint(sources: Sequence[Source], of_class: Mapping[str, str], notes: Notes) -> list[tuple[str, ...]]:
-    """Pairs, and groups of which any two are disjoint. A server that does not follow lists was noted before."""
+    """Add pairs of disjoint classes, and groups of which any two are (servers without lists: noted before)."""
+    label_of = {class_.iri: class_.label for class_ in classes}
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     lacking: set[str] = set()
     for row in rows_of_lists(sources, "disjoint_classes", Notes()):
         name = row.get("group") or " ".join(sorted((row["class"], row["other"])))
         for iri in (row["class"], *([] if "group" in row else [row["other"]])):
-            if iri in of_class:
-                groups[name][of_class[iri]] = None
+            if iri in label_of:
+                groups[name][label_of[iri]] = None
             else:
                 lacking.add(iri)
     notes.add_all(
@@ -207,4 +203,5 @@ def _disjoint(sources: Sequence[Source], of_class: Mapping[str, str], notes: Not
         "names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
         "without a label of its own",
     )
-    return sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
+    disjoint = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
+    return axioms._replace(disjoint=disjoint)
