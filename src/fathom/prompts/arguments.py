@@ -32,7 +32,7 @@ from fathom.prompts.entailment import (
     second_premise,
     space_of,
 )
-from fathom.prompts.ontology import LIMITED, RULES, with_article
+from fathom.prompts.ontology import LIMITED, RULES, Patterns, with_article
 
 PLAIN, PARAPHRASED, SHUFFLED = "plain", "paraphrased", "shuffled"
 FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
@@ -75,9 +75,7 @@ class Argument(NamedTuple):
     right: frozenset[str]
 
 
-def arguments(
-    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str, depth: int
-) -> tuple[list[Argument], list[str]]:
+def arguments(data: QuerySet, patterns: Patterns, rule: str, depth: int) -> tuple[list[Argument], list[str]]:
     """Return the arguments of *depth* steps, and why other items of the rule have none.
 
     :param data: a folder's memorising tasks.
@@ -113,13 +111,7 @@ def _upwards(name: str, above: Mapping[str, Sequence[str]], depth: int) -> list[
 
 
 def argument_queries(
-    data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
-    rules: Sequence[str],
-    depth: int,
-    forms: Sequence[str],
-    pairs: int,
-    seed: int,
+    data: QuerySet, patterns: Patterns, rules: Sequence[str], depth: int, forms: Sequence[str], pairs: int, seed: int
 ) -> QuerySet:
     """Return each argument of *data* in each form, whole and broken, for each pair of pseudowords.
 

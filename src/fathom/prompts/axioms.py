@@ -39,7 +39,7 @@ from fathom.prompts.arguments import (
     texts_of,
 )
 from fathom.prompts.entailment import PATTERNS, W, X, Y, Z, phrase_of, pseudoword_queries
-from fathom.prompts.ontology import CLASSES, with_article
+from fathom.prompts.ontology import CLASSES, Patterns, with_article
 
 INVERSE, SYMMETRIC, TRANSITIVE, DISJOINT = "inverse", "symmetric", "transitive", "disjoint"
 
@@ -62,7 +62,7 @@ class AxiomItem(NamedTuple):
 
 
 def axiom_items(
-    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], kind: str, stated: Sequence[Sequence[str] | str]
+    data: QuerySet, patterns: Patterns, kind: str, stated: Sequence[Sequence[str] | str]
 ) -> list[AxiomItem]:
     """Return the items of a kind, without names that are no candidates.
 
@@ -122,7 +122,7 @@ def _holds(phrase: str, one: str, other: str) -> str:
 
 def axiom_queries(
     data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
+    patterns: Patterns,
     items: Mapping[str, Sequence[AxiomItem]],
     forms: Sequence[str],
     pairs: int,

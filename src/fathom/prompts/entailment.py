@@ -1,8 +1,8 @@
-"""Six rules of entailment in words: two premises, and what follows from them with a gap (Wu et al. 2023, 2.3 and 3.2).
+"""Texts of six rules of entailment: two premises and a conclusion with a gap (Wu et al. 2023, 2.3 and 3.2).
 
-P1 is a fact of the ontology, P2 says something of pseudowords, ``<x>`` and ``<y>``, that mean nothing to anybody:
-"Singer is a person . <x> is a singer . Therefore, <x> is a particular [Y] ." Each premise is said or not said, so that
-there are four texts of each item (:data:`GIVEN`), worded as in the reference code:
+P1 is a fact of the ontology, P2 is about the pseudowords ``<x>`` and ``<y>``, which have no meaning: "Singer is a
+person . <x> is a singer . Therefore, <x> is a particular [Y] ." Each premise is stated or not, in four texts of each
+item (:data:`GIVEN`), worded as in the reference code:
 
 ===== ========================================= ==================== ============================
 rule  P1                                        P2                   asked
@@ -15,13 +15,13 @@ rdfs9 Singer is a person .                      <x> is a singer .    <x> is a pa
 11    as rdfs9, but <x> is a class              <x> is a singer .    <x> is a particular [Y] .
 ===== ========================================= ==================== ============================
 
-Right answers are all that the rule entails: of rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. A
-domain or range that is one of several classes (a union) entails none of them, so that it is left out. rdfs7 chooses
-among sentence patterns ("'s parent is"), the others among classes or properties.
+All conclusions of the rule are correct: for rdfs5, 7, 9 and 11 the whole chain, of which P1 names the nearest. Items
+whose domain or range is a union of classes are dropped, as it entails none of them. Candidates of rdfs7 are sentence
+patterns ("'s parent is"), those of the others classes or properties.
 
-Learnt tokens, ``<s1>``, ``<s2>``, … in their order in the text, may stand for the words "is a", "implies", … and for
-the conjunctions (section 3.2.1); :func:`sources` says what each of them begins with. Unlike in the reference code, a
-premise with learnt tokens ends in a full stop for rdfs2 and 3, too, and rdfs5 does not add "implies".
+Learnt tokens, ``<s1>``, ``<s2>``, … in the order of the text, may replace the words "is a", "implies", … and the
+conjunctions (section 3.2.1); :func:`sources` returns their initial values. Unlike in the reference code, a premise with
+learnt tokens ends in a full stop for rdfs2 and 3, too, and rdfs5 does not add "implies".
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from typing import NamedTuple
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.selection.folds import FOLD
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, capitalized
-from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, one_of, with_article
+from fathom.prompts.ontology import CLASSES, LIMITED, PROPERTIES, RULES, Patterns, one_of, with_article
 
 X, Y = "<x>", "<y>"
 """Pseudowords in a text."""
 Z, W = "<z>", "<w>"
 """Other pseudowords, which no query is about."""
 EXPLICIT, IMPLICIT, ABSENT = "explicit", "implicit", "absent"
-"""How a premise is given: said, not said but remembered, neither."""
+"""How a premise is given: stated, not stated but remembered, neither."""
 GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none": (False, False)}
-"""Which premises are said."""
+"""Which premises each text states."""
 OF_OTHERS, BOTH_OF_OTHERS, ANOTHER = "P2 of others", "P1, P2 of others", "another P2"
 CONTROLS = {OF_OTHERS: (False, True), BOTH_OF_OTHERS: (True, True), ANOTHER: (False, True)}
-"""Texts from which the answer does not follow, and which premises they say: P2 of other pseudowords than the hypothesis
-is about, or with another item's class or property."""
+"""Texts from which the answer does not follow, as P2 is about other pseudowords or with another item's class or
+property, and which premises they state."""
 BOTH_SAID = ("both", "P1", BOTH_OF_OTHERS)
-"""Texts that show what is made of premises that are said: whether these are remembered does not count."""
+"""Texts that memory cannot affect, as the premises in question are stated."""
 NO_OTHER = "every other item says something of what they are about"
 """Why a text with another item's premise cannot be made."""
 REMEMBERED = "remembered"
-"""In place of one of :data:`GIVEN`: P2 itself is asked for."""
+"""In place of one of :data:`GIVEN`: the query for P2 itself."""
 CONJUNCTION = "conjunction"
 """TokenStart of a learnt token that no memorising task has learnt."""
 PATTERNS = "patterns"
@@ -130,7 +130,7 @@ _Pieces = list[str | TokenStart]
 """What a text is made of, with a space between: words and learnt tokens."""
 
 
-def items(data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rule: str) -> tuple[list[RuleItem], list[str]]:
+def items(data: QuerySet, patterns: Patterns, rule: str) -> tuple[list[RuleItem], list[str]]:
     """Return the items to which *rule* applies, and why it does not apply to the others.
 
     :param data: a folder's memorising tasks.
@@ -162,61 +162,39 @@ def phrase_of(pattern: str) -> str:
     return match[1] if match and SUBJECT not in match[1] and ANSWER not in match[1] else ""
 
 
-def entailment(
+def rule_texts(
     data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
+    patterns: Patterns,
     rules: Sequence[str],
     wording: RuleWording,
     pairs: int,
     halves: Halves,
+    texts: Mapping[str, tuple[bool, bool]] = GIVEN,
 ) -> QuerySet:
-    """Make the queries of entailment: for each test item four texts per pair of pseudowords, for training items one
-    pair.
+    """Return the texts of each test item for each pair of pseudowords, and of each training item for one.
+
+    *Another P2* is that of the next item, shifted by the pair, without a shared correct answer.
 
     :param data: the memorising tasks, with their subsets, or with folds for cross-validation.
     :param halves: test items in neither half have only the texts of :data:`BOTH_SAID`, which memory cannot affect,
         without a group on how premises are given.
+    :param texts: :data:`GIVEN` or :data:`CONTROLS`, which no training item has.
     """
+    fitting = {rule: items(data.whole or data, patterns, rule)[0] for rule in rules}
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         in_first = halves.first.get(item.query.id)
         in_second = halves.second.get((rule, pair, item.query.id))
         halved = subset != "test" or (in_first is not None and in_second is not None)
-        for given, (first, second) in GIVEN.items():
-            premises = {"premise 1": EXPLICIT if first else in_first, "premise 2": EXPLICIT if second else in_second}
-            if halved or given in BOTH_SAID:
-                said = premises if halved else {}
-                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), said)
-
-    return _queryset(data, patterns, rules, pairs, queries)
-
-
-def controls(
-    data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
-    rules: Sequence[str],
-    wording: RuleWording,
-    pairs: int,
-    halves: Halves,
-) -> QuerySet:
-    """The same items by texts from which their answers do not follow (:data:`CONTROLS`). *Another P2* is the next
-    item's, in turn of the pairs, that shares no right answer; an item that shares one with all others has none.
-
-    :param halves: items that are not in them are asked as by :func:`entailment`.
-    """
-    found = {rule: items(data.whole or data, patterns, rule)[0] for rule in rules}
-
-    def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
-        premises = {
-            "premise 1": halves.first.get(item.query.id),
-            "premise 2": halves.second.get((rule, pair, item.query.id)),
-        }
-        halved = None not in premises.values()
-        for given, (first, _) in CONTROLS.items() if subset == "test" else ():
-            another = _another(item, found[rule], pair) if given == ANOTHER else item
+        for given, (first, second) in texts.items() if texts is GIVEN or subset == "test" else ():
+            another = _another(item, fitting[rule], pair) if given == ANOTHER else item
             if another is not None and (halved or given in BOTH_SAID):
-                said = premises | ({"premise 1": EXPLICIT} if first else {}) if halved else {}
-                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), said, another)
+                premises = {
+                    "premise 1": EXPLICIT if first else in_first,
+                    "premise 2": EXPLICIT if second and texts is GIVEN else in_second,
+                }
+                about = premises if halved else {}
+                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), about, another)
 
     return _queryset(data, patterns, rules, pairs, queries)
 
@@ -229,9 +207,9 @@ def _another(item: RuleItem, every: Sequence[RuleItem], pair: int) -> RuleItem |
 
 
 def second_premises(
-    data: QuerySet, patterns: Mapping[str, Mapping[str, str]], rules: Sequence[str], wording: RuleWording, pairs: int
+    data: QuerySet, patterns: Patterns, rules: Sequence[str], wording: RuleWording, pairs: int
 ) -> QuerySet:
-    """Is P2 what the model would say of a pseudoword anyway? The task's own question, asked about it."""
+    """Return the task's own queries about pseudowords: would the model say P2 anyway?"""
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         of_pattern = rule in OF_PATTERN
@@ -243,14 +221,15 @@ def second_premises(
 
 
 def space_of(rule: str) -> str:
-    """Name of the candidate set that what follows from the rule is ranked in."""
+    """Return the name of the conclusions' candidate set."""
     return _SPACES.get(rule, CLASSES)
 
 
 def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> str:
-    """:param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
-    :param another: whose P2 is said; by default the item's own.
-    :returns: with ``[Y]`` where the answer stands.
+    """Return a text with ``[Y]`` for the answer.
+
+    :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
+    :param another: item whose P2 is stated; by default the item's own.
     """
     number = count(1)
     pieces = _pieces(rule, given, wording, item, another)
@@ -267,18 +246,17 @@ def sources(rule: str, given: str, wording: RuleWording) -> tuple[TokenStart, ..
     return tuple(piece for piece in _pieces(rule, given, wording, _NOTHING) if isinstance(piece, TokenStart))
 
 
-_Questions = Callable[[str, RuleItem, int, str], Iterable[Query]]
-"""Makes the queries of a rule, an item, a pair and a subset."""
-
-
 def _queryset(
     data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
+    patterns: Patterns,
     rules: Sequence[str],
     pairs: int,
-    questions: _Questions,
+    questions: Callable[[str, RuleItem, int, str], Iterable[Query]],
 ) -> QuerySet:
-    """Items that are asked by all pairs, training items by one each: of folds all items, for whatever is asked."""
+    """Return the queries of test items for all pairs, of training items (with folds, all items) for one each.
+
+    :param questions: makes the queries of a rule, an item, a pair and a subset.
+    """
     whole = data.whole or data
     asked = {query.id for query in data.queries}
     held_out = {subset: whole.subsets.get(subset, frozenset()) - asked for subset in SUBSETS}
@@ -300,7 +278,7 @@ def _queryset(
                 if subset == "test" or pair == number % pairs
             ]
             made = [query for item, pair in drawn for query in questions(rule, item, pair, subset)]
-            if folded and subset == "train":  # a text that is asked, too, is another query where it teaches
+            if folded and subset == "train":  # a test query is a separate training query
                 made = [replace(query, id=f"{query.id}/{subset}") for query in made]
             queries += made
             subsets[subset] += [query.id for query in made]
@@ -312,7 +290,7 @@ def _queryset(
 
 def pseudoword_queries(
     data: QuerySet,
-    patterns: Mapping[str, Mapping[str, str]],
+    patterns: Patterns,
     queries: Sequence[Query],
     relations: Mapping[str, str],
     notes: Sequence[str] = (),
@@ -343,7 +321,7 @@ def _query(
     premises: Mapping[str, str | None],
     another: RuleItem | None = None,
 ) -> Query:
-    """:param premises: how each is given, None where that is not known. :param another: see :func:`text_of`."""
+    """:param premises: how each is given, None if unknown. :param another: see :func:`text_of`."""
     task, _, number = item.query.id.rpartition("/")
     groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
     groups |= {FOLD: item.query.groups[FOLD]} if FOLD in item.query.groups else {}
@@ -359,7 +337,7 @@ def _query(
     )
 
 
-def pattern_space(patterns: Mapping[str, Mapping[str, str]]) -> CandidateSet:
+def pattern_space(patterns: Patterns) -> CandidateSet:
     """Return the candidates of patterns: the words between subject and object of all properties."""
     phrases = (phrase_of(pattern) for of_task in patterns.values() for pattern in of_task.values())
     names = tuple(dict.fromkeys(phrase for phrase in phrases if phrase))
@@ -385,7 +363,7 @@ def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another
 
 
 def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
-    """P1."""
+    """Return P1."""
     task, subject = RULES[rule], capitalized(item.query.subject)
     if wording.templates:
         return [subject, *_learnt(task), f"{item.first} ."]
@@ -398,7 +376,7 @@ def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
 
 
 def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> _Pieces:
-    """P2. :param x, y: pseudowords that it is about."""
+    """Return P2 about the pseudowords *x* and *y*."""
     if rule in OF_PATTERN:
         return [item.pattern.replace(SUBJECT, x).replace(ANSWER, y)]
     subject = item.query.subject
@@ -408,7 +386,7 @@ def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: s
 
 
 def hypothesis(rule: str, wording: RuleWording) -> _Pieces:
-    """The hypothesis, with a gap."""
+    """Return the hypothesis, with a gap."""
     if rule == "rdfs7":
         return [X, ANSWER, f"{Y} ."]
     about = Y if rule == "rdfs3" else X
@@ -418,5 +396,4 @@ def hypothesis(rule: str, wording: RuleWording) -> _Pieces:
 
 
 def _learnt(task: str) -> list[TokenStart]:
-    """The three learnt tokens of a task's template, which stand together."""
     return [TokenStart(task, place) for place in range(3)]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence
 from fathom.prompts.entailment import W, X, Y, Z
+from fathom.prompts.ontology import Patterns
 
 _ONSETS = (*"bdfgklmnprstvwz", "bl", "br", "dr", "fl", "gl", "gr", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr")
 _VOWELS = tuple("aeiou")
@@ -48,7 +49,7 @@ class NonceWords:
         return replace(query, sentences=tuple(map(Sentence, texts)))
 
 
-def words_of(data: QuerySet, patterns: Mapping[str, Mapping[str, str]]) -> set[str]:
+def words_of(data: QuerySet, patterns: Patterns) -> set[str]:
     """Return all casefolded words of an ontology's names and sentence patterns."""
     names = (name for space in data.candidates.values() for name in space.names)
     subjects = (query.subject for query in data.queries)

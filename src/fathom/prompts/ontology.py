@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, SUBJECT
 
+Patterns = Mapping[str, Mapping[str, str]]
+"""Sentence patterns of properties, by task and name (:func:`fathom.formats.ontoprobe.read_patterns`)."""
 _OF_CLASS = ("[X] is a [Y] .", "[X] has class [Y] .", "[X] is a particular [Y] .")
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "type": _OF_CLASS,
@@ -60,10 +62,9 @@ def domain_sentence(pattern: str, range_label: str | None) -> str:
 
 
 def range_sentence(pattern: str, domain_label: str | None) -> str:
-    """Return the sentence for a property's range (table 3), as in the reference code.
+    """Return the sentence for a property's range, like :func:`domain_sentence`.
 
-    "[X] plays for [Y] ." of domain "athlete" → "One has to be a particular [Y] if an athlete plays for that .";
-    "[X]'s mother is [Y] ." → "… if one is an animal's mother ."
+    Of domain "athlete" → "… if an athlete plays for that ."; "… if one is an animal's mother ."
     """
     owned = re.fullmatch(r"(\[X\].+?) (?:is|are|contains?) \[Y\] ?\.", pattern)
     clause = f"one is {owned[1]} ." if owned else pattern.replace(ANSWER, "that")

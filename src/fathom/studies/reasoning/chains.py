@@ -117,11 +117,7 @@ class _Model(NamedTuple):
 
 
 def analyse(
-    models: Sequence[tuple[str, Loader]],
-    data: str | Path,
-    options: ChainStudyOptions,
-    out: Path,
-    announce: Announce,
+    models: Sequence[tuple[str, Loader]], data: str | Path, options: ChainStudyOptions, out: Path, announce: Announce
 ) -> Chains:
     """Make the missing runs and analyse all.
 

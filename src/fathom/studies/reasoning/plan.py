@@ -23,7 +23,7 @@ from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import ALTERNATIVE
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
-from fathom.prompts.ontology import RULES, TASKS
+from fathom.prompts.ontology import RULES, TASKS, Patterns
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
 from fathom.scoring.slots import MaskCount, SlotPooling, SlotScoring
@@ -72,7 +72,7 @@ class EntailmentPlan(NamedTuple):
     """
 
     data: QuerySet
-    patterns: Mapping[str, Mapping[str, str]]
+    patterns: Patterns
     rules: Sequence[str]
     wordings: Sequence[RuleWording]
     options: EntailmentOptions

@@ -39,12 +39,12 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.entailment import (
     ABSENT,
+    CONTROLS,
     IMPLICIT,
     SUBSETS,
     Halves,
     RuleWording,
-    controls,
-    entailment,
+    rule_texts,
     second_premises,
 )
 from fathom.prompts.nonce import NonceWords, words_of
@@ -232,7 +232,7 @@ class ModelRuns:
         remembered = self._halves(templates, memory, first_ranks, second)
         for wording in wordings:
             about = self._items(wording), plan.patterns, plan.rules, wording, plan.options.pairs, remembered
-            queries = entailment(*about)
+            queries = rule_texts(*about)
             self.notes += queries.notes[len(plan.data.notes) :]
             self.of_wording[wording.name] = self._run(
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
@@ -240,7 +240,7 @@ class ModelRuns:
             self.first_ranks |= {(wording.name, rule): ranks for rule, ranks in first_ranks.items()}
             if plan.controlled and not wording.conjunction:
                 name = f"controls-{wording.name}"
-                self.controls[wording.name] = self._run(name, controls(*about), soft=learnt, learnt=vectors)
+                self.controls[wording.name] = self._run(name, rule_texts(*about, CONTROLS), soft=learnt, learnt=vectors)
 
     def _items(self, wording: RuleWording) -> QuerySet:
         """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
