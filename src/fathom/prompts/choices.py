@@ -1,6 +1,6 @@
-"""Multiple choice: every query with a few options of its own, and a question in words.
+"""Multiple choice: queries with a few options each, and a question.
 
-The question of an ontological task is worded as OntoProbe's authors put it to ChatGPT (Wu et al. 2023, section 5):
+Questions of ontological tasks are those that OntoProbe's authors put to ChatGPT (Wu et al. 2023, section 5):
 "What is the type of Lionel Messi? (a) soccer player, (b) work, …".
 """
 
@@ -41,20 +41,20 @@ _STATED = (*((question, TEMPLATES[task]) for task, question in QUESTIONS.items()
 
 @dataclass(frozen=True)
 class Choices(QuerySet):
-    """Queries each of which has a candidate set of its own: its options, in the order in which they are shown.
+    """Queries with a candidate set each: its options in the order shown.
 
-    :param questions: each query's question in words, by its id.
+    :param questions: by query id.
     """
 
     questions: Mapping[str, str] = field(default_factory=dict)
 
     def phrasings(self, query: Query) -> Sequence[Template]:
-        """A query's own sentence is what its question says, made like a template and capitalised like one."""
+        """Return a query's own sentence capitalised like a template, as in its question."""
         return [replace(template, natural=False) for template in super().phrasings(query)]
 
     @cached_property
     def content_hash(self) -> str:
-        """Digest of everything that can change a result, the questions included."""
+        """Digest of all that can change a result, including the questions."""
         digest = hashlib.sha256(super().content_hash.encode())
         for query in self.queries:
             digest.update(f"\n{query.id}\t{self.questions[query.id]}".encode())
@@ -64,22 +64,21 @@ class Choices(QuerySet):
 def choices(
     data: QuerySet, count: int, seed: int, right_too: Callable[[Query], Collection[str]] = lambda query: ()
 ) -> Choices:
-    """Each query with its finest gold answer and *count* − 1 others, in an order drawn by *seed*.
+    """Return each query with its first (finest) gold answer and *count* − 1 distractors, in an order drawn by *seed*.
 
-    The finest is the first: golds of ontologies stand finest first. The others are drawn from the query's candidates
-    without any of its right answers, its subject, or two that read alike. A query's options depend on its id and the
-    seed, on no other query. Choices that are made already stay as they are.
+    Distractors are candidates that are neither correct nor the subject, without duplicate names. They depend on the
+    query's id and the seed alone. Choices are returned unmodified.
 
     :param count: 2 to 26.
-    :param right_too: names, casefolded, that would also be right for a query, and that the data do not list with it.
-    :raises ValueError: another one.
+    :param right_too: casefolded names that are also correct for a query, but not listed with it.
+    :raises ValueError: another count.
     """
     if isinstance(data, Choices):
         return data
     if not 2 <= count <= MOST:
         raise ValueError(f"{count} options: expected 2 to {MOST}")
 
-    # In order, so that the order of the data's candidates decides nothing.
+    # Sorted, so that the order of the data's candidates has no effect.
     ids = {name: sorted(data.candidates[name].ids) for name in {query.candidates for query in data.queries}}
     spaces, queries, questions = {}, [], {}
     for query in data.queries:
@@ -107,7 +106,7 @@ def choices(
 
 
 def check_options(data: QuerySet, count: int | None) -> None:
-    """:raises BadInput: *count* was asked for, but *data* has its options; or they are more than there are letters."""
+    """:raises BadInput: *count* is given, but *data* has its options; or more options than letters."""
     if not isinstance(data, Choices):
         return
     if count is not None:
@@ -118,19 +117,19 @@ def check_options(data: QuerySet, count: int | None) -> None:
 
 
 def right_answers(query: Query, space: CandidateSet) -> set[str]:
-    """Names, casefolded, of what the data list as right for a query; and its subject, which is no answer."""
+    """Return the casefolded names of a query's listed answers and of its subject, which is no answer."""
     return {space.name_of(answer).casefold() for answer in (*query.gold, *query.known)} | {query.subject.casefold()}
 
 
 def drawn_options(
     lot: str, space: CandidateSet, ids: Sequence[str], shown: Sequence[str], never: Collection[str], count: int
 ) -> list[str]:
-    """Ids of up to *count* options, in the order in which they are shown, no two of which read alike.
+    """Return the ids of up to *count* options in the order shown, without duplicate names.
 
-    :param lot: what decides the draw.
-    :param ids: of all candidates, sorted: the order of the data decides nothing.
-    :param shown: ids that are among the options in any case; those that are no candidates are passed over.
-    :param never: names, casefolded, that are not drawn.
+    :param lot: seed of the draw.
+    :param ids: of all candidates, sorted, so that the order of the data has no effect.
+    :param shown: ids that are always among the options, unless they are no candidates.
+    :param never: casefolded names that are not drawn.
     """
     generator = random.Random(lot)
     chosen = [answer for answer in shown if answer in space.position]
@@ -147,7 +146,7 @@ def drawn_options(
 
 
 def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
-    """0 to *count* − 1 in random order, each drawn when it is wanted: answer spaces may have millions."""
+    """Yield 0 to *count* − 1 in random order, lazily: answer spaces may have millions."""
     moved: dict[int, int] = {}
     for place in range(count):
         other = generator.randrange(place, count)
@@ -157,10 +156,8 @@ def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
 
 
 def question_of(data: QuerySet, query: Query) -> str:
-    """The query in words: as OntoProbe asks it, by the relation's own question, or as a statement with a gap in it.
-
-    :returns: "" where there are no words, or the head is asked for.
-    """
+    """Return a query's question: OntoProbe's, the relation's own, or a statement with a gap; "" without any of these,
+    or for a query for the head."""
     relation = data.relations[query.relation]
     if query.direction == "head":
         return ""
@@ -176,9 +173,9 @@ def question_of(data: QuerySet, query: Query) -> str:
 
 
 def statements_of(question: str) -> tuple[str, ...]:
-    """The statements that complete an ontological question, ``[Y]`` at the answer's place (table 3 of the paper).
+    """Return the statements that complete an ontological question, with ``[Y]`` for the answer (table 3 of the paper).
 
-    Premises before "Therefore, " stay before each of them. :returns: none for a question of another form.
+    Premises before "Therefore, " are part of each. A question of another form has none.
     """
     premises, therefore, asked = question.rpartition("Therefore, ")
     limited = re.fullmatch(r"What is the type of it if (.+)\?", asked)
@@ -191,7 +188,7 @@ def statements_of(question: str) -> tuple[str, ...]:
 
 
 def shown(question: str, names: Sequence[str]) -> str:
-    """ "What is the type of Lionel Messi? (a) soccer player, (b) work": at most 26 names."""
+    """Return "What is the type of Lionel Messi? (a) soccer player, (b) work": at most 26 names."""
     return f"{question} " + ", ".join(
         f"({letter}) {name}" for letter, name in zip(ascii_lowercase, names, strict=False)
     )

@@ -5,7 +5,7 @@ person . <x> is a singer . Therefore, <x> is a particular [Y] ." Each premise is
 item (:data:`GIVEN`), worded as in the reference code:
 
 ===== ========================================= ==================== ============================
-rule  P1                                        P2                   asked
+rule  P1                                        P2                   hypothesis
 ===== ========================================= ==================== ============================
 rdfs2 One has to be a person if one sings .     <x> sings <y> .      <x> is a particular [Y] .
 rdfs3 One has to be a song if a person sings .  <x> sings <y> .      <y> is a particular [Y] .
@@ -64,7 +64,7 @@ _SPACES = {"rdfs5": PROPERTIES, "rdfs7": PATTERNS}
 OF_PATTERN = ("rdfs2", "rdfs3", "rdfs7")
 """Rules whose P2 is a property's sentence pattern."""
 _TASK_OF_H = {"rdfs2": "type", "rdfs3": "type", "rdfs5": "subPropertyOf", "rdfs9": "type", "rdfs11": "subClassOf"}
-"""The memorising task that asks as the hypothesis does; rdfs7 has none."""
+"""The memorising task with the hypothesis's template; rdfs7 has none."""
 
 
 class RuleWording(NamedTuple):
@@ -116,7 +116,7 @@ class RuleItem(NamedTuple):
 
 
 class Halves(NamedTuple):
-    """How premises are remembered, :data:`IMPLICIT` or :data:`ABSENT`; missing items are in neither half.
+    """The half of each premise, :data:`IMPLICIT` or :data:`ABSENT`; missing items are in neither.
 
     :param first: for P1, by id of the memorising query.
     :param second: for P2, by rule, pair and that id.
@@ -258,19 +258,19 @@ def _queryset(
     :param questions: makes the queries of a rule, an item, a pair and a subset.
     """
     whole = data.whole or data
-    asked = {query.id for query in data.queries}
-    held_out = {subset: whole.subsets.get(subset, frozenset()) - asked for subset in SUBSETS}
+    tested = {query.id for query in data.queries}
+    held_out = {subset: whole.subsets.get(subset, frozenset()) - tested for subset in SUBSETS}
     if folded := any(FOLD in query.groups for query in data.queries):
         held_out = {"train": frozenset(query.id for query in whole.queries), "dev": frozenset()}
     queries: list[Query] = []
     subsets: dict[str, list[str]] = {subset: [] for subset in SUBSETS}
     notes: list[str] = []
     for rule in rules:
-        found, left_out = items(whole, patterns, rule)
+        fitting, left_out = items(whole, patterns, rule)
         notes += left_out
         for subset in SUBSETS:
-            own = asked if subset == "test" else held_out[subset]
-            chosen = [item for item in found if item.query.id in own]
+            own = tested if subset == "test" else held_out[subset]
+            chosen = [item for item in fitting if item.query.id in own]
             drawn = [
                 (item, pair)
                 for pair in range(pairs)

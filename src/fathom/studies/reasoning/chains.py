@@ -1,8 +1,8 @@
 """Arguments of one and more steps, and texts from which the answer does not follow: how far does a model follow?
 
-The texts are those of :mod:`fathom.prompts.arguments`; all depths have the same items. A model follows, at a depth and
-in a form of the premises, if the whole argument does better than each broken one that names the answer, and better than
-in its untrained twins (:mod:`fathom.studies.reasoning.controls`).
+The texts are those of :mod:`fathom.prompts.arguments`; all depths have the same items. A model follows if the whole
+argument does better than each broken one that names the answer, and better than in its untrained twins
+(:mod:`fathom.studies.reasoning.controls`).
 """
 
 from __future__ import annotations

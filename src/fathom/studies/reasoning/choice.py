@@ -2,9 +2,9 @@
 second shows no reasoning (:mod:`.choice_controls`).
 
 Takes runs on multiple-choice data of OntoProbe's form, of any probe that ranks or gives credit. A reasoning question
-without P1 counts as *memorised* if the same model, in the same scoring, chose the gold answer of the memorising
-question whose answer is P1; with several statements, in more than half of them. The data's file names state what
-another model remembered, and are ignored.
+without P1 counts as *memorised* if the model, in the same scoring, chose the gold answer of the question for P1. With
+several statements, more than half of them count. The data's file names state what another model remembered, and are
+ignored.
 """
 
 from __future__ import annotations

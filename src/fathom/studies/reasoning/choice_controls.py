@@ -164,13 +164,13 @@ def _item(rule: str, premise: str, memory: MarkedQuestion | None, forms: Mapping
 
 
 def _part(model: ModelQuestions, rule: str, items: list[ReasoningItem], liked: Sequence[Preference]) -> _Part:
-    found = [
+    contrasts = [
         _by_half(model, rule, REPLACED, items, lambda item: item.said - item.unsaid, memorised_first=False),
         _by_half(model, rule, APPLIED, items, lambda item: item.unsaid - item.bare, memorised_first=True),
         _not_copied(model, rule, items),
     ]
-    contrasts = [one for one in found if one is not None]
-    return _Part(rule, items, contrasts, list(_objections(model, items, contrasts, liked)))
+    known = [one for one in contrasts if one is not None]
+    return _Part(rule, items, known, list(_objections(model, items, known, liked)))
 
 
 def _by_half(
@@ -265,7 +265,7 @@ def _no_halves(items: Sequence[ReasoningItem]) -> str:
 
 
 class Preference(NamedTuple):
-    """How often one thing is chosen against how often it is right, where it can be chosen.
+    """Shares of the questions offering a thing in which it is chosen, and in which it is right.
 
     :param kind: letter, option, or the option that is right most often in the other questions of its task or rule.
     :param which: the letter or the option; "" for the most frequent answers.

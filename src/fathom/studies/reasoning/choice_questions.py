@@ -13,7 +13,7 @@ from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, Sample, check_key, drawn_from
 from fathom.store.folder import RunFolder
 
-_BY_DESIGN = {"p1": "it is how the data give P1, of which nobody drew a sample"}
+_BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
 _COLUMNS = ("answer_ids", "top_ids", "top_scores", "letters", "gold_letters")
 
 

@@ -104,7 +104,7 @@ class Mean(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What stating premises (a key of :data:`SAID`) adds to 1 / rank of the same items and pairs."""
+    """The gain in 1 / rank from stating premises (a key of :data:`SAID`), over the same items and pairs."""
 
     model: str
     wording: str

@@ -36,9 +36,9 @@ LEAST = 2
 ITEM, PAIR = "item", "pair"
 KEYS = (ITEM, PAIR, "rule", "task")
 """Keys by which texts may be clustered, the default first."""
-_OF_ALL = "it is how premises are given, of which nobody drew a sample"
+_OF_ALL = "it is how premises are given, not how items were sampled"
 BY_DESIGN = dict.fromkeys(("given", "premise 1", "premise 2"), _OF_ALL) | {
-    folds.FOLD: "folds are parts of the items, of which nobody drew a sample"
+    folds.FOLD: "folds are parts of the items, not how they were sampled"
 }
 """Groups that the study makes, and why they are no clusters."""
 STATEMENTS = StatementScoring(Reduction.SUM, Score.FULL)

@@ -10,8 +10,8 @@
 best gold answer, ties in the order of the data. With an odd count the middle one is in neither half. P2 is halved for
 each pair of pseudowords.
 
-Chat models take only text: pseudowords become nonce words, and each text a multiple-choice question with options and an
-order of its own, so that no preference for a letter or an option looks like memory.
+Chat models take only text: pseudowords become nonce words, and each text a multiple-choice question. Its options and
+their order are its own, so that no preference for a letter or an option looks like memory.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ HALVED = "no interval: the items were put into this half by the values themselve
 
 
 class Remembered(NamedTuple):
-    """How well the halves of a premise are remembered.
+    """Memory of the two halves of a premise.
 
     :param premise: P1 or P2.
     :param better: mean 1 / rank (chat models: share of right choices) of the better half, *worse* of the other.
