@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fathom.metrics.correlation import correlate
-from fathom.metrics.uncertainty import ENOUGH, Interval, crossed, interval, speak_for_others
+from fathom.metrics.uncertainty import ENOUGH, Interval, crossed, enough_clusters, interval
 
 Floats = npt.NDArray[np.float64]
 CLUSTERS, LIKENESS, FACTS = (1, 2, 5, 13, 60), (0.0, 0.1, 0.5), (60, 400)
@@ -269,7 +269,7 @@ def report_trainings(replicates: int) -> None:
             training = noise * random.standard_normal((2, seeds, 1)) + 0.5 * random.standard_normal((2, seeds, n))
             of_relation = noise * random.standard_normal((2, seeds, relations))[..., labels]
             first, second = (fact + model + training + of_relation > 0).astype(float)
-            how = {"clusters" if speak_for_others(labels) else "within": labels}
+            how = {"clusters" if enough_clusters(labels) else "within": labels}
             found = crossed(first - second, **how, limits=BOTH)
             excluding += [one.p_value < 0.05 for one in (found, interval((first - second).mean(0), **how, limits=BOTH))]
             spreads.append(first.mean(axis=1).std(ddof=1))

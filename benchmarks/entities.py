@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 from harness import DATA, Table, benchmark, gpt2, in_turns, medians, network, own_process, peak, scratch, timed
-from harness import tokenizer as words_of
+from harness import tokenizer as excerpt_of
 
 import fathom
 from fathom.data.selection.filters import select
@@ -129,7 +129,7 @@ def deer(
     texts = prompts(queries, entities)
     table = Table("dtype", "text", "reference, s each", "Fathom, s each", "ratio", "largest difference", "least cosine")
     for dtype in dtypes:
-        words, precision = words_of("gpt2"), getattr(torch, dtype)
+        words, precision = excerpt_of("gpt2"), getattr(torch, dtype)
         plain, model = (fathom.wrap_model(network("GPT2LMHeadModel").to(precision), words) for _ in range(2))
         model.refuses_cache()  # the self-check happens once per model
 

@@ -229,7 +229,7 @@ class Judge:
         self._names: list[tuple[str, ...]] = [(), *((name,) for name in listed)]
         self._leaks = Leaks(self._names, ())
 
-    def outcome_of(self, names: tuple[str, ...], sentence: str) -> str:
+    def read_facts(self, names: tuple[str, ...], sentence: str) -> str:
         """Return the outcome of a sentence about an entity with these names."""
         selector = Selector([ListedEntity(names[0], "names", names)], ClozeBuildOptions(keep=tuple(LEAKS)), ())
         self._names[0] = names
@@ -266,7 +266,7 @@ def leaks(count: int = 500, seed: int = 0, mistakes: int = 5) -> None:
     named: Counter[str] = Counter()
     wrong: dict[str, list[str]] = defaultdict(list)
     for kind, leaks, names, sentence in planted(Planter(words, codes, phrases, seed), count):
-        outcome = judge.outcome_of(names, sentence)
+        outcome = judge.read_facts(names, sentence)
         dropped[kind, leaks] += outcome != KEPT
         named[kind] += leaks and outcome == LEAKS[kind]
         if leaks == (outcome == KEPT):

@@ -160,7 +160,7 @@ def same_cells(first: Path, other: Path) -> None:
 def parallel_writes() -> None:
     """Time each step that runs once per shard and does not become faster with more workers."""
     from fathom.store.folder import RunFolder
-    from fathom.store.locks import together_in
+    from fathom.store.locks import shared_folder
     from fathom.store.predictions import as_table
 
     with scratch(Path.cwd()) as place:
@@ -174,7 +174,7 @@ def parallel_writes() -> None:
         for shard in plan:
             folder.file_of(shard).touch()
         print(f"looking which of {len(plan):,} are finished: {ms(folder.finished):.1f} ms")
-        with together_in(folder.path) as claims:
+        with shared_folder(folder.path) as claims:
 
             def claim() -> None:
                 with claims.claimed("00000"):

@@ -14,7 +14,7 @@ from harness import DATA, benchmark, network, timed
 import fathom
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
-from fathom.data.selection.readings import read_as
+from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Prompt, Template
 from fathom.scoring.tokens import Role, Tokens, encode_masked
 from fathom.training.loop import train
@@ -138,7 +138,7 @@ def plant_graph(
 
 def sentences(data: QuerySet) -> tuple[list[Prompt], int]:
     """Return all sentences but those of the queries, and the number of facts that have one left."""
-    withheld = {sentence.text for query in read_as(data, "template-free").queries for sentence in query.sentences}
+    withheld = {sentence.text for query in apply_reading(data, "template-free").queries for sentence in query.sentences}
     prompts: dict[Prompt, None] = {}
     facts = 0
     for query in data.queries:

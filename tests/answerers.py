@@ -22,7 +22,7 @@ from fathom.data.templates import Template
 from fathom.probes.slot import SlotProbe
 from fathom.results.facts import BY_TEMPLATE
 from fathom.run.setup import tables
-from fathom.scoring.rows import PromptedQuery, of_scores
+from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
 from fathom.studies.reasoning.controls import Control, verdicts
@@ -124,7 +124,9 @@ def answered(
             words = [len(name.split()) for name in space.names]
             gold_words = [words[place] for place in space.places(query.gold)]
             ranked = None if not np.isnan(scores).any() else ~np.isnan(scores)
-            rows += asked.rows([SCORING], [of_scores(query, space, scores, gold_words, words, top_k=10, ranked=ranked)])
+            rows += asked.rows(
+                [SCORING], [score_columns(query, space, scores, gold_words, words, top_k=10, ranked=ranked)]
+            )
     run.add_shard("0", rows)
     return run
 
@@ -204,7 +206,7 @@ def known_of(data: QuerySet, shares: Sequence[float]) -> set[str]:
     }
 
 
-def some_of(data: QuerySet, share: float, seed: int) -> set[str]:
+def first_few(data: QuerySet, share: float, seed: int) -> set[str]:
     """Ids of queries, of each relation the same *share*, drawn by lot."""
     ids = [query.id for query in data.queries]
     random.Random(seed).shuffle(ids)

@@ -24,7 +24,7 @@ from fathom.metrics.uncertainty import interval
 from fathom.results.compare import compare
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BOTH, BY_TEMPLATE, FREE, NEITHER
-from fathom.results.loading import outcomes_of
+from fathom.results.loading import read_all_facts
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
@@ -173,7 +173,7 @@ def test_a_run_of_an_earlier_version_has_none(make: Make) -> None:
     run.add_shard("1", [row | {"template": 1} for row in run.predictions().to_pylist()])
     (run.path / "manifest.json").write_text(json.dumps(run.manifest | {"plan": ["0", "1"]}))
     assert run.predictions().column("prompt_tokens").to_pylist() == [None] * 4
-    [outcome] = outcomes_of([run])
+    [outcome] = read_all_facts([run])
     assert np.isnan(outcome.rows.prompt_log_prob).all()
 
 
@@ -188,13 +188,13 @@ def test_the_reading_is_told_by_option_or_sentences(make: Make) -> None:
         make("m", "D", FREE, [1, 1], name="mixed", option="auto", sentences=[1, 0]),
         make("m", "D", BY_TEMPLATE, [1, 1], name="bare", option="auto", templates=[-1, -1]),
     ]
-    assert [o.reading for o in outcomes_of(runs)] == [FREE, FREE, BY_TEMPLATE, BOTH, NEITHER]
+    assert [o.reading for o in read_all_facts(runs)] == [FREE, FREE, BY_TEMPLATE, BOTH, NEITHER]
 
 
 def test_sentences_of_a_fact_are_averaged_and_unscored_facts_left_out(make: Make) -> None:
     # fact A by two sentences, ranks 1 and 7: Hits 1/2, 1/2, 1; B tied for ranks 1 and 2: 1/2, 1, 1; C has no rank
     run = make("m", "D", FREE, [1, 7, 1.5, 3, None], facts=["A", "A", "B", "C", "C"])
-    [outcome] = outcomes_of([run])
+    [outcome] = read_all_facts([run])
     assert outcome.scored_facts == ["A", "B"]
     assert [outcome.hits(k)[:2].tolist() for k in (1, 5, 10)] == [[0.5, 0.5], [0.5, 1], [1, 1]]
     assert np.isnan(outcome.hits(1)[2])
@@ -208,17 +208,17 @@ def test_runs_that_cannot_take_part_are_named_all_at_once(make: Make) -> None:
     written = make("m", "D", FREE, [None], name="written", more=[{"correct": 1.0, "unscored": None}])
     nothing = make("m", "D", FREE, [None], name="nothing")
     with pytest.raises(BadInput) as told:
-        outcomes_of([several, unfinished, stopped, written, nothing])
+        read_all_facts([several, unfinished, stopped, written, nothing])
     for number, words in enumerate(["--scoring", "is unfinished", "--max-rank", "no ranks", "no mask"]):
         assert words in told.value.faults[number]
-    assert outcomes_of([several], ["mask-max"])[0].scoring == "mask-max"
+    assert read_all_facts([several], ["mask-max"])[0].scoring == "mask-max"
     # A run of the statement probe beside it has its only scoring taken.
     causal = make("c", "D", FREE, [1], scorings=["sum/full"])
-    assert [o.scoring for o in outcomes_of([several, causal], ["mask-max"])] == ["mask-max", "sum/full"]
+    assert [o.scoring for o in read_all_facts([several, causal], ["mask-max"])] == ["mask-max", "sum/full"]
     with pytest.raises(BadInput, match="several of --scoring"):
-        outcomes_of([several], ["mask-max", "mask-mean"])
+        read_all_facts([several], ["mask-max", "mask-mean"])
     with pytest.raises(BadInput, match=mentions("--scoring", "mask-maks", "sum/full")):
-        outcomes_of([causal], ["mask-maks"])
+        read_all_facts([causal], ["mask-maks"])
 
 
 # --- rankings

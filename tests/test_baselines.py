@@ -11,9 +11,17 @@ import pytest
 from scipy import stats
 
 from fathom.metrics.table import metric
-from fathom.results.baselines import ByLot, Compared, Ranked, _ranks_of_means, above_chance, baselines, verdict_of
+from fathom.results.baselines import (
+    Compared,
+    RandomOrder,
+    Ranked,
+    _ranks_of_means,
+    above_chance,
+    baselines,
+    verdict_text,
+)
 from fathom.results.claims import decide
-from fathom.results.estimates import against, untold
+from fathom.results.estimates import against, point_estimate
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.answerers import answered, at_random, world
@@ -25,14 +33,14 @@ def test_by_lot_is_the_mean_over_all_orders(others, golds):
     """The best gold answer's rank counts those that are not gold before it."""
     orders = permutations(range(others + golds))  # the first of them are gold
     ranks = [1 + min(map(order.index, range(golds))) for order in orders]
-    found = ByLot(np.array([others, others]), np.array([golds, golds]))
+    found = RandomOrder(np.array([others, others]), np.array([golds, golds]))
     for k in (1, 2, 10):
         assert found.hits(k).tolist() == pytest.approx([np.mean([rank <= k for rank in ranks])] * 2)
     assert found.reciprocal()[0] == pytest.approx(np.mean([1 / rank for rank in ranks]))
 
 
 def test_without_candidates_nothing_is_by_lot():
-    assert np.isnan(ByLot(np.array([0.0, 1.0]), np.array([0.0, 1.0])).hits(1)).tolist() == [True, False]
+    assert np.isnan(RandomOrder(np.array([0.0, 1.0]), np.array([0.0, 1.0])).hits(1)).tolist() == [True, False]
 
 
 def rows(**more):
@@ -275,7 +283,9 @@ def test_verdicts_in_words():
     def verdict(missing="", **p_values):
         """:param p_values: of differences that are above 0, below 0 where p is negative."""
         found = [
-            Compared(name, 0.0, untold("no interval", value=0.1)._replace(p_value=p and abs(p), low=p and -1.0, n=9))
+            Compared(
+                name, 0.0, point_estimate("no interval", value=0.1)._replace(p_value=p and abs(p), low=p and -1.0, n=9)
+            )
             for name, p in p_values.items()
         ]
         below = [
@@ -283,7 +293,7 @@ def test_verdicts_in_words():
             for one in found
         ]
         claim = above_chance("it", below, missing)
-        return verdict_of(decide([claim])[0] if claim else None)
+        return verdict_text(decide([claim])[0] if claim else None)
 
     assert verdict(random=0.01, majority=0.01) == "above"
     assert verdict(random=-0.01, majority=0.01) == "not above random"

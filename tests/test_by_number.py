@@ -14,8 +14,8 @@ from scipy.stats import spearmanr
 from fathom.api.result import Result
 from fathom.errors import BadInput
 from fathom.metrics import ranking
-from fathom.metrics.ranking import among_the_best, rankc_by_chance
-from fathom.results.bins import bins_of, number_in
+from fathom.metrics.ranking import rankc_by_chance, top_chances
+from fathom.results.bins import parse_bins, parse_number
 from fathom.results.consistency import consistency_table
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
@@ -26,7 +26,7 @@ Z3 = E**2 + E + 1
 
 
 def rankc(first, second):
-    return ranking.rankc(among_the_best(first), among_the_best(second))
+    return ranking.rankc(top_chances(first), top_chances(second))
 
 
 class Asked(Fake):
@@ -76,7 +76,7 @@ def by_views(views: Sequence[str], right: Sequence[bool], relations: str = "", *
 
 
 def labels(run: Asked, typed: str) -> list[str]:
-    found = bins_of(Rows(run), typed)
+    found = parse_bins(Rows(run), typed)
     assert found is not None
     return list(found.labels)
 
@@ -96,8 +96,8 @@ def test_bins_hold_as_many_and_never_part_what_is_equal():
     [("12", 12), ("-3", -3), ("2.5", 2.5), ("1998-05-01", 1998), ("1998-05", 1998), ("1 to 3", None), ("1e3", None)],
 )
 def test_what_is_a_number(text, number):
-    assert number_in(text) == number
-    assert math.isnan(number_in("unknown"))
+    assert parse_number(text) == number
+    assert math.isnan(parse_number("unknown"))
 
 
 def test_the_table_goes_from_few_to_many_and_the_unknown_stand_last():

@@ -22,7 +22,7 @@ from fathom.results.claims import (
     percent,
     sentences,
 )
-from fathom.results.estimates import Estimate, untold
+from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.samples import Sample
 
 
@@ -60,7 +60,7 @@ def test_a_missing_control_leaves_a_claim_open_unless_it_fails_anyway() -> None:
     missing = Contrast("control", None, 1, "ask for the control")
     assert verdict(Contrast("a", GOOD, 1), missing)[1:3] == (UNDETERMINED, "ask for the control")
     assert verdict(Contrast("a", NONE, 1), missing).word == NO_DIFFERENCE
-    undefined = Contrast("b", untold("no ranks"), 1)
+    undefined = Contrast("b", point_estimate("no ranks"), 1)
     assert verdict(Contrast("a", GOOD, 1), undefined)[1:3] == (UNDETERMINED, "b: no ranks")
     assert verdict(missing)[1] == UNDETERMINED
 

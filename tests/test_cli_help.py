@@ -20,7 +20,7 @@ from fathom.options import CIRCUMSTANCE, Group, group_of
 from fathom.probes import PROBES
 
 
-def words_of(help_: str) -> list[str]:
+def excerpt_of(help_: str) -> list[str]:
     """What a shell makes of the example in a help text."""
     example = re.search(r"\[not dim\]Example:\n(.*?)\[/\]", help_, re.DOTALL)[1]
     assert all(len(line) < 79 for line in example.splitlines()), example
@@ -54,7 +54,7 @@ def test_tools_that_walk_the_command_line_find_all_of_it():
 def test_help_begins_with_an_example_that_parses(called):
     help_ = ALL[called].help
     assert help_.split("\n\n")[1].startswith("[not dim]Example:\n")  # behind one paragraph
-    words = words_of(help_)
+    words = excerpt_of(help_)
     path = max((path for path in ALL if words[: len(path.split())] == path.split()), key=len)
     assert path == called or hasattr(ALL[called], "commands") or ALL[called].hidden
     command = ALL[path]
@@ -68,7 +68,7 @@ def test_a_long_example_stays_one_command():
     assert shown.startswith("What it does.\n\n")
     assert shown.endswith("\n\nMore.")
     assert " \\\n" in shown
-    assert words_of(shown) == shlex.split(example)
+    assert excerpt_of(shown) == shlex.split(example)
 
 
 @pytest.mark.parametrize("called", sorted(ALL))
@@ -136,7 +136,7 @@ def test_an_entry_added_before_the_call_is_a_command(fathom):
 def broken(monkeypatch):
     """A package whose probe cannot be imported is installed."""
     point = EntryPoint("toy", "fathom_toy_is_not_there:PROBE", "fathom.probes")
-    monkeypatch.setattr("fathom.doors.entry_points", lambda group: [point] if group == "fathom.probes" else [])
+    monkeypatch.setattr("fathom.registry.entry_points", lambda group: [point] if group == "fathom.probes" else [])
     monkeypatch.setattr(PROBES, "_is_loaded", False)
     monkeypatch.setattr(PROBES, "faults", [])
 

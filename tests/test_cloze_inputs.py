@@ -136,7 +136,7 @@ def jats(number: int, body: str, *, language: str = "en", year: int = 2022) -> s
 
 
 BODY = """<sec><title>Results</title><p>Much <italic>aspirin</italic> helps <xref ref-type="bibr">[1]</xref>now<fn><p>A
-note.</p></fn>.<table-wrap><caption><p>Tabled aspirin.</p></caption></table-wrap></p><sec><title>More</title>
+note.</p></fn>.<table-wrap><caption><p>Tabular aspirin.</p></caption></table-wrap></p><sec><title>More</title>
 <p>So aspirin<sub>2</sub> was. See <xref ref-type="fig">figure 2</xref> on aspirin.</p></sec></sec>
 <fig><caption><p>Drawn aspirin.</p></caption></fig>"""
 

@@ -25,7 +25,7 @@ from fathom.results.estimates import Noise
 from fathom.results.loading import wanted_of
 from fathom.results.names import distinguished
 from fathom.results.power import detectable_with_seeds
-from fathom.results.samples import Sample, and_by_subject
+from fathom.results.samples import Sample, with_subjects
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
 from fathom.studies.agreement import analyse as agreement
@@ -37,11 +37,11 @@ from tests.answerers import (
     at_random,
     at_rank,
     constant,
+    first_few,
     grown,
     knowing,
     never,
     short_names_first,
-    some_of,
     tossed,
     world,
 )
@@ -192,11 +192,11 @@ def test_each_run_has_clusters_of_its_own(made):
 
 def test_subjects_are_the_sampling_unit_wherever_they_repeat():
     relations = Sample("relation", ["r0", "r1", "r2"])
-    assert and_by_subject(relations, ["a", "b", "a"]).also == ["subject a", "subject b", "subject a"]
-    assert and_by_subject(relations, ["a", "b", "c"]) == relations
-    assert and_by_subject(relations, [None, None, "c"]) == relations
+    assert with_subjects(relations, ["a", "b", "a"]).also == ["subject a", "subject b", "subject a"]
+    assert with_subjects(relations, ["a", "b", "c"]) == relations
+    assert with_subjects(relations, [None, None, "c"]) == relations
     within = Sample("fact within relation", None, ["r0", "r0", "r1"])
-    assert and_by_subject(within, ["a", "b", "a"]) == Sample(
+    assert with_subjects(within, ["a", "b", "a"]) == Sample(
         "subject within relation", None, within.within, ["subject a", "subject b", "subject a"]
     )
 
@@ -216,7 +216,7 @@ def test_answerers_by_lot_differ_at_the_nominal_rate(made):
 
 def test_answerers_who_know_as_much_of_other_facts_do_not_differ(made):
     data = world(EVEN)
-    runs = [made(knowing(some_of(data, 0.5, seed)), data, model=f"m{seed}") for seed in range(6)]
+    runs = [made(knowing(first_few(data, 0.5, seed)), data, model=f"m{seed}") for seed in range(6)]
     assert not any(pair.decision.holds for pair in compare(runs).pairs)
 
 

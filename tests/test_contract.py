@@ -542,12 +542,12 @@ def test_what_was_counted_survives_a_kill(model, data, tmp_path, monkeypatch):
 
 def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
     """It asks nothing, and leaves the folder to the first."""
-    from fathom.store.locks import AT_WORK, alone_in
+    from fathom.store.locks import AT_WORK, exclusive_folder
 
     code = """if True:
         import pathlib, sys
-        from fathom.store.locks import alone_in
-        with alone_in(pathlib.Path(sys.argv[1])):
+        from fathom.store.locks import exclusive_folder
+        with exclusive_folder(pathlib.Path(sys.argv[1])):
             print("in", flush=True)
             input()
     """
@@ -563,6 +563,6 @@ def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
     folder = run("statement", model, data, StatementOptions(), tmp_path / "run")
     assert folder.is_complete()
     assert not (folder.path / AT_WORK).exists()
-    with alone_in(tmp_path / "new"):
+    with exclusive_folder(tmp_path / "new"):
         assert (tmp_path / "new" / AT_WORK).read_text().startswith(f"process {os.getpid()} on ")
     assert not (tmp_path / "new").exists()

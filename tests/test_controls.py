@@ -32,12 +32,12 @@ from tests.answerers import (
     at_rank,
     by_frequency_in,
     constant,
+    first_few,
     frequent_first,
     knowing,
     known_of,
     long_names_first,
     short_names_first,
-    some_of,
     tossed,
     world,
 )
@@ -88,7 +88,7 @@ class TestAgreement:
     def test_knowing_as_much_is_not_agreeing(self, made: Made) -> None:
         """Each knows half of each relation, drawn by lot: the same accuracy, other facts."""
         data = world(EVEN)
-        runs = [made(knowing(some_of(data, 0.5, seed), at_random(seed)), data) for seed in range(8)]
+        runs = [made(knowing(first_few(data, 0.5, seed), at_random(seed)), data) for seed in range(8)]
         found = [agreement.analyse([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
         assert rarely([not holds_zero(one.log_ranks) for one in found])
         assert rarely([significant(one.log_ranks) for one in found])
@@ -148,7 +148,7 @@ def shuffled_part(data: QuerySet, shares: Sequence[float], seed: int) -> set[str
     return {
         id_
         for part, share in zip(parts, shares, strict=True)
-        for id_ in some_of(replace(data, queries=tuple(part)), share, seed)
+        for id_ in first_few(replace(data, queries=tuple(part)), share, seed)
     }
 
 
@@ -460,7 +460,7 @@ class TestRankings:
 
     def test_rankings_that_are_alike_or_opposite_are_told(self, made: Made) -> None:
         """Shares of 0.8, 0.6, 0.4 and 0.2 keep their order in nearly every resample of a hundred facts."""
-        models = [knowing(some_of(self.data, share, 7)) for share in (0.8, 0.6, 0.4, 0.2)]
+        models = [knowing(first_few(self.data, share, 7)) for share in (0.8, 0.6, 0.4, 0.2)]
         alike, opposite = self.ranked(made, models, models), self.ranked(made, models, models[::-1])
         assert [[score.place for score in column.scores] for column in opposite.columns] == [[1, 2, 3, 4], [4, 3, 2, 1]]
         for found, sign in ((alike, 1), (opposite, -1)):

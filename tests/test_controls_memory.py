@@ -14,7 +14,7 @@ from fathom.links.folder import MANIFEST
 from fathom.metrics.ranking import by_frequency
 from fathom.metrics.significance import holm, smallest_difference
 from fathom.metrics.uncertainty import ONE_SEED, at_confidence, crossed
-from fathom.results.baselines import verdict_of
+from fathom.results.baselines import verdict_text
 from fathom.results.claims import decide_all
 from fathom.results.estimates import Noise
 from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
@@ -45,7 +45,7 @@ SEEN = {"r0": [["c03"], ["c01", "c08"], ["c03"]], "r1": [["c09"], ["c02", "c00"]
 
 
 def verdict_on(baseline: ByFrequency, line: TaskLine) -> str | None:
-    return verdict_of(decide_all([baseline.claim(line)])[0])
+    return verdict_text(decide_all([baseline.claim(line)])[0])
 
 
 class TestOntology:

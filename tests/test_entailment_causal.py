@@ -22,7 +22,7 @@ from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
 from fathom.scoring import pseudowords as pseudoword_module
 from fathom.scoring.pseudowords import PseudowordEncoder, pseudowords
-from fathom.scoring.rows import of_scores
+from fathom.scoring.rows import score_columns
 from fathom.studies.reasoning import entailment
 from fathom.studies.reasoning.controls import MEMORY, SAID
 from tests.answerers import verdict
@@ -162,7 +162,7 @@ def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
         space = probe.queryset.candidates[query.candidates]
         chosen = ANSWERERS["by_lot" if "untrained" in probe.model.identity.name else name]
         scores = np.array(chosen(query, space.names), dtype=float)
-        found = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
+        found = score_columns(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
         return found | {"scores": None}
 
     monkeypatch.setattr(CausalEntailmentProbe, "_answer", answer)

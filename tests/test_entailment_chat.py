@@ -13,7 +13,7 @@ from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.models.base import Identity
 from fathom.prompts.entailment import CONTROLS, GIVEN
-from fathom.prompts.nonce import NonceWords, words_of
+from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import RULES
 from fathom.results.rows import grouped
 from fathom.results.tables import render
@@ -112,7 +112,7 @@ def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
     found = asked_several({"chat": lambda: chat}, folder, tmp_path, list(RULES), options=4)
     assert [run.path.name for run in found.runs] == ["memory-words", "premises-words", "words", "controls-words"]
     data, patterns = read(folder), read_patterns(folder)
-    nonce = NonceWords(words_of(data, patterns), list(RULES), 2, 0)
+    nonce = NonceWords(excerpt_of(data, patterns), list(RULES), 2, 0)
     for run in found.runs[1:]:
         for row in run.queries().to_pylist():
             about = dict(row["groups"])
@@ -124,7 +124,7 @@ def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
     every = {word for words in nonce.of_rule.values() for word in words}
     assert len(every) == 4 * len(RULES)
     assert all(any(re.search(rf"\b{word}\b", text) for word in every) for text in questions)
-    assert not {word.casefold() for word in every} & words_of(data, patterns)
+    assert not {word.casefold() for word in every} & excerpt_of(data, patterns)
     # A right answer that is not the finest is no option, nor is what P2 says.
     for line in (text for text in questions if " is a swimmer . Therefore" in text.replace("Swimmer is a", "")):
         assert "swimmer" not in line.partition("(a)")[2]

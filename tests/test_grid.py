@@ -27,7 +27,7 @@ from fathom.links.base import Predictor, rank_links
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
-from fathom.store.locks import AT_WORK, CLAIMS, Claims, alone_in, together_in
+from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
 from fathom.studies.grid import is_noted, run_grid, states
@@ -617,8 +617,8 @@ def test_a_part_is_no_crew(plan_file, tmp_path):
     wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
     assert "--part" in str(wrong.exception)
     assert isinstance(wrong.exception, BadInput)
-    with alone_in(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+    with exclusive_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
         run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2"))
-    with together_in(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+    with shared_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
         run_grid(read_plan(plan_file), tmp_path / "out")
     assert not (tmp_path / "out").exists()

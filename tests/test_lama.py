@@ -13,7 +13,7 @@ from fathom.cli import make_app
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
-from fathom.data.selection.readings import Askable, asked, lacking_reading, read_as
+from fathom.data.selection.readings import ReadingCounts, apply_reading, asked, reading_faults
 from fathom.data.statistics import relation_statistics
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
@@ -76,7 +76,7 @@ def only(data: QuerySet) -> Query:
 
 
 def texts(data: QuerySet, **how: bool) -> list[str]:
-    return [sentence.text for sentence in only(read_as(data, "template-free", **how)).sentences]
+    return [sentence.text for sentence in only(apply_reading(data, "template-free", **how)).sentences]
 
 
 def test_a_fact_has_its_template_and_its_sentences(tmp_path):
@@ -139,15 +139,17 @@ def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
         trex(uuid="c", sub_uri="Qc"),
     ]
     data = read(trex_folder(tmp_path, rows))
-    free = read_as(data, "template-free")
+    free = apply_reading(data, "template-free")
     assert [query.unscored for query in free.queries] == [
         "no sentence masks the answer's name itself (--any-surface takes others)",
         "no sentence with one mask",
         None,
     ]
     # Three facts by template; one sentence (c) masks the name, two (a, c) mask something.
-    assert asked(data) == {"P413": Askable(3, 3, 1, 1, 2, 2)}
-    assert Askable.total([Askable(1, 2, 3, 4, 5, 6), Askable(1, 1, 1, 1, 1, 1)]) == Askable(2, 3, 4, 5, 6, 7)
+    assert asked(data) == {"P413": ReadingCounts(3, 3, 1, 1, 2, 2)}
+    assert ReadingCounts.total([ReadingCounts(1, 2, 3, 4, 5, 6), ReadingCounts(1, 1, 1, 1, 1, 1)]) == ReadingCounts(
+        2, 3, 4, 5, 6, 7
+    )
 
 
 def test_both_readings_have_the_same_facts(tmp_path):
@@ -168,9 +170,9 @@ def test_a_relation_without_a_template_among_others(tmp_path):
     write(folder / "P19.jsonl", [trex(uuid="u9", predicate_id="P19", obj_uri="Q90", obj_label="Paris")])
     data = read(folder)
     assert any("no templates for P19: asked by sentence" in note for note in data.notes)
-    by_template = {query.relation: query.unscored for query in read_as(data, "template-based").queries}
+    by_template = {query.relation: query.unscored for query in apply_reading(data, "template-based").queries}
     assert by_template == {"P19": "the relation has no template", "P413": None}
-    auto = {query.relation: query for query in read_as(data, "auto").queries}
+    auto = {query.relation: query for query in apply_reading(data, "auto").queries}
     assert (len(auto["P413"].sentences), auto["P413"].unscored) == (0, None)
     assert auto["P19"].unscored == "no sentence masks the answer's name itself (--any-surface takes others)"
 
@@ -238,7 +240,7 @@ def test_facts_without_evidences(tmp_path):
     facts, whole = read(tmp_path / "TREx_facts"), read(folder)
     assert (only(facts).id, only(facts).fact_id) == (only(whole).id, "Koke|P413|midfielder")
     assert facts.relations == whole.relations
-    assert lacking_reading(facts, "template-free") == ["--reading template-free: TREx_facts has no natural sentences"]
+    assert reading_faults(facts, "template-free") == ["--reading template-free: TREx_facts has no natural sentences"]
     assert any("no natural sentences" in note for note in facts.notes)
 
 
@@ -298,8 +300,8 @@ def test_google_re(tmp_path):
         "/m/2": [],
         "1941": ["forty-one"],
     }
-    assert [query.fact_id for query in read_as(data, "template-free").queries] == [
-        query.fact_id for query in read_as(data, "template-based").queries
+    assert [query.fact_id for query in apply_reading(data, "template-free").queries] == [
+        query.fact_id for query in apply_reading(data, "template-based").queries
     ]
 
 
@@ -321,8 +323,8 @@ def test_squad_has_no_subjects(tmp_path):
         ("s2", "", "", None),
     ]
     assert data.graph is None
-    assert [query.unscored for query in read_as(data, "auto").queries] == [None, "no sentence with one mask"]
-    assert lacking_reading(data, "template-based") == ["--reading template-based: Squad has no templates"]
+    assert [query.unscored for query in apply_reading(data, "auto").queries] == [None, "no sentence with one mask"]
+    assert reading_faults(data, "template-based") == ["--reading template-based: Squad has no templates"]
 
 
 def test_conceptnet(tmp_path):
@@ -339,7 +341,7 @@ def test_conceptnet(tmp_path):
         ("alive", "alive|HasSubevent|think"),
         ("", None),
     ]
-    assert [query.unscored for query in read_as(data, "template-free").queries] == [None, None]
+    assert [query.unscored for query in apply_reading(data, "template-free").queries] == [None, None]
     assert {id_: space.names for id_, space in data.candidates.items()} == {
         "HasSubevent": ("think",),
         "UsedFor": ("cutting",),
@@ -502,10 +504,10 @@ def test_the_command_line_counts_both_readings(tmp_path):
 
 REAL = {
     # folder: facts, by template, by sentence, sentences, by any sentence, any sentences
-    "TREx": Askable(22881, 22881, 19224, 90242, 22881, 107624),
-    "Google_RE": Askable(5528, 5528, 5244, 5285, 5244, 5285),
-    "Squad": Askable(305, 0, 302, 302, 302, 302),
-    "TREx_facts": Askable(29411, 29411, 0, 0, 0, 0),
+    "TREx": ReadingCounts(22881, 22881, 19224, 90242, 22881, 107624),
+    "Google_RE": ReadingCounts(5528, 5528, 5244, 5285, 5244, 5285),
+    "Squad": ReadingCounts(305, 0, 302, 302, 302, 302),
+    "TREx_facts": ReadingCounts(29411, 29411, 0, 0, 0, 0),
 }
 
 
@@ -513,7 +515,7 @@ REAL = {
 @pytest.mark.parametrize("name", REAL)
 def test_real_counts(shared_data, name):
     data = read(shared_data / "lama" / name)
-    assert Askable.total(asked(data).values()) == REAL[name]
+    assert ReadingCounts.total(asked(data).values()) == REAL[name]
     sizes = {id_: len(queries) for id_, queries in data.by_relation().items()}
     assert len(sizes) == {"TREx": 28, "TREx_facts": 41, "Google_RE": 3, "Squad": 1}[name]
     assert len({query.id for query in data.queries}) == len(data.queries)
@@ -525,7 +527,7 @@ def test_real_counts(shared_data, name):
     if name == "TREx_facts":
         assert set(sizes) == set(TREX_RELATIONS)
         return
-    based, free = (read_as(data, reading) for reading in ("template-based", "template-free"))
+    based, free = (apply_reading(data, reading) for reading in ("template-based", "template-free"))
     assert [query.fact_id for query in based.queries] == [query.fact_id for query in free.queries]
     assert {query.unscored for query in based.queries} == {None}
 
@@ -569,7 +571,7 @@ def test_real_pararel(shared_data, tmp_path):
     assert {id_ for id_, count in counts.items() if not count} == {"P31", "P527"}
     assert sum(counts.values()) == 329
     assert any("no templates for P31, P527" in note for note in data.notes)
-    unscored = [query.relation for query in read_as(data, "template-based").queries if query.unscored]
+    unscored = [query.relation for query in apply_reading(data, "template-based").queries if query.unscored]
     assert set(unscored) == {"P31", "P527"}
     assert len(unscored) == 1801
 

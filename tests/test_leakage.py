@@ -11,7 +11,7 @@ import pytest
 
 from fathom.data.graph.leakage import answers_in_descriptions, relations_per_entity
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.words import stands_as_word
+from fathom.data.words import occurs_as_word
 from fathom.formats import read
 from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.tables import render
@@ -84,7 +84,7 @@ def test_more_than_five_relations_are_counted_together():
     ],
 )
 def test_words(name, text, expected):
-    assert stands_as_word(name, text) is expected
+    assert occurs_as_word(name, text) is expected
 
 
 def test_tables_print(small):

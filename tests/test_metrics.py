@@ -11,7 +11,7 @@ import pytest
 from fathom.metrics import confidence, ranking
 from fathom.metrics.confidence import cautious_sum, debiased_sum
 from fathom.metrics.ranking import consistency
-from fathom.results.baselines import ByLot
+from fathom.results.baselines import RandomOrder
 from fathom.results.estimates import between_folds
 from fathom.results.samples import Sample
 
@@ -58,7 +58,7 @@ def test_reciprocal_rank() -> None:
 
 def test_a_model_that_ties_everything_scores_as_random_guessing() -> None:
     """Both are the mean of 1 / r over all places: H₂₀ / 20 = 0.180 of twenty candidates."""
-    by_lot = ByLot(np.array([19.0]), np.array([1.0])).reciprocal()
+    by_lot = RandomOrder(np.array([19.0]), np.array([1.0])).reciprocal()
     assert ranking.reciprocal_rank([1], [20])[0] == pytest.approx(by_lot[0]) == pytest.approx(0.17988698)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence
-from fathom.metrics.ranking import told_hits_at_k
+from fathom.metrics.ranking import known_hits_at_k
 from fathom.metrics.table import METRICS, Metric, hits, metric
 
 NAN = np.nan
@@ -28,7 +28,7 @@ def items(best: list[float], worst: list[float], sure: float) -> SimpleNamespace
         prompt_log_prob=-full,
         prompt_tokens=np.ones(len(best)),
         confidence=Confidence(full, full, 1 - full, (1 - full) ** 2),
-        hits=lambda k: told_hits_at_k(optimistic, pessimistic, nothing, nothing, k),
+        hits=lambda k: known_hits_at_k(optimistic, pessimistic, nothing, nothing, k),
         reciprocal=lambda: 1 / rank,
         reciprocal_of_all=lambda: 1 / rank,
         agreeing=lambda: np.where(rank == 1, 1.0, 0.0),

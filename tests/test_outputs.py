@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from fathom.errors import BadInput, MadeBefore, RunFailed
-from fathom.store.locks import AT_WORK, alone_in
+from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from tests.messages import mentioned, mentions
 
@@ -96,7 +96,7 @@ def test_what_stands_in_the_place_of_the_lock_is_left_alone(tmp_path, kind):
     mine.write_text("mine")
     lock.parent.mkdir()
     {"link": lambda: lock.symlink_to(mine), "folder": lock.mkdir, "pipe": lambda: os.mkfifo(lock)}[kind]()
-    with pytest.raises(BadInput, match=mentions(lock)), alone_in(lock.parent):
+    with pytest.raises(BadInput, match=mentions(lock)), exclusive_folder(lock.parent):
         pass
     assert mine.read_text() == "mine"
     assert os.path.lexists(lock)
@@ -106,11 +106,11 @@ def test_files_of_a_folder_that_is_not_ours_are_left_alone(tmp_path):
     theirs = tmp_path / "sub" / ".mine.999999.tmp"
     theirs.parent.mkdir()
     theirs.write_text("mine")
-    with alone_in(tmp_path):
+    with exclusive_folder(tmp_path):
         pass
     assert theirs.read_text() == "mine"
     (tmp_path / "manifest.json").write_text("{}")
-    with alone_in(tmp_path):
+    with exclusive_folder(tmp_path):
         pass
     assert not theirs.exists()
 

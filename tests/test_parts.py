@@ -19,7 +19,7 @@ from fathom.probes.options import StatementOptions
 from fathom.run import run
 from fathom.run.parts import Part
 from fathom.store.folder import RunFolder
-from fathom.store.locks import AT_WORK, CLAIMS, alone_in, together_in
+from fathom.store.locks import AT_WORK, CLAIMS, exclusive_folder, shared_folder
 from fathom.store.merging import merge_runs
 from tests.messages import mentioned, mentions
 from tests.sharing import asked_twice, begin, ended, make_model
@@ -145,7 +145,7 @@ def test_a_part_takes_over_what_parts_of_its_folder_have_left(model, data, tmp_p
 
 def test_a_shard_in_other_hands_is_left_to_them(model, data, tmp_path, finely):  # noqa: F811
     finely("statement")
-    with together_in(tmp_path / "r") as claims, claims.claimed("00002") as ours:
+    with shared_folder(tmp_path / "r") as claims, claims.claimed("00002") as ours:
         assert ours
         folder = run("statement", model, data, options("statement", part="1/1"), tmp_path / "r")
         assert set(folder.manifest["plan"]) - folder.finished() == {"00002"}
@@ -157,11 +157,11 @@ def test_a_shard_in_other_hands_is_left_to_them(model, data, tmp_path, finely): 
 def test_who_works_alone_and_who_shares_keep_each_other_out(model, data, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("fathom.store.locks.PATIENCE", 0.1)
     with (
-        alone_in(tmp_path / "r"),
+        exclusive_folder(tmp_path / "r"),
         pytest.raises(BadInput, match=mentions(f"process {os.getpid()} on ", "--part")),
     ):
         run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
-    with together_in(tmp_path / "r"), pytest.raises(BadInput, match=mentions(f"process {os.getpid()} on ")):
+    with shared_folder(tmp_path / "r"), pytest.raises(BadInput, match=mentions(f"process {os.getpid()} on ")):
         run("statement", model, data, options("statement"), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -184,7 +184,7 @@ def test_what_writers_leave_is_removed_only_by_who_is_alone(model, data, tmp_pat
     run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
     left = tmp_path / "r" / "predictions" / ".part-00001.parquet.00c0ffee.4194305.tmp"
     left.write_text("half")
-    with together_in(tmp_path / "r"):
+    with shared_folder(tmp_path / "r"):
         left.write_text("half")  # by a process of another machine, say
         run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
         assert left.exists()
@@ -348,7 +348,7 @@ def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fath
     with pytest.raises(BadInput, match=mentions("two")):
         merge_runs([first], tmp_path / "out")
     second = run("statement", model, data, options("statement", part="2/2"), tmp_path / "2")
-    with together_in(second.path), pytest.raises(BadInput, match="is at work here"):
+    with shared_folder(second.path), pytest.raises(BadInput, match="is at work here"):
         merge_runs([first, second], tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert fathom("merge", first.path, second.path, "--out", tmp_path / "out")[:2] == (

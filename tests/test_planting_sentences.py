@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fathom.cli import make_app
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
-from fathom.data.selection.readings import read_as
+from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats.native import write_native
@@ -51,7 +51,7 @@ def test_asked_sentences_are_told_to_nobody() -> None:
     twin = replace(data.queries[1], sentences=(*data.queries[1].sentences, also))
     data = replace(data, queries=(data.queries[0], twin, *data.queries[2:]))
     texts = in_sentences(data)
-    asked = {q.sentences[0].text.replace("[Y]", q.gold[0]) for q in read_as(data, "template-free").queries}
+    asked = {q.sentences[0].text.replace("[Y]", q.gold[0]) for q in apply_reading(data, "template-free").queries}
     told = {prompt.text for prompts in texts.prompts.values() for prompt in prompts}
     assert not asked & told
     assert (texts.kind, texts.held_out) == (OTHERS, len(asked))

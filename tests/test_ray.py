@@ -284,13 +284,13 @@ def test_an_address_that_does_not_answer_is_told_at_once(form, monkeypatch, fath
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize("told_by", ["the environment", "a file"])
-def test_a_cluster_that_has_gone_is_told_at_once(told_by, monkeypatch, planted, geography, tmp_path):
+@pytest.mark.parametrize("distinguishing", ["the environment", "a file"])
+def test_a_cluster_that_has_gone_is_told_at_once(distinguishing, monkeypatch, planted, geography, tmp_path):
     """Ray would wait for it without end."""
     gone = f"127.0.0.1:{_nobody_listens()}"
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # of clusters of others
-    if told_by == "a file":
+    if distinguishing == "a file":
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         monkeypatch.setattr("ray._private.utils.read_ray_address", lambda folder: gone)
     else:

@@ -118,17 +118,17 @@ def test_what_is_no_file(tmp_path, reader, make):
 
 
 def test_a_file_that_may_be_absent(tmp_path):
-    assert not reading.is_there(tmp_path / "none")
-    assert not reading.is_there(tmp_path / "no" / "folder")
+    assert not reading.file_exists(tmp_path / "none")
+    assert not reading.file_exists(tmp_path / "no" / "folder")
     assert not reading.stands(tmp_path / "a\0b")
     (tmp_path / "one").write_text("")
-    assert reading.is_there(tmp_path / "one")
+    assert reading.file_exists(tmp_path / "one")
     (tmp_path / "linked").symlink_to("one")
-    assert reading.is_there(tmp_path / "linked")
+    assert reading.file_exists(tmp_path / "linked")
     for make in (loop, dangling, folder, os.mkfifo):
         make(tmp_path / make.__name__)
         assert reading.stands(tmp_path / make.__name__)
-        assert fault_of(reading.is_there, tmp_path / make.__name__)
+        assert fault_of(reading.file_exists, tmp_path / make.__name__)
         faults = Faults()
         assert not faults.there(tmp_path / make.__name__)
         assert len(faults.found) == 1

@@ -23,7 +23,7 @@ from fathom.results.compare import compare
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
-from tests.answerers import EVEN, answered, at_random, knowing, known_of, some_of, world
+from tests.answerers import EVEN, answered, at_random, first_few, knowing, known_of, world
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
@@ -104,7 +104,7 @@ def main(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("main")
     runs = [
         answered(folder / "a", knowing(known_of(DATA, [0.6]), at_random(1)), DATA, model="a", probe="statement"),
-        answered(folder / "b", knowing(some_of(DATA, 0.4, 5), at_random(2)), DATA, model="b", probe="statement"),
+        answered(folder / "b", knowing(first_few(DATA, 0.4, 5), at_random(2)), DATA, model="b", probe="statement"),
         unanswered(folder / "c", "c", UNSCORED),
     ]
     for number, run in enumerate(runs):
@@ -341,7 +341,7 @@ def test_the_script_counts_half_of_the_facts_as_python_counts_a_run_of_them(page
     fewer = [query for query in DATA.queries if query.relation == "r1"]
     part = replace(DATA, queries=tuple(fewer), relations={"r1": DATA.relations["r1"]})
     a = answered(tmp_path / "a", knowing(known_of(DATA, [0.6]), at_random(1)), part, model="a", probe="statement")
-    b = answered(tmp_path / "b", knowing(some_of(DATA, 0.4, 5), at_random(2)), part, model="b", probe="statement")
+    b = answered(tmp_path / "b", knowing(first_few(DATA, 0.4, 5), at_random(2)), part, model="b", probe="statement")
     alone = opened(made(tmp_path, [a, b]).url)
     for name in ("runs", "ranks", "confidence", "templates", "lengths", "agreement"):
         whole = [row for row in data_of(page, name) if "c" not in (row.get("run"), row.get("first"), row.get("second"))]

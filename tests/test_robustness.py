@@ -20,7 +20,7 @@ from fathom.results.alterations import DOES_NOT, FOLLOWS, Alteration, alteration
 from fathom.results.claims import decide
 from fathom.results.compare import compare
 from fathom.results.facts import BY_TEMPLATE
-from fathom.results.loading import outcomes_of
+from fathom.results.loading import read_all_facts
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
@@ -385,14 +385,14 @@ def test_another_wording_is_of_neither_reading(tmp_path):
             ("primed", altered, {"reading": "auto", "alter": "misprimed"}),
         )
     ]
-    assert [outcome.reading for outcome in outcomes_of(runs)] == [BY_TEMPLATE, "misprimed"] * 2
+    assert [outcome.reading for outcome in read_all_facts(runs)] == [BY_TEMPLATE, "misprimed"] * 2
     ranked = rankings.analyse(runs)
     assert [column.reading for column in ranked.columns] == [BY_TEMPLATE, "misprimed"]
     assert not ranked.agreements
     assert not repeated.analyse(runs).in_both
     assert [one.name for one in compare(runs[:2]).runs] == ["1 template-based", "1 misprimed"]
     told = answered(tmp_path / "told", at_random(1), altered, options={"reading": BY_TEMPLATE, "alter": "misprimed"})
-    assert outcomes_of([told])[0].reading == "template-based, misprimed"
+    assert read_all_facts([told])[0].reading == "template-based, misprimed"
 
 
 def test_as_it_is_is_the_wording_from_which_the_others_are_made(tmp_path):

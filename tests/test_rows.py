@@ -10,7 +10,7 @@ from fathom.data.queries import CandidateSet, Query
 from fathom.errors import RunFailed
 from fathom.results.declarations import read_declarations
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import PromptedQuery, RankResult, Ranks, of_found, of_scores, unscored
+from fathom.scoring.rows import PromptedQuery, RankResult, Ranks, result_columns, score_columns, unscored
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
 
 SPACE = CandidateSet("s", ("a", "b", "c", "d"), ("A", "B", "C", "D"))
@@ -20,7 +20,7 @@ NATS = (Scoring("sum", "nats"), Scoring("mean", "nats"))
 
 
 def scored(scores=SCORES, query=ASKED, **more):
-    return of_scores(query, SPACE, np.asarray(scores), [1, 2], [1, 2, 3, 4], **{"top_k": 3, **more})
+    return score_columns(query, SPACE, np.asarray(scores), [1, 2], [1, 2, 3, 4], **{"top_k": 3, **more})
 
 
 def test_ranks_ties_and_lists():
@@ -43,7 +43,7 @@ def test_who_is_not_ranked_takes_no_place():
 
 def test_beyond_max_rank_the_rank_is_only_known_to_be_greater():
     first = ASKED.__class__("q", "r", "X", "x", ("d",), "s")
-    row = of_scores(first, SPACE, SCORES, [2], [1, 2, 3, 4], top_k=1, max_rank=2)
+    row = score_columns(first, SPACE, SCORES, [2], [1, 2, 3, 4], top_k=1, max_rank=2)
     assert (row["rank_above"], row["scores"], row["top_ids"]) == (2, None, ["a"])
     assert "rank" not in row
     assert scored(max_rank=2)["rank"] == 1.5
@@ -66,7 +66,7 @@ def test_nan_is_unscored(more, reason):
 def test_scores_of_many_candidates_are_not_kept():
     ids = tuple(map(str, range(KEEP_SCORES_UP_TO + 1)))
     query, space = Query("q", "r", "X", "x", ("7",), "s"), CandidateSet("s", ids, ids)
-    row = of_scores(query, space, np.arange(len(ids)), [1], [1] * len(ids), top_k=1)
+    row = score_columns(query, space, np.arange(len(ids)), [1], [1] * len(ids), top_k=1)
     assert (row["scores"], row["rank"], row["top_ids"]) == (None, len(ids) - 7, [ids[-1]])
 
 
@@ -80,9 +80,9 @@ def test_a_row_for_each_scoring_has_the_columns_of_the_schema():
 
 
 def test_what_a_search_has_found():
-    row = of_found(RankResult(Ranks(1, 3), [0.5], [2.0], [(2, 0.9), (1, 0.5)], above=None), SPACE)
+    row = result_columns(RankResult(Ranks(1, 3), [0.5], [2.0], [(2, 0.9), (1, 0.5)], above=None), SPACE)
     assert (row["rank"], row["top_ids"], row["gold_ranks"], row["scores"]) == (2, ["c", "b"], [2.0], None)
-    row = of_found(RankResult(None, [], [], [], above=10), SPACE)
+    row = result_columns(RankResult(None, [], [], [], above=10), SPACE)
     assert (row["rank_above"], row["gold_scores"], row["gold_ranks"], row["top_ids"]) == (10, None, None, [])
 
 

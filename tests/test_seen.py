@@ -69,8 +69,8 @@ def test_leakage_tells_them(graph):
     text = render([leakage_tables(graph)[-1]], "csv")
     assert "neither,0.25,0.2" in text
     assert '"(h, r) and (r, t)",0.25,0.4' in text
-    untold = graph_of(list("abcd"), [""] * 4, TRIPLES, train=0)
-    assert len(leakage_tables(untold)) == 2
+    point_estimate = graph_of(list("abcd"), [""] * 4, TRIPLES, train=0)
+    assert len(leakage_tables(point_estimate)) == 2
 
 
 def test_even_means_by_hand(tmp_path):

@@ -12,7 +12,7 @@ import fathom
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet
 from fathom.models.server import ChatServer
-from fathom.reading import some_of
+from fathom.reading import first_few
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from tests.answerers import answered, constant, world
@@ -47,7 +47,7 @@ def test_graphs_and_candidates():
 
 
 def test_names_that_steer_a_terminal_do_not():
-    assert some_of(["\x1b[2Ja", "b"]) == "�[2Ja, b"
+    assert first_few(["\x1b[2Ja", "b"]) == "�[2Ja, b"
     assert "\x1b" not in repr(CandidateSet("\x1b", ("a",), ("\x1b",)))
 
 

@@ -19,7 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
-from fathom.results.loading import every_scoring
+from fathom.results.loading import read_scorings
 from fathom.store.folder import RunFolder
 from fathom.studies import agreement, sizes
 from fathom.studies.compute_time import analyse as compute_time
@@ -259,7 +259,7 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
         make_run(tmp_path / name, "statement", {"e1": 1, "e2": 2}, CANDIDATES[:size])
         for name, size in (("small", 9), ("large", 8))
     )
-    outcomes = [every_scoring(run, run.path.name)[0] for run in (small, large)]
+    outcomes = [read_scorings(run, run.path.name)[0] for run in (small, large)]
     steps = sizes.steps_between([("statement", *outcomes)])
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]
     assert "large ranked s|r|e1 among 0 candidates" in steps[0].difference.note  # the run does not say how many

@@ -15,7 +15,7 @@ import pytest
 from fathom.metrics.table import SHARE
 from fathom.metrics.uncertainty import interval
 from fathom.results.estimates import Estimate, difference, mean
-from fathom.results.samples import Origin, Sample, drawn_from
+from fathom.results.samples import Origin, Sample, sample_of_origins
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
 from fathom.studies.ontology import analyse as ontology
@@ -266,16 +266,16 @@ class TestValuesOfOneUnit:
         return [Origin(key, *own) for own in zip(self.FACTS, relations, labels, strict=True)]
 
     def test_samples(self) -> None:
-        assert drawn_from(self.origins("query", [None] * 5)).clusters == list(self.FACTS)
-        assert drawn_from(self.origins("fact", [None] * 5))[1:3] == (list(self.FACTS), ["r", "r", "r", "q", "q"])
+        assert sample_of_origins(self.origins("query", [None] * 5)).clusters == list(self.FACTS)
+        assert sample_of_origins(self.origins("fact", [None] * 5))[1:3] == (list(self.FACTS), ["r", "r", "r", "q", "q"])
         labels = ["x", "x", None, None, None]
-        assert drawn_from(self.origins("document", labels)).clusters == [
+        assert sample_of_origins(self.origins("document", labels)).clusters == [
             "document x", "document x", "alone g", "alone h", "alone h"
         ]  # fmt: skip
-        assert drawn_from([]).clusters is None
+        assert sample_of_origins([]).clusters is None
 
     def test_of_facts_that_are_asked_again_the_means_count(self) -> None:
-        sample, weights = drawn_from(self.origins("fact", [None] * 5)), np.array([1.0, 3.0, 2.0, 1.0, 1.0])
+        sample, weights = sample_of_origins(self.origins("fact", [None] * 5)), np.array([1.0, 3.0, 2.0, 1.0, 1.0])
         means, sizes, within = [0.75, 1.0, 0.5], [4.0, 2.0, 2.0], ["r", "r", "q"]
         expected = interval(means, within=within, weights=sizes, limits=SHARE)
         assert told(mean(self.VALUES, sample, "", weights=weights)) == pytest.approx(expected[:4])
@@ -285,5 +285,5 @@ class TestValuesOfOneUnit:
         assert paired.p_value == pytest.approx(expected.p_value)
 
     def test_one_fact_has_no_interval(self) -> None:
-        sample = drawn_from([Origin("fact", "f", "r", None)] * 2)
+        sample = sample_of_origins([Origin("fact", "f", "r", None)] * 2)
         assert mean([0.0, 1.0], sample, "").note == "of one value: no interval"

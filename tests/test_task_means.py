@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fathom.results.tasks import items_drawn, over
+from fathom.results.tasks import over, sample_items
 
 SHARES, ITEMS, ROUNDS = (0.05, 0.05, 0.9, 0.9), 50, 400
 
@@ -25,7 +25,7 @@ def drawn_once(draw: np.random.Generator):
             values.append(setting.astype(float))
             asked += [(rows, n) for n in range(ITEMS)]
     numbers = [SimpleNamespace(recipe=f"R@1|relation:t{task}") for task in range(4) for _ in range(2)]
-    return over("R@1", numbers, values, items_drawn(asked))
+    return over("R@1", numbers, values, sample_items(asked))
 
 
 def test_means_over_tasks_that_differ_are_covered_as_often_as_they_say():

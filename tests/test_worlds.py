@@ -47,7 +47,7 @@ from fathom.building.worlds.random_names import draw_symbols, learn, new_descrip
 from fathom.building.worlds.tries import _leftmost
 from fathom.data.columns import few_chunks, put_rows, take_rows
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.words import is_word_sign
+from fathom.data.words import is_word_character
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
@@ -295,7 +295,7 @@ def mentions_by_hand(names, texts, shortest=2):
 
 
 def at_boundary(text, place):
-    return place in (0, len(text)) or not (is_word_sign(text[place - 1]) and is_word_sign(text[place]))
+    return place in (0, len(text)) or not (is_word_character(text[place - 1]) and is_word_character(text[place]))
 
 
 SIGNS = "abé -.日\u0301"

@@ -21,12 +21,12 @@ from fathom.building.worlds import (
     anonymised,
     audit_table,
     audit_worlds,
-    audits_in,
     base,
     build_worlds,
     left_table,
     masked,
     restore,
+    tabulate_audits,
     virtual,
 )
 from fathom.building.worlds import reidentification as module
@@ -463,14 +463,14 @@ def test_a_language_model_reads_descriptions(tmp_path, fathom):
 def test_a_study_tells_of_the_worlds_that_are_there(tmp_path):
     build_worlds(pets(), tmp_path, ["base"], audit=True)
     build_worlds(pets(), tmp_path, ["virtual-e"])
-    [table] = audits_in(tmp_path, ["virtual-e", "base", "anonymised-er"])
+    [table] = tabulate_audits(tmp_path, ["virtual-e", "base", "anonymised-er"])
     assert [row[:2] for row in table.rows] == [
         ("virtual-e", "not audited"),
         ("base", "name"),
         ("base", "description, TF-IDF"),
     ]
     assert "not audited: virtual-e; fathom build audit FOLDER adds what is missing" in table.notes
-    assert audits_in(tmp_path / "none", ["base"]) == []
+    assert tabulate_audits(tmp_path / "none", ["base"]) == []
 
 
 # Bad input

@@ -20,9 +20,9 @@ from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
 from fathom.reading import Faults
 from fathom.results.estimates import Estimate, mean
-from fathom.results.loading import outcomes_of
+from fathom.results.loading import read_all_facts
 from fathom.results.tables import Table
-from fathom.scoring.rows import PromptedQuery, of_scores
+from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from fathom.studies import Study
@@ -51,7 +51,7 @@ class Brevity(Probe):
     def _rows(self, query: Query) -> list[dict[str, Any]]:
         space = self.queryset.candidates[query.candidates]
         scores = np.array([-float(len(name)) for name in space.names])
-        answer = of_scores(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
+        answer = score_columns(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
         return PromptedQuery(query, NO_TEMPLATE, None, len(space)).rows(self.scorings, [answer])
 
 
@@ -96,7 +96,7 @@ def analyse(
 ) -> list[tuple[str, str, Estimate]]:
     """Accuracy of each relation of each run."""
     found = []
-    for outcome in outcomes_of(runs, scoring, cluster):
+    for outcome in read_all_facts(runs, scoring, cluster):
         hits = outcome.hits(1)
         for relation in sorted(set(outcome.relations)):
             facts = [fact for fact, own in zip(outcome.facts, outcome.relations, strict=True) if own == relation]

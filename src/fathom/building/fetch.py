@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from fathom.building.options import FetchOptions
 from fathom.data.published import Entry, Source, fetched, shelf
 from fathom.errors import BadInput, RunFailed
-from fathom.reading import Unreadable, is_there, json_file
+from fathom.reading import Unreadable, file_exists, json_file
 from fathom.reading.archives import is_archive, unpack
 from fathom.reading.download import OnBytes, download, sha256_of
 from fathom.results.tables import Table
 from fathom.store.files import make_folder, write_json
-from fathom.store.locks import alone_in
+from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import whole_folder
 
 RECORD = "fetched.json"
@@ -84,7 +84,7 @@ def fetch(
     if folder.exists():
         return _fetched_before(folder, entry)
     desk = place.parent / "downloads" / entry.name
-    with alone_in(desk):
+    with exclusive_folder(desk):
         with _disk_of(desk):
             make_folder(desk)
         files = [
@@ -209,7 +209,7 @@ def _record(entry: Entry, folder: Path, placed: Mapping[str, str]) -> dict[str, 
 
 def _fetched_before(folder: Path, entry: Entry) -> Fetched:
     """:raises BadInput: another folder is in the way, or its files have changed."""
-    if not folder.is_dir() or not is_there(folder / RECORD):
+    if not folder.is_dir() or not file_exists(folder / RECORD):
         raise BadInput(f"{folder} is in the way: it was not fetched; move it, or choose another --out")
     record = json_file(folder / RECORD)
     try:
@@ -236,7 +236,7 @@ def _key(source: Source) -> str:
 
 
 def _known(checksums: Path) -> dict[str, str]:
-    if not is_there(checksums):
+    if not file_exists(checksums):
         return {}
     known = json_file(checksums)
     if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):

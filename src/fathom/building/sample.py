@@ -161,7 +161,7 @@ def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
     splits = {split: range(int(before[span.start]), int(before[span.stop])) for split, span in graph.splits.items()}
     columns = (graph.head[rows], graph.relation[rows], graph.tail[rows])
     kept = {split: span for split, span in splits.items() if span}
-    return KnowledgeGraph.of_used(graph.entities, graph.relations, columns, kept)
+    return KnowledgeGraph.from_used(graph.entities, graph.relations, columns, kept)
 
 
 def _sizes(graph: KnowledgeGraph) -> Json:

@@ -21,7 +21,7 @@ from fathom.errors import BadInput, FathomError, MadeBefore
 from fathom.options import Group, value_fault
 from fathom.progress import LOG
 from fathom.reading.files import printable
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
@@ -178,7 +178,7 @@ def main() -> None:
     except OSError as error:  # such as a name that is too long, a forbidden folder, a failing disk
         if debug:
             raise
-        place = f"'{words_of(str(error.filename))}': " if error.filename is not None else ""
+        place = f"'{excerpt_of(str(error.filename))}': " if error.filename is not None else ""
         _complain(f"error: {place}{error.strerror or error}")
         raise SystemExit(2) from None
     except Exception as error:

@@ -16,9 +16,9 @@ from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.cli.commands import add_command, kinds_of, new_group, stoppable
 from fathom.cli.data import graph_at, token_counter_of
 from fathom.cli.formats import PrintOptions, notes, say
-from fathom.doors import Door
 from fathom.models.options import ServerOptions
 from fathom.progress import Progress, shown
+from fathom.registry import Registry
 
 if TYPE_CHECKING:
     from fathom.building.bear.review import ChatFlags
@@ -155,7 +155,7 @@ def audit(chosen: options.WorldFolders, progress: Progress) -> Output:
     return Output(_audit_tables(manifests), "\nwritten to the manifest.json of each world")
 
 
-BUILDERS: Door[Builder] = Door(
+BUILDERS: Registry[Builder] = Registry(
     "builder",
     "fathom.builders",
     (

@@ -14,7 +14,7 @@ from fathom.options import Group, opt
 from fathom.reading.files import printable
 
 if TYPE_CHECKING:
-    from fathom.results.tables import Table, Tabled
+    from fathom.results.tables import Table, Tabular
 
 
 class PrintOptions(BaseModel):
@@ -37,7 +37,7 @@ class TableOptions(PrintOptions):
 
     out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown.")
 
-    def present(self, result: Tabled, name: str) -> None:
+    def present(self, result: Tabular, name: str) -> None:
         """Print a result, whose tables may depend on the format, and write it as *name* in each format."""
         if self.out is not None:
             write_tables(result.tables_in, self.out, name, result.answer)

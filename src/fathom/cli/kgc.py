@@ -211,7 +211,7 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
 
 def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
-    from fathom.building.worlds import audits_in
+    from fathom.building.worlds import tabulate_audits
     from fathom.results.plots import save
     from fathom.studies import memory, memory_tables
     from fathom.studies.grid import check_same, run_grid, states
@@ -237,7 +237,7 @@ def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
             return
     result = memory.analyse(plan, cells, out)
     answer = memory.conclude(result)
-    tables = [*memory_tables.tables(result), *audits_in(out / "worlds", plan.worlds)]
+    tables = [*memory_tables.tables(result), *tabulate_audits(out / "worlds", plan.worlds)]
     write_tables(lambda _: tables, out, "memory", answer)
     if correlations := memory_tables.correlation_tables(result):
         write_tables(lambda _: correlations, out, "correlations")

@@ -119,7 +119,7 @@ class KnowledgeGraph:
         return replace(graph, splits=consecutive({split: len(rows) for split, rows in triples.items()}))
 
     @classmethod
-    def of_used(
+    def from_used(
         cls,
         entities: pa.Table,
         relations: pa.Table,

@@ -12,7 +12,7 @@ from typing import Literal
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.templates import Sentence, Template
-from fathom.reading import shown, some_of
+from fathom.reading import first_few, shown
 from fathom.store.predictions import NO_TEMPLATE
 
 Direction = Literal["tail", "head"]
@@ -46,7 +46,7 @@ class CandidateSet:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return f"<CandidateSet {shown(self.name)}: {len(self):,} candidates: {some_of(self.names)}>"
+        return f"<CandidateSet {shown(self.name)}: {len(self):,} candidates: {first_few(self.names)}>"
 
     @cached_property
     def position(self) -> dict[str, int]:
@@ -166,7 +166,7 @@ class QuerySet:
 
     def __repr__(self) -> str:
         graph = f", of a graph of {len(self.graph):,} triples" if self.graph is not None else ""
-        about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {some_of(self.relations)}"
+        about = f"{len(self.queries):,} queries, {len(self.relations):,} relations: {first_few(self.relations)}"
         return f"<{type(self).__name__} {shown(self.name)}: {about}{graph}>"
 
     @cached_property
@@ -209,7 +209,7 @@ class QuerySet:
             return [Template(sentence.text, natural=True) for sentence in query.sentences]
         return self.relations[query.relation].templates
 
-    def lacking_templates(self, numbers: Iterable[int]) -> list[str]:
+    def template_faults(self, numbers: Iterable[int]) -> list[str]:
         """Return a line for each selected template that a relation does not have."""
         faults = []
         for relation, queries in self.by_relation().items():
@@ -224,7 +224,7 @@ class QuerySet:
                 faults += [f"relation {relation} has no template {n}: it has 0 to {count - 1}" for n in missing]
         return faults
 
-    def heads_in_templates(self) -> list[str]:
+    def head_faults(self) -> list[str]:
         """Return a line if heads are queried with templates or sentences that ask for tails."""
         with_text = [
             relation
@@ -253,7 +253,7 @@ class QuerySet:
                 grouped.setdefault(number, []).append(query)
         return dict(sorted(grouped.items()))
 
-    def without_subjects(self, probe: str) -> list[str]:
+    def subject_faults(self, probe: str) -> list[str]:
         """Return a line for a *probe* that needs subjects, if there are only sentences."""
         if not any(query.sentences for query in self.queries):
             return []

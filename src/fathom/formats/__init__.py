@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from fathom.data.queries import QuerySet
-from fathom.doors import Door
 from fathom.errors import BadInput
 from fathom.formats import (
     bear,
@@ -30,11 +29,12 @@ from fathom.formats import (
 )
 from fathom.formats.base import Format
 from fathom.reading import Faults, check_file, stands
+from fathom.registry import Registry
 
 _BY_FOLDER = (bear, kamel, ontoprobe, choices, native, biolama, lama)
 _BY_FIELDS = (tofu, lre, entityquestions, bmlama, dyknow)
 _GRAPHS = (simkgc, openke, kg, rdf)
-FORMATS: Door[Format] = Door(
+FORMATS: Registry[Format] = Registry(
     "format",
     "fathom.formats",
     (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Draft, Format, texts_of
 from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, read_entries, split_graph
-from fathom.reading import Faults, Json, plain_or_packed, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, read_json_lines, resolve_packed, shown, stands
 
 SOURCES = ("ctd", "wikidata", "umls")
 PROCESSED = "triples_processed"
@@ -76,7 +76,7 @@ def _sources(path: Path) -> list[_Source]:
 
 def _one_file_each(folder: Path) -> list[_Source]:
     return [
-        _Source(name, plain_or_packed(folder / "templates.jsonl"), {"test": [file]})
+        _Source(name, resolve_packed(folder / "templates.jsonl"), {"test": [file]})
         for name in SOURCES
         for ending in ("", ".gz")
         if stands(file := folder / f"{name}_triples.jsonl{ending}")
@@ -85,7 +85,7 @@ def _one_file_each(folder: Path) -> list[_Source]:
 
 def _published(folder: Path) -> _Source:
     triples = {split: sorted((folder / PROCESSED).glob(f"*/{split}.jsonl")) for split in _SPLITS}
-    return _Source(folder.absolute().name.lower(), plain_or_packed(folder / PROMPTS), triples)
+    return _Source(folder.absolute().name.lower(), resolve_packed(folder / PROMPTS), triples)
 
 
 def _facts(file: Path, source: str, split: str, faults: Faults) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence
 from fathom.formats.base import Draft
-from fathom.reading import Faults, some_of
+from fathom.reading import Faults, first_few
 
 
 class ClosedQuestion(NamedTuple):
@@ -80,7 +80,7 @@ def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> None:
         draft.relations[id_] = Relation(id_, name or id_, (), cardinality_of(answers))
     if lacking:
         message = "wrong answers that are empty or right, too, left out of their question"
-        draft.faults.note(draft.path, None, f"{message}: {some_of(lacking, 3)}")
+        draft.faults.note(draft.path, None, f"{message}: {first_few(lacking, 3)}")
 
 
 def _check(question: ClosedQuestion, seen: set[str], faults: Faults) -> None:

@@ -12,7 +12,7 @@ from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
-from fathom.reading import Faults, read_json_lines, shown, some_of
+from fathom.reading import Faults, first_few, read_json_lines, shown
 
 _SPLITS = ("train", "dev", "test")
 
@@ -137,9 +137,9 @@ class AnswerNames:
         renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
         if shared:
             message = "each name is one candidate, whose id is the name"
-            faults.note(path, None, f"names of several ids: {some_of(shared)}; {message}")
+            faults.note(path, None, f"names of several ids: {first_few(shared)}; {message}")
         if renamed:
-            faults.note(path, None, f"ids with several names: {some_of(renamed)}; the first is used")
+            faults.note(path, None, f"ids with several names: {first_few(renamed)}; the first is used")
 
 
 Groups = Callable[[Fact, Sequence[str]], dict[str, str]]

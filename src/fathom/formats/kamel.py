@@ -19,7 +19,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardina
 from fathom.formats.base import Draft, Format, unscored_unless
 from fathom.formats.facts import Fact, NamedAnswer
 from fathom.prompts.questions import as_template, question_lines
-from fathom.reading import Faults, plain_or_packed, read_json_lines, stands
+from fathom.reading import Faults, read_json_lines, resolve_packed, stands
 
 QUESTIONS = "question-templates.csv"
 _TEST: dict[str, type] = {"sub_label": str, "obj_uri": list, "obj_label": list}
@@ -34,7 +34,7 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
     train: list[Triple] = []
     tests = (file for name in ("test.jsonl", "test.jsonl.gz") for file in path.glob(f"*/{name}"))
     for id_ in sorted({file.parent.name for file in tests} | questions.keys()):
-        file = plain_or_packed(path / id_ / "test.jsonl")
+        file = resolve_packed(path / id_ / "test.jsonl")
         if not stands(file):
             faults.note(path / QUESTIONS, None, f"relation {id_} has a question but no {id_}/test.jsonl: left out")
         elif id_ not in questions:
@@ -42,7 +42,7 @@ def read_kamel(path: Path, faults: Faults) -> QuerySet | None:
         elif answers := _add_relation(draft, id_, questions[id_], list(_facts(file, id_, faults))):
             for answer in answers:
                 aliases[answer.id].update(dict.fromkeys(answer.aliases))
-            train += _train_triples(plain_or_packed(path / id_ / "train.jsonl"), id_, faults)
+            train += _train_triples(resolve_packed(path / id_ / "train.jsonl"), id_, faults)
         else:
             faults.add(file, None, f"relation {id_} has no instances: add some or remove its folder")
     return draft.queryset(

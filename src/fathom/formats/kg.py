@@ -226,7 +226,7 @@ def graph_of_rows(parts: Mapping[str, Columns], entities: pa.Table, relations: p
     """Make a graph of the entities and relations in use. :param rows: without unknown ids."""
     columns = [np.concatenate([chunk.to_numpy() for chunk in column]) for column in rows.values()]
     splits = consecutive({split: len(part) for split, part in parts.items()})
-    return KnowledgeGraph.of_used(entities, relations, columns, splits)
+    return KnowledgeGraph.from_used(entities, relations, columns, splits)
 
 
 def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:

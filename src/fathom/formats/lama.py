@@ -30,10 +30,10 @@ from fathom.reading import (
     Json,
     Unreadable,
     check_file,
-    plain_or_packed,
+    first_few,
     read_json_lines,
+    resolve_packed,
     shown,
-    some_of,
     stands,
 )
 
@@ -146,7 +146,7 @@ def _entries(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
         for relation, (text, denied) in GOOGLE_RE.items()
     }
     for place in (folder, folder.absolute().parent):
-        if stands(file := plain_or_packed(place / TEMPLATES)):
+        if stands(file := resolve_packed(place / TEMPLATES)):
             return entries | read_entries(file, faults)
         for patterns in (place / PATTERNS, place / "pattern_data" / PATTERNS):
             if patterns.is_dir():
@@ -275,7 +275,7 @@ def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
 def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
     counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
     if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
-        message = f"facts on several lines: {some_of(repeated)}"
+        message = f"facts on several lines: {first_few(repeated)}"
         faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
 
 
@@ -289,7 +289,7 @@ def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> N
     sentences = any(query.sentences for query in draft.queries)
     if without:
         how = "asked by sentence" if sentences else f"put them into {TEMPLATES} here or in the folder above"
-        faults.note(path, None, f"no templates for {some_of(without, 10)}: {how}")
+        faults.note(path, None, f"no templates for {first_few(without, 10)}: {how}")
     if not sentences:
         faults.note(path, None, "no natural sentences: facts are asked by template alone")
 

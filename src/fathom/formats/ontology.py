@@ -19,7 +19,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
 from fathom.formats.ontoprobe import CLASS_FILE, PROPERTY_FILE, clean
 from fathom.prompts.ontology import PROPERTIES
-from fathom.reading import is_there, json_file
+from fathom.reading import file_exists, json_file
 from fathom.store.files import write_json
 
 AXIOM_FILE = Path("ontology/axioms.json")
@@ -51,7 +51,7 @@ def write_axioms(folder: Path, axioms: Axioms) -> None:
 def read_axioms(folder: Path) -> Axioms:
     """Read axioms with cleaned names. :raises BadInput: a file of another form."""
     file = folder / AXIOM_FILE
-    if not is_there(file):
+    if not file_exists(file):
         return Axioms([], [], [], [])
     try:
         axioms = TypeAdapter(Axioms).validate_python(json_file(file))
@@ -92,7 +92,7 @@ def read_hierarchy(folder: Path, data: QuerySet) -> Hierarchy:
     """Read the hierarchy of a folder. :param data: its unfiltered query set."""
     above: dict[str, _Above] = {}
     for file, (space, iris, parents) in _FILES.items():
-        entries = json_file(folder / file) if is_there(folder / file) else []
+        entries = json_file(folder / file) if file_exists(folder / file) else []
         above[space] = _above(entries if isinstance(entries, list) else [], iris, parents)
     for query in data.queries:
         if query.relation in _TASKS:

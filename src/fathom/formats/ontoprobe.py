@@ -23,7 +23,7 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardina
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, texts_of, unscored_unless
 from fathom.prompts.ontology import CLASSES, ONE_OF, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
-from fathom.reading import Faults, Json, plain_or_packed, read_json, read_json_lines, stands
+from fathom.reading import Faults, Json, read_json, read_json_lines, resolve_packed, stands
 from fathom.store.files import write_json, write_json_lines
 
 SPLIT_SIZES = {"train": 10, "dev": 10, "test": 500}
@@ -293,7 +293,7 @@ def _space(name: str, labels: Iterator[str]) -> CandidateSet:
 
 
 def _task_file(folder: Path, task: str) -> Path:
-    return plain_or_packed(folder / MEMORIZING / f"{task}.jsonl")
+    return resolve_packed(folder / MEMORIZING / f"{task}.jsonl")
 
 
 def _items(file: Path, faults: Faults) -> Iterator[_TaskItem]:

@@ -132,7 +132,7 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
     _note_nameless(files[0].parent, reader, faults)
     splits = consecutive({split: sum(map(len, parts)) for split, parts in rows.items()})
     columns = np.ascontiguousarray(triples.T)
-    return KnowledgeGraph.of_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
+    return KnowledgeGraph.from_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
 
 
 def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.formats.base import Draft, Format
-from fathom.reading import Faults, Unreadable, opened, some_of
+from fathom.reading import Faults, Unreadable, first_few, opened
 
 JSON_ENDINGS, TSV_ENDINGS = (".json", ".json.gz"), (".tsv", ".tsv.gz")
 
@@ -100,4 +100,4 @@ def note_rest(path: Path, endings: tuple[str, ...], files: Collection[Path], fau
         except Unreadable as error:
             faults.keep(error)
     if others:
-        faults.note(path, None, f"files of another layout, not read: {some_of(others, 10)}")
+        faults.note(path, None, f"files of another layout, not read: {first_few(others, 10)}")

@@ -33,7 +33,7 @@ from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
 from fathom.formats.kg import check_triples, distinct_ids, graph_of_rows, index_triples
 from fathom.formats.recognition import data_files, keys_of
-from fathom.reading import Faults, plain_or_packed, some_of, stands
+from fathom.reading import Faults, first_few, resolve_packed, stands
 
 _SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _KINDS = ("transductive", "inductive")
@@ -66,7 +66,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         return None
     triples = _triples(path, faults)
     names = filter(None, (texts.entities, texts.relations, texts.descriptions))
-    files = {name: file for name in names if stands(file := plain_or_packed(folder / name))}
+    files = {name: file for name in names if stands(file := resolve_packed(folder / name))}
     if faults.found:
         return None
     graph = cached([*triples.values(), *files.values()], faults, lambda: _read_graph(triples, files, texts, faults))
@@ -82,9 +82,9 @@ def _folder(path: Path) -> Path:
 def _texts(path: Path) -> _Texts | None:
     """Return the layout of the folder; None for KG-BERT's, whose own files name more, and for others."""
     folder = _folder(path)
-    if any(stands(plain_or_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
+    if any(stands(resolve_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
         return None
-    return next((own for own in _LAYOUTS if stands(plain_or_packed(folder / own.entities))), None)
+    return next((own for own in _LAYOUTS if stands(resolve_packed(folder / own.entities))), None)
 
 
 def _fits(path: Path) -> bool:
@@ -115,7 +115,7 @@ def _triples(path: Path, faults: Faults) -> dict[str, Path]:
 
 
 def _there(folder: Path, before: str) -> dict[str, Path]:
-    files = {split: plain_or_packed(folder / f"{before}{name}.txt") for split, name in _SPLITS.items()}
+    files = {split: resolve_packed(folder / f"{before}{name}.txt") for split, name in _SPLITS.items()}
     return {split: file for split, file in files.items() if stands(file)}
 
 
@@ -159,7 +159,7 @@ def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, fault
     """Add rows for the ids without a name, which are named after the id and noted."""
     without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
     if len(without):
-        faults.note(folder, None, f"{kind} without a name, called by their id: {some_of(without.to_pylist())}")
+        faults.note(folder, None, f"{kind} without a name, called by their id: {first_few(without.to_pylist())}")
     more = named_by_id(without).select(table.column_names)
     return pa.concat_tables([table, more.cast(table.schema)])
 

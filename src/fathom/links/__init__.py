@@ -10,10 +10,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fathom.doors import Door
 from fathom.errors import BadInput
 from fathom.options import Given, parse_options
 from fathom.reading import yaml_file
+from fathom.registry import Registry
 
 if TYPE_CHECKING:
     from fathom.links.base import Predictor
@@ -65,7 +65,7 @@ def _kind(name: str, options: str, does: str, begins_with: Any = None, at: str =
 
 PYKEEN = _kind("pykeen", "Embedding", "a knowledge graph embedding of PyKEEN", at="embedding:Predictor")
 """Every name that is not in the registry is that of a PyKEEN model."""
-LINKS: Door[Kind] = Door(
+LINKS: Registry[Kind] = Registry(
     "link predictor",
     "fathom.links",
     (

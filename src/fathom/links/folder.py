@@ -25,11 +25,11 @@ from fathom.models.base import Identity
 from fathom.models.loading import device_of
 from fathom.options import Given, parse_options
 from fathom.progress import Progress, unseen
-from fathom.reading import Missing, as_read_back, is_there, json_lines, opened, shown, stands
+from fathom.reading import Missing, as_read_back, file_exists, json_lines, opened, shown, stands
 from fathom.store import manifest as store
 from fathom.store.files import clear_temporaries, write_json
 from fathom.store.folder import compared, differences
-from fathom.store.locks import AT_WORK, alone_in
+from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.manifest import LINK
 from fathom.store.surroundings import surroundings
 from fathom.training.loop import NotANumber
@@ -61,7 +61,7 @@ def train_links(
         "data": {"name": data.name, "content_hash": graph.content_hash, "places": _places(graph)},
         "version": VERSION,
     }
-    with alone_in(folder):
+    with exclusive_folder(folder):
         return _train(folder, _start(folder, identity), predictor, progress or unseen)
 
 
@@ -136,7 +136,7 @@ def read_curve(folder: Path) -> list[Line]:
     """Read the learning curve, one entry per epoch: stage, epoch, loss, seconds, and any validated metrics."""
     file = folder / "curve.jsonl"
     curve = []
-    for number, line in json_lines(file) if is_there(file) else ():
+    for number, line in json_lines(file) if file_exists(file) else ():
         if not isinstance(line, dict) or not {"stage", "epoch", "loss", "seconds"} <= line.keys():
             keys = '{"stage": …, "epoch": …, "loss": …, "seconds": …}'
             raise BadInput(f"{file}:{number}: expected {keys}, found {shown(line)}")

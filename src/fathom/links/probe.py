@@ -18,7 +18,7 @@ from fathom.links.base import Predictor
 from fathom.links.options import LinkOptions
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of
 from fathom.progress import Progress
-from fathom.scoring.rows import PromptedQuery, RankResult, of_found
+from fathom.scoring.rows import PromptedQuery, RankResult, result_columns
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE
 
 SHARD_QUERIES = 512
@@ -68,7 +68,7 @@ class LinkProbe(ShardedProbe):
             prompt = self._in_short(query) if reason else next(prompts)
             one = PromptedQuery(query, NO_TEMPLATE, prompt, len(self.space))
             answer = RankResult(None, [], [], [], unscored=reason) if reason else next(results)
-            yield one, [of_found(answer, self.space)]
+            yield one, [result_columns(answer, self.space)]
 
     def circumstances(self) -> Facts:
         """Return the predictor's counts."""

@@ -37,7 +37,7 @@ def hits_at_k(optimistic: npt.ArrayLike, pessimistic: npt.ArrayLike, k: int) -> 
     return np.asarray(np.clip((k - best + 1) / (worst - best + 1), 0.0, 1.0))
 
 
-def told_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, correct: Floats, k: int) -> Floats:
+def known_hits_at_k(optimistic: Floats, pessimistic: Floats, above: Floats, correct: Floats, k: int) -> Floats:
     """Return Hits@k of predictions of all kinds, shape (n) each; NaN if unknown.
 
     :param above: where the search for the rank stopped: no hit up to it.
@@ -120,7 +120,7 @@ def rankc(first: Floats, second: Floats) -> float:
     e^(N−j) / Σ e^(N−k): of many candidates the first place weighs 0.63, the second 0.23. Ties are broken at random,
     independently in each ranking, so a place counts by its chance, as in :func:`consistency`.
 
-    :param first: of :func:`among_the_best`; *second* likewise, of the same candidates in the same order.
+    :param first: of :func:`top_chances`; *second* likewise, of the same candidates in the same order.
     :returns: in (0, 1]; 1 for the same ranking without ties.
     :raises ValueError: another number of candidates.
     """
@@ -136,7 +136,7 @@ def rankc_by_chance(candidates: int) -> float:
     return float(np.sum(weights * depth / candidates))
 
 
-def among_the_best(scores: npt.ArrayLike) -> Floats:
+def top_chances(scores: npt.ArrayLike) -> Floats:
     """Return the chance of each candidate to be among the first j, for j = 1 … min(N, 40), shape (N, min(N, 40)).
 
     :param scores: shape (N). :raises ValueError: no scores, or one that is NaN.

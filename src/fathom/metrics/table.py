@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from fathom.doors import Door
 from fathom.metrics.confidence import Confidence, Floats, calibration_gaps, cautious_sum, debiased_sum
 from fathom.metrics.descriptive import harmonic_mean
+from fathom.registry import Registry
 
 SHARE, FROM_ONE = (0.0, 1.0), (1.0, float("inf"))
 """Limits of shares, and of ranks and perplexities."""
@@ -70,7 +70,7 @@ class Metric:
     :param error_folds: in place of a fold, two that take the means and, as ``errors``, their standard errors: one for
         the number and the upper end of its interval, one for the lower end.
     :param further: shown only for probes that declare it.
-    :param beside_baselines: compared with baselines; its step uses ``hits`` and ``reciprocal`` alone.
+    :param has_baselines: compared with baselines; its step uses ``hits`` and ``reciprocal`` alone.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Metric:
     prepare: Callable[..., Floats] | None = None
     error_folds: tuple[Callable[..., Floats], Callable[..., Floats]] | None = None
     further: bool = False
-    beside_baselines: bool = False
+    has_baselines: bool = False
 
     def columns(self, items: Ranking) -> tuple[Floats, ...]:
         """Return the step's values, shape (n) each. :param items: :class:`Items`, unless it needs ranks alone."""
@@ -93,7 +93,7 @@ class Metric:
 
 def hits(k: int) -> Metric:
     """Return Hits@k; accuracy is Hits@1."""
-    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", beside_baselines=True)
+    return Metric(f"hits@{k}", lambda items: items.hits(k), ".1%", has_baselines=True)
 
 
 def _weighted(name: str, of: Metric, weight: Callable[[Any], Floats]) -> Metric:
@@ -119,18 +119,18 @@ def _prompts(items: Items) -> tuple[Floats, Floats]:
 
 
 _BY_PROMPT: tuple[Literal["predictions"], str] = ("predictions", "prompts")
-_MRR = Metric("mrr", lambda items: items.reciprocal(), beside_baselines=True)
+_MRR = Metric("mrr", lambda items: items.reciprocal(), has_baselines=True)
 _WEIGHTS: dict[str, Callable[[Any], Floats]] = {
     "macro": lambda items: items.even_weight(),
     "rare": lambda items: items.rare_weight(),
 }
 WEIGHTED = tuple(_weighted(name, of, weight) for name, weight in _WEIGHTS.items() for of in (hits(1), hits(10), _MRR))
 """Macro: the mean of the relations' means. Rare: each prediction weighs 1 / (1 + training triples of its answer)."""
-METRICS: Door[Metric] = Door(
+METRICS: Registry[Metric] = Registry(
     "metric",
     "fathom.metrics",
     (
-        Metric("accuracy", lambda items: items.hits(1), ".1%", beside_baselines=True),
+        Metric("accuracy", lambda items: items.hits(1), ".1%", has_baselines=True),
         _MRR,
         Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
         Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),

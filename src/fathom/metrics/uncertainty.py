@@ -172,12 +172,12 @@ def at_confidence(number: Interval, confidence: float) -> tuple[float | None, fl
     return made.low, made.high
 
 
-def of_spread(spread: Spread) -> Interval:
+def interval_of_spread(spread: Spread) -> Interval:
     """Return the interval and p value of an estimate that has no limits."""
     return _between(spread, (-np.inf, np.inf))
 
 
-def speak_for_others(labels: Labels) -> bool:
+def enough_clusters(labels: Labels) -> bool:
     """Return whether clusters are enough, and of similar size. :param labels: one per value."""
     _, sizes = np.unique(np.asarray(labels), return_counts=True)
     return len(sizes) >= ENOUGH and float(sizes.sum() ** 2 / (sizes**2).sum()) >= WORTH

@@ -24,7 +24,7 @@ from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.base import AnyModel, Identity
 from fathom.progress import Progress, unseen
 from fathom.reading import NotData
-from fathom.reading.replies import Elsewhere, ReplyFault, guard, host_of, json_reply, pause_asked, within, words_of
+from fathom.reading.replies import Elsewhere, ReplyFault, excerpt_of, guard, host_of, json_reply, pause_asked, within
 from fathom.store.journal import Answer, Journal, request_key
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _sent(send: Callable[[], Any]) -> bytes:
     except ReplyFault as error:
         raise Failure(str(error), may_pass=True) from error
     except Exception as error:  # any error of the library on a malformed reply
-        raise Failure(f"the reply cannot be read: {words_of(str(error)) or type(error).__name__}") from error
+        raise Failure(f"the reply cannot be read: {excerpt_of(str(error)) or type(error).__name__}") from error
 
 
 def _client(base_url: str, key_env: str | None, timeout_s: float) -> openai.OpenAI:
@@ -285,7 +285,7 @@ def _json(body: bytes) -> Any:
     try:
         return json_reply(body)
     except NotData as error:
-        raise Failure(f"expected JSON, found {words_of(body) or 'nothing'}", may_pass=True) from error
+        raise Failure(f"expected JSON, found {excerpt_of(body) or 'nothing'}", may_pass=True) from error
 
 
 def _models(body: Any) -> dict[str, dict[str, Any]]:
@@ -293,7 +293,7 @@ def _models(body: Any) -> dict[str, dict[str, Any]]:
     try:
         return {entry["id"]: entry for entry in body["data"] if isinstance(entry["id"], str)}
     except (KeyError, TypeError) as error:
-        raise Failure(f"expected a list of models, found {words_of(json.dumps(body))}") from error
+        raise Failure(f"expected a list of models, found {excerpt_of(json.dumps(body))}") from error
 
 
 def _failure(error: openai.APIError) -> Failure:
@@ -305,7 +305,7 @@ def _failure(error: openai.APIError) -> Failure:
         return _unconnected(error)
     if isinstance(error, openai.APIStatusError):
         return _refused(error)
-    return Failure(words_of(str(error)))
+    return Failure(excerpt_of(str(error)))
 
 
 def _unconnected(error: BaseException) -> Failure:
@@ -317,11 +317,11 @@ def _unconnected(error: BaseException) -> Failure:
     if isinstance(error, ConnectionRefusedError):
         return Failure("connection refused: is the server running?", is_final=True)
     lasting = type(error).__name__ in ("gaierror", "SSLCertVerificationError")
-    return Failure(f"no connection: {words_of(str(error))}", may_pass=not lasting, is_final=lasting)
+    return Failure(f"no connection: {excerpt_of(str(error))}", may_pass=not lasting, is_final=lasting)
 
 
 def _refused(error: openai.APIStatusError) -> Failure:
-    status, message = error.status_code, f"{words_of(error.response.content)} ({error.status_code})"
+    status, message = error.status_code, f"{excerpt_of(error.response.content)} ({error.status_code})"
     if status == 401:
         return Failure(f"the API key was refused: {message}", is_final=True)
     if status == 402 or error.code == "insufficient_quota":

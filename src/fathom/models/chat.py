@@ -15,7 +15,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 
 _REPLY = "fathom-reply"
 """A placeholder for the assistant's words, to see what the template puts before them."""
@@ -74,7 +74,7 @@ class ChatTemplate:
         try:
             text = self._tokenizer.apply_chat_template(messages, tokenize=False, **options)
         except Exception as error:  # any error of a template in jinja or Python
-            reason = words_of(str(error)) or type(error).__name__
+            reason = excerpt_of(str(error)) or type(error).__name__
             hint = f" (some templates know no system message: {_NO_SYSTEM})" if self._system else ""
             raise BadInput(f"--chat: the tokenizer's chat template fails: {reason}{hint}") from error
         return str(text)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fathom.models.calls import Call, Failure, usage_of
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 
 TOGETHER = 16
 """Texts per call, if a call takes several."""
@@ -137,7 +137,7 @@ def _expecting(what: str, body: Any) -> Iterator[None]:
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise Failure(f"expected {what}, found {words_of(json.dumps(body))}") from error
+        raise Failure(f"expected {what}, found {excerpt_of(json.dumps(body))}") from error
 
 
 def read_scores(dialect: Dialect, texts: Sequence[Text], body: Any) -> list[ServedScores]:

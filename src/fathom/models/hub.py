@@ -17,9 +17,9 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
-from fathom.reading import Faults, read_json, shapes_in, shown, some_of
+from fathom.reading import Faults, first_few, read_json, shapes_in, shown
 from fathom.reading.files import Unreadable
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 
 _NO_SUCH_CLASS = re.compile(r"Unrecognized configuration class .*?(\w+)'> for this kind of AutoModel: (\w+)")
 ANSWERS = {
@@ -62,7 +62,7 @@ def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
     name = part.name
     check_folder(Path(name))
     if os.path.isdir(name) and (lacking := _lacking(kind, Path(name))) is not None:
-        raise BadInput(f"cannot load '{words_of(name)}': {lacking}")
+        raise BadInput(f"cannot load '{excerpt_of(name)}': {lacking}")
     try:
         with quiet():
             return kind.from_pretrained(name, revision=part.revision, **options)
@@ -70,7 +70,7 @@ def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
         if os.path.isdir(name):
             _check_files(Path(name))
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
-        raise BadInput(f"cannot load {whose}'{words_of(name)}': {_reason(name, options, error)}") from error
+        raise BadInput(f"cannot load {whose}'{excerpt_of(name)}': {_reason(name, options, error)}") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -107,7 +107,7 @@ def _lacking(kind: Any, folder: Path) -> str | None:
     """Check for files before loading, as `transformers` 5.1 invents an empty tokenizer if there is none."""
     if kind is AutoConfig and not (folder / "config.json").exists():
         inner = [path.parent.name for path in sorted(folder.glob("*/config.json"))]
-        hint = f" (folders in it hold one: {some_of(inner)})" if inner else ""
+        hint = f" (folders in it hold one: {first_few(inner)})" if inner else ""
         return f"the folder holds no config.json; expected config.json, weights and a tokenizer{hint}"
     if kind is AutoTokenizer and not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         return "the folder holds no tokenizer (tokenizer.json); to take another model's: --tokenizer NAME_OR_FOLDER"
@@ -129,7 +129,7 @@ def library_message(error: Exception) -> str:
         lines[0] += f" {lines[1]}"
     if not lines or " " not in lines[0]:  # a KeyError, say, holds a bare key
         return f"a file of it is not what its name says ({' '.join([type(error).__name__, *lines[:1]])})"
-    return words_of(lines[0], LONGEST)
+    return excerpt_of(lines[0], LONGEST)
 
 
 def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:

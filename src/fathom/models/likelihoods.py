@@ -31,7 +31,7 @@ from fathom.models.completions import (
     read_generated,
     read_scores,
 )
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 from fathom.store.journal import Answer, request_key
 
 T = TypeVar("T")
@@ -213,13 +213,13 @@ class LikelihoodServer(Server, Model):
             return self._count_difference(text.text, served, count)
         for token, piece in zip(text.ids[count - pieces :], scores.pieces, strict=True):
             if piece and UNSHOWN not in piece and not self._looks_like(token, piece):
-                expected = words_of(self._letters([token]), 40)
-                return f"where the tokenizer has '{expected}', the server has '{words_of(piece, 40)}'"
+                expected = excerpt_of(self._letters([token]), 40)
+                return f"where the tokenizer has '{expected}', the server has '{excerpt_of(piece, 40)}'"
         return None
 
     @staticmethod
     def _count_difference(text: str, served: int, count: int) -> str:
-        return f"of '{words_of(text, 40)}' the server makes {served} tokens, the tokenizer {count}"
+        return f"of '{excerpt_of(text, 40)}' the server makes {served} tokens, the tokenizer {count}"
 
     def _looks_like(self, token: int, piece: str) -> bool:
         """Compare a token with the server's characters.
@@ -356,7 +356,7 @@ class LikelihoodServer(Server, Model):
                 continue
             if any(value is not None and abs(value - generated.log_prob) <= NEAR for value in values):
                 return
-            token = words_of(generated.letters, 40)
+            token = excerpt_of(generated.letters, 40)
             raise BadInput(
                 f"{self.base_url}: '{self.model}' contradicts itself: after '{letters}' the token '{token}' has "
                 f"{generated.log_prob:.3f} nats when generated, {values[0]} when read ({self.dialect.what})"

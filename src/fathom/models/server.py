@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fathom.models.calls import Call, Failure, Server, usage_of
 from fathom.progress import Progress
-from fathom.reading.replies import words_of
+from fathom.reading.replies import excerpt_of
 from fathom.store.journal import Answer, request_key
 
 LONGEST_ANSWER = 1 << 20  # characters: ten times what models write at most
@@ -114,7 +114,7 @@ class ChatServer(Server):
                 **usage_of(body),
             }
         except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise Failure(f"expected a chat completion, found {words_of(json.dumps(body))}", may_pass=True) from error
+            raise Failure(f"expected a chat completion, found {excerpt_of(json.dumps(body))}", may_pass=True) from error
         return [answer]
 
 

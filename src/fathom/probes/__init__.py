@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fathom.doors import Door
+from fathom.registry import Registry
 
 if TYPE_CHECKING:
     from fathom.probes.base import Probe
@@ -58,7 +58,7 @@ def _imported(place: str) -> Any:
 
 
 _OPTIONS = "fathom.probes.options"
-PROBES: Door[Entry] = Door(
+PROBES: Registry[Entry] = Registry(
     "probe",
     "fathom.probes",
     (

@@ -31,7 +31,7 @@ from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Columns, PromptedQuery, of_scores, unscored
+from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unscored
 from fathom.scoring.slots import (
     CandidateTokens,
     MaskCount,
@@ -304,7 +304,7 @@ class _MaskChooser(Chooser):
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model reads no options; remove --orders")
         self.budget = Budget.from_option(options.batch_tokens, model)
-        faults = data.lacking_templates(options.templates)
+        faults = data.template_faults(options.templates)
         bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}
         faults += [f"relation {name} has no statement to put a mask in: use a causal or a chat model" for name in bare]
         if faults:
@@ -389,4 +389,4 @@ class _MaskChooser(Chooser):
 def _ranked(query: Query, space: CandidateSet, scores: NDArray[np.float64], lengths: Sequence[int]) -> Columns:
     """:param scores: shape (options,). :param lengths: number of scored tokens of each option."""
     gold_tokens = [lengths[place] for place in space.places(query.gold)]
-    return of_scores(query, space, scores, gold_tokens, lengths, top_k=len(space), what="options")
+    return score_columns(query, space, scores, gold_tokens, lengths, top_k=len(space), what="options")

@@ -23,7 +23,7 @@ from fathom.probes.options import EmbeddingOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
 from fathom.reading import Unreadable, read_text, stands
-from fathom.scoring.rows import Columns, PromptedQuery, RankResult, digest, of_found
+from fathom.scoring.rows import Columns, PromptedQuery, RankResult, digest, result_columns
 from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.scoring.vectors import Pooling, encode_texts, resolve_pooling, text_vectors
@@ -89,7 +89,7 @@ class EmbeddingProbe(ShardedProbe):
     def __init__(self, options: EmbeddingOptions, model: Model, queryset: QuerySet) -> None:
         if model.attention is Attention.SEQ2SEQ:
             raise BadInput("the embedding probe needs a causal model or an encoder, not an encoder-decoder")
-        refuse(queryset.without_subjects("embedding"))
+        refuse(queryset.subject_faults("embedding"))
         super().__init__(options, model, queryset)
         self.template: str
         self.pooling: Pooling
@@ -243,7 +243,7 @@ class EmbeddingProbe(ShardedProbe):
             found.gold_ranks, found.unscored = [], self._why_no_vector(query, space)
         names = [space.name_of(answer) for answer in query.gold]
         tokens = self.model.tokenizer(names, add_special_tokens=False, verbose=False)["input_ids"]
-        return of_found(found, space) | {"gold_tokens": [len(ids) for ids in tokens]}
+        return result_columns(found, space) | {"gold_tokens": [len(ids) for ids in tokens]}
 
     def _why_no_vector(self, query: Query, space: CandidateSet) -> str:
         length = self._length(self._texts(space.name)[space.position[query.gold[0]]])

@@ -27,7 +27,7 @@ from fathom.progress import Progress
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.reading import stands, tensors_file
 from fathom.scoring.pseudowords import PseudowordEncoder, PseudowordText, count_scored, pseudoword_scores, pseudowords
-from fathom.scoring.rows import Columns, PromptedQuery, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.scoring.statements import Reduction, Score, StatementScoring
 from fathom.scoring.tokens import Bos, resolve_bos
 from fathom.store.files import whole_file
@@ -113,7 +113,7 @@ class CausalEntailmentProbe(ShardedProbe):
         space = self.queryset.candidates[query.candidates]
         gold_tokens = [text.answers[place] for place in space.places(query.gold)]
         counted = count_scored(self.model, text)
-        row = of_scores(query, space, scores, gold_tokens, counted, top_k=TOP, what="statements")
+        row = score_columns(query, space, scores, gold_tokens, counted, top_k=TOP, what="statements")
         return {name: value for name, value in row.items() if name != "scores"}
 
 

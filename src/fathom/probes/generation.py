@@ -45,7 +45,7 @@ class GenerationProbe(ShardedProbe):
     scorings = (Scoring("f1", "credit"),)
 
     def __init__(self, options: GenerationOptions, model: Model | ChatServer, queryset: QuerySet) -> None:
-        refuse(queryset.without_subjects("generation"))
+        refuse(queryset.subject_faults("generation"))
         self.server: ChatServer | None = None
         if isinstance(model, ChatServer):
             self.server = model

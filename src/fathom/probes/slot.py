@@ -21,7 +21,7 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
 from fathom.probes.options import SlotOptions
 from fathom.progress import Progress
-from fathom.scoring.rows import Columns, PromptedQuery, digest_of_others, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
 from fathom.scoring.seq2seq import Form, form_for, stand_in
 from fathom.scoring.slots import (
     CandidateTokens,
@@ -140,14 +140,14 @@ class SlotProbe(ShardedProbe):
         columns = self._columns(slots, space)
         likelihoods = self._likelihoods(slots, number, space)
         ranked = self._names(space.name, " ").lengths > 0
-        count, others = int(ranked.sum()), digest_of_others(space, ranked)
+        count, others = int(ranked.sum()), unranked_digest(space, ranked)
         for query in shard.queries:
             prompt = None if number == NO_TEMPLATE else self._prompt(query, number, ANSWER)
             asked = PromptedQuery(query, number, prompt, count, likelihoods.get(query.id), others)
             yield asked, reasons.get(query.id) or columns[query.id]
 
     def _check_sentences(self) -> None:
-        faults = self.queryset.lacking_templates(self.options.templates)
+        faults = self.queryset.template_faults(self.options.templates)
         bare = {
             query.relation
             for query in self.queryset.queries
@@ -261,4 +261,4 @@ class SlotProbe(ShardedProbe):
         self, query: Query, space: CandidateSet, names: CandidateTokens, scores: NDArray[np.float32]
     ) -> Columns:
         gold_tokens = names.lengths[space.places(query.gold)].tolist()
-        return of_scores(query, space, scores, gold_tokens, names.lengths, top_k=TOP, ranked=names.lengths > 0)
+        return score_columns(query, space, scores, gold_tokens, names.lengths, top_k=TOP, ranked=names.lengths > 0)

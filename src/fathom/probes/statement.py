@@ -37,7 +37,7 @@ from fathom.probes.options import StatementOptions
 from fathom.probes.statement_search import Searcher
 from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
-from fathom.scoring.rows import Columns, PromptedQuery, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.scoring.screening import settle
 from fathom.scoring.seq2seq import form_for
 from fathom.scoring.statements import (
@@ -108,7 +108,7 @@ class StatementProbe(ShardedProbe):
             raise BadInput("--perplexity: an encoder-decoder scores answers, not whole texts")
         self.ways = [StatementScoring(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
-        refuse(queryset.lacking_templates(options.templates) + queryset.heads_in_templates())
+        refuse(queryset.template_faults(options.templates) + queryset.head_faults())
         self._lines = self._few_shot_lines()
         self._counts: Counter[str] = Counter(statements=0)
         self._ahead: Prefetcher[Shard, _EncodedShard] = Prefetcher()
@@ -262,7 +262,7 @@ class StatementProbe(ShardedProbe):
     def _answer(
         self, query: Query, space: CandidateSet, statements: Sequence[ScoredStatement], reduced: StatementScores
     ) -> Columns:
-        return of_scores(
+        return score_columns(
             query,
             space,
             reduced.scores,

@@ -15,7 +15,7 @@ from fathom.models.base import Model
 from fathom.probes.options import StatementOptions
 from fathom.prompts.wording import Wording
 from fathom.scoring.memory import Budget
-from fathom.scoring.rows import Columns, of_found, unscored
+from fathom.scoring.rows import Columns, result_columns, unscored
 from fathom.scoring.screening import screened_search
 from fathom.scoring.search import SearchPlan, SearchQuestion, search
 from fathom.scoring.statements import Score, StatementScoring
@@ -193,4 +193,4 @@ def _columns(
     best = question.gold[int(np.argmax(found.gold_scores))]
     depth = int(tree.trie.depth[tree.terminal[best]]) + 1 + (prompt - question.given if plan.whole else 0)
     tokens: Columns = {"scored_tokens": depth, "mixed_tokens": space.continuations[best].mixed}
-    return row | of_found(found, space.candidates) | tokens
+    return row | result_columns(found, space.candidates) | tokens

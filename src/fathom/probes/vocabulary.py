@@ -38,7 +38,7 @@ from fathom.probes.options import VocabularyOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import completed
 from fathom.scoring.head import same_token_log_probs
-from fathom.scoring.rows import Columns, PromptedQuery, digest_of_others, of_scores
+from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unranked_digest
 from fathom.scoring.seq2seq import as_pair, form_for, stand_in, tokens_at_answer
 from fathom.scoring.slots import spelled_mask
 from fathom.scoring.tokens import (
@@ -100,7 +100,7 @@ class VocabularyProbe(ShardedProbe):
     scorings = (Scoring("token", "nats"),)
 
     def __init__(self, options: VocabularyOptions, model: Model, queryset: QuerySet) -> None:
-        refuse(queryset.without_subjects("vocabulary"))
+        refuse(queryset.subject_faults("vocabulary"))
         super().__init__(options, model, queryset)
         self.options = options
         self.causal = model.attention is Attention.CAUSAL
@@ -108,8 +108,8 @@ class VocabularyProbe(ShardedProbe):
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.causal else None
         if self.causal and options.templates:
             raise BadInput("--templates: causal models use few-shot prompts, not templates; remove it")
-        heads = [] if self.causal else queryset.heads_in_templates()
-        refuse(queryset.lacking_templates(options.templates) + heads)
+        heads = [] if self.causal else queryset.head_faults()
+        refuse(queryset.template_faults(options.templates) + heads)
         needs_lines = any(shard.template == NO_TEMPLATE for shard in self._shards.values())
         self.few_shot = few_shot_lines(options, queryset) if needs_lines else None
         self._vocabularies: dict[tuple[str, bool], _Vocabulary] = {}
@@ -156,7 +156,7 @@ class VocabularyProbe(ShardedProbe):
         for number, fault in zip(rankable, scored.faults, strict=True):
             reasons[number] = fault
         row_of = {number: row for row, number in enumerate(rankable)}
-        others = digest_of_others(space, vocabulary.ranked)
+        others = unranked_digest(space, vocabulary.ranked)
         for number, (query, prompt, reason) in enumerate(zip(queries, prompts, reasons, strict=True)):
             shown = _shown(prompt) if prompt.text else None
             asked = PromptedQuery(query, template, shown, len(vocabulary), not_ranked=others)
@@ -276,7 +276,7 @@ class VocabularyProbe(ShardedProbe):
         scores[vocabulary.ranked] = token_scores[vocabulary.column]
         gold_tokens = vocabulary.lengths[space.places(query.gold)].tolist()
         one_each = vocabulary.ranked.astype(np.int64)
-        return of_scores(query, space, scores, gold_tokens, one_each, top_k=TOP, ranked=vocabulary.ranked)
+        return score_columns(query, space, scores, gold_tokens, one_each, top_k=TOP, ranked=vocabulary.ranked)
 
 
 def _few_shot_prompt(text: str, mask: str) -> Prompt:

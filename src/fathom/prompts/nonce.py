@@ -27,7 +27,7 @@ _OF_WORDS = ("rdfs5", "rdfs11")
 class NonceWords:
     """The nonce words of an ontology's rules, the same for all its queries.
 
-    :param avoid: casefolded words that are excluded (:func:`words_of`).
+    :param avoid: casefolded words that are excluded (:func:`excerpt_of`).
     :param pairs: number of pairs per rule.
     """
 
@@ -49,7 +49,7 @@ class NonceWords:
         return replace(query, sentences=tuple(map(Sentence, texts)))
 
 
-def words_of(data: QuerySet, patterns: Patterns) -> set[str]:
+def excerpt_of(data: QuerySet, patterns: Patterns) -> set[str]:
     """Return all casefolded words of an ontology's names and sentence patterns."""
     names = (name for space in data.candidates.values() for name in space.names)
     subjects = (query.subject for query in data.queries)

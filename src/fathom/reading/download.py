@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from fathom._version import VERSION
 from fathom.errors import BadInput, RunFailed
 from fathom.reading.files import BLOCK, MEGABYTE, stands
-from fathom.reading.replies import host_of, pause_asked, sends_elsewhere, words_of
+from fathom.reading.replies import excerpt_of, host_of, pause_asked, sends_elsewhere
 from fathom.reading.text import NotData, json_value
 
 LARGEST_FILE = 16_384 * MEGABYTE
@@ -46,7 +46,7 @@ class SameHost(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, request: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if sends_elsewhere(request.full_url, newurl):
-            raise BadInput(f"{request.full_url} redirects to {words_of(newurl, 80)}: {self.advice}")
+            raise BadInput(f"{request.full_url} redirects to {excerpt_of(newurl, 80)}: {self.advice}")
         return super().redirect_request(request, fp, code, msg, headers, newurl)
 
 
@@ -118,7 +118,7 @@ class _Transfer:
 
     def _take(self, response: Any) -> bool:
         if (coded := response.headers.get("Content-Encoding", "identity")) != "identity":
-            raise BadInput(f"{self.address} is sent encoded as {words_of(coded, 20)}: give another --url")
+            raise BadInput(f"{self.address} is sent encoded as {excerpt_of(coded, 20)}: give another --url")
         begins = _begin_of(response.headers.get("Content-Range")) if response.status == 206 else 0
         if begins != self.size:  # the whole file, or it has changed
             requested, self.size = self.size, 0
@@ -159,7 +159,7 @@ class _Transfer:
             self.part.unlink(missing_ok=True)
             self.size = 0
             raise _Busy(f"{self.address} does not have the requested bytes") from error
-        message = f"{self.address} answered with status {error.code} ({words_of(error.reason or '', 60)})"
+        message = f"{self.address} answered with status {error.code} ({excerpt_of(error.reason or '', 60)})"
         if error.code in _BUSY:
             raise _Busy(message, pause_s) from error
         raise BadInput(f"{message}: if it has moved, give its new address as --url") from error

@@ -73,7 +73,7 @@ def shown(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def some_of(names: Collection[str], most: int = 5) -> str:
+def first_few(names: Collection[str], most: int = 5) -> str:
     """Return the first few names, and their number if there are more."""
     first = printable(", ".join(islice(names, most)))
     return first if len(names) <= most else f"{first}, … ({len(names):,} in all)"
@@ -108,13 +108,13 @@ def check_file(path: Path) -> os.stat_result:
     return status
 
 
-def plain_or_packed(path: Path) -> Path:
+def resolve_packed(path: Path) -> Path:
     """Return the path, or that of its ``.gz`` file if only this exists."""
     packed = path.with_name(f"{path.name}.gz")
     return packed if stands(packed) and not stands(path) else path
 
 
-def is_there(path: Path) -> bool:
+def file_exists(path: Path) -> bool:
     """Return whether a file exists. :raises Unreadable: the path is not a regular file."""
     if not stands(path):
         return False

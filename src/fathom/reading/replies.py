@@ -44,7 +44,7 @@ def host_of(address: str, flag: str, example: str) -> str:
     :param flag: option that gave the address.
     :raises BadInput: it is invalid, or contains what may be secret, as addresses are written into runs.
     """
-    shown = words_of(re.sub(r"//[^/]*@|\?.*", lambda match: match[0][:2] + "…", address, flags=re.DOTALL), 80)
+    shown = excerpt_of(re.sub(r"//[^/]*@|\?.*", lambda match: match[0][:2] + "…", address, flags=re.DOTALL), 80)
     try:
         parts = urlsplit(address)
         host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None
@@ -113,7 +113,7 @@ def _guarded(key: bytes, response: Any) -> None:
     if response.has_redirect_location:
         requested, to = str(response.url), urljoin(str(response.url), response.headers["location"])
         if sends_elsewhere(requested, to):
-            raise Elsewhere(f"the server redirects to {words_of(to, 80)}: neither queries nor keys are sent there")
+            raise Elsewhere(f"the server redirects to {excerpt_of(to, 80)}: neither queries nor keys are sent there")
     body = whole_reply(response.iter_bytes())
     response._content = body.replace(key, b"[the key]") if key else body
 
@@ -158,7 +158,7 @@ def pause_asked(header: str | None) -> float:
     return float(seconds) if len(seconds) <= 9 else LONGEST_PAUSE_S
 
 
-def words_of(body: bytes | str, most: int = 200) -> str:
+def excerpt_of(body: bytes | str, most: int = 200) -> str:
     """Return the start of a reply on one line, without control characters."""
     start = body[: 8 * most]
     text = start.decode("utf-8", "replace") if isinstance(start, bytes) else start

@@ -19,7 +19,7 @@ from fathom.reading.files import (
     LONGEST_LINE,
     MEGABYTE,
     Unreadable,
-    is_there,
+    file_exists,
     located,
     read_text,
     shown,
@@ -228,7 +228,7 @@ class Faults:
     def there(self, file: Path) -> bool:
         """Return whether a file exists; a path that is not a file is a fault."""
         try:
-            return is_there(file)
+            return file_exists(file)
         except Unreadable as error:
             self.keep(error)
             return False

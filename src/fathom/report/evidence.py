@@ -173,7 +173,7 @@ class Evidence:
         facts = self._numbers_of(outcome)
         columns = _predictions(outcome, len(self.views), facts, self)
         self.views.append(View("", *about, outcome.mean("accuracy", hits)))
-        self._identities.append(outcome.told_by)
+        self._identities.append(outcome.distinguishing)
         self._hits.append((narrow(facts), narrow(hits)))
         self._parts.append(PredictionColumns(*map(narrow, columns)))
 
@@ -208,7 +208,7 @@ class Evidence:
         """Return the number of each of its facts, after adding new ones."""
         facts, rows = outcome.facts, outcome.rows
         names = names_of(rows.candidates)
-        columns = outcome.relations, outcome.asked_about(facts), outcome.golds_of(facts), outcome.queries
+        columns = outcome.relations, outcome.subject_names(facts), outcome.gold_ids_of(facts), outcome.queries
         for fact, relation, subject, golds, query in zip(facts, *columns, strict=True):
             if fact in self.facts:
                 continue

@@ -192,7 +192,7 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
         about = {"key": key, "value": value, "label": f"{key}: {value}"}
         for sign in (1, -1):
             one, other = (place[own.first], place[own.second])[::sign]
-            rows.setdefault(f"{one}-{other}", []).append(about | {"told": _cells(own, sign)})
+            rows.setdefault(f"{one}-{other}", []).append(about | {"cells": _cells(own, sign)})
     return rows
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.estimates import Estimate, correlation, mean, untold
+from fathom.results.estimates import Estimate, correlation, mean, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined
@@ -66,13 +66,13 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.mean_ranks[side.at(facts)] for side in sides]
     logs = [side.mean_log_ranks[side.at(facts)] for side in sides]
-    centred = logs if stopped else less_their_means(one.relations_of(facts), logs)
+    centred = logs if stopped else subtract_relation_means(one.relations_of(facts), logs)
     sample, recipe = one.sample(facts), partial(combined, recipes=[side.recipe("") for side in sides], sign=" and ")
 
     def correlated(name: str, values: Sequence[Floats]) -> Estimate:
         line = recipe(f"correlation of {name}")
         if stopped:
-            return untold("some ranks are only known to lie beyond --max-rank: no correlation", line)
+            return point_estimate("some ranks are only known to lie beyond --max-rank: no correlation", line)
         return correlation(values[0], values[1], sample, line)
 
     first, second = ranks[0] <= k, ranks[1] <= k
@@ -93,7 +93,7 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     )
 
 
-def less_their_means(relations: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
+def subtract_relation_means(relations: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
     """Subtract the mean of each fact's relation, shape (facts) each."""
     _, relation = np.unique(relations, return_inverse=True)
     count = np.bincount(relation)

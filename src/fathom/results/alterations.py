@@ -28,8 +28,8 @@ from fathom.results import estimates
 from fathom.results.baselines import RunBaselines
 from fathom.results.claims import Claim, Contrast
 from fathom.results.estimates import Estimate
-from fathom.results.facts import ACCURACY, AS_IT_IS, RunFacts
-from fathom.results.loading import outcomes_of
+from fathom.results.facts import ACCURACY, UNALTERED, RunFacts
+from fathom.results.loading import read_all_facts
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
@@ -90,9 +90,9 @@ def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster:
     :raises BadInput: two unmodified runs, no fact in common, or other candidates.
     """
     results = []
-    for own in grouped((_identity(one), one) for one in outcomes_of(runs, scoring, cluster, None)).values():
-        plain = [outcome for outcome in own if outcome.alteration == AS_IT_IS]
-        altered = [outcome for outcome in own if outcome.alteration != AS_IT_IS]
+    for own in grouped((_identity(one), one) for one in read_all_facts(runs, scoring, cluster, None)).values():
+        plain = [outcome for outcome in own if outcome.alteration == UNALTERED]
+        altered = [outcome for outcome in own if outcome.alteration != UNALTERED]
         if len(plain) > 1 and altered:
             raise BadInput(
                 f"{plain[0].path} and {plain[1].path} are both unmodified runs of {plain[0].model} on {plain[0].data}: "
@@ -236,7 +236,7 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
     """Return the chance that a fact's first answer is a wrong one among the primes of the relation's other facts."""
     shares = np.full(len(outcome.facts), np.nan)
     facts = list(primes)
-    relations, golds = outcome.relations_of(facts), outcome.golds_of(facts)
+    relations, golds = outcome.relations_of(facts), outcome.gold_ids_of(facts)
     called = {relation: Counter(own) for relation, own in grouped(zip(relations, primes.values(), strict=True)).items()}
     for fact, relation, gold in zip(facts, relations, golds, strict=True):
         own, prime = called[relation], primes[fact]

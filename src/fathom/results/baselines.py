@@ -82,7 +82,7 @@ def above_chance(name: str, compared: Sequence[Compared], missing: str = "") -> 
     return Claim(name, tuple(contrasts)) if contrasts else None
 
 
-def verdict_of(decision: Decision | None) -> str | None:
+def verdict_text(decision: Decision | None) -> str | None:
     """Return "above", "not above random, names" or "cannot be determined: why"; None where nothing was claimed."""
     if decision is None:
         return None
@@ -108,7 +108,7 @@ def which_is_above(decisions: Sequence[Decision | None], names: tuple[str, str])
     return names[0] if holds[0] else names[1]
 
 
-def lacks_frequency(rows: Rows) -> str:
+def why_no_frequency(rows: Rows) -> str:
     """Return why a run of a graph has no ranks by frequency; "" where they are not needed or there."""
     return NO_FREQUENCY if rows.is_of_graph and not rows.records_frequency else ""
 
@@ -131,7 +131,7 @@ class Ranked:
         return reciprocal_rank(*self._ranks)
 
 
-class ByLot:
+class RandomOrder:
     """Random orders of *others* + *golds* candidates, shape (n) each; without candidates NaN."""
 
     def __init__(self, others: Floats, golds: Floats) -> None:
@@ -155,13 +155,13 @@ class ByLot:
         return np.array(values)[self._pair.reshape(-1)]
 
 
-def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
+def baselines(rows: Rows) -> dict[str, Ranked | RandomOrder]:
     """Return the baselines by name; those that are undefined are NaN throughout."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     ranked = rows.number_of_candidates > 0
     others = np.where(ranked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    each: dict[str, Ranked | ByLot] = {"random": ByLot(others, np.where(ranked, golds, 0))}
+    each: dict[str, Ranked | RandomOrder] = {"random": RandomOrder(others, np.where(ranked, golds, 0))}
     by_frequency = not np.isnan(rows.by_frequency).all()
     ranks = rows.by_frequency if by_frequency else _by_majority(rows)
     each[FREQUENCY if by_frequency else "majority"] = Ranked(ranks[:, rows.query])
@@ -170,7 +170,7 @@ def baselines(rows: Rows) -> dict[str, Ranked | ByLot]:
     return {**each, "names": Ranked(_by_names(rows))}
 
 
-def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | ByLot]) -> str:
+def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | RandomOrder]) -> str:
     """Return why the names baseline is missing; "" if it is not."""
     if not np.isnan(ranked["names"].hits(1)).all():
         return ""
@@ -179,11 +179,11 @@ def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | ByLot]) -> str:
     return "no baseline by names: it needs the scores of all candidates (at most 1,000, without --max-rank)"
 
 
-def compared_with(
-    rows: Rows, metric: Metric, asked: Ints, ranked: Mapping[str, Ranked | ByLot]
+def compare_baselines(
+    rows: Rows, metric: Metric, asked: Ints, ranked: Mapping[str, Ranked | RandomOrder]
 ) -> tuple[Compared, ...]:
     """Compare a metric with each of the :func:`baselines`. :param asked: places of predictions of one scoring."""
-    if not metric.beside_baselines:
+    if not metric.has_baselines:
         return ()
     each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in ranked.items())
     return tuple(Compared(name, *values) for name, values in each if values is not None)
@@ -198,7 +198,7 @@ class RunBaselines:
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         rows = Rows(facts.run, cluster=facts.cluster)
-        self._ranked, self.missing = baselines(rows), lacks_frequency(rows)
+        self._ranked, self.missing = baselines(rows), why_no_frequency(rows)
 
     def compare(
         self, k: int, facts: Sequence[str], part: RunFacts | None = None, sample: Sample | None = None

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.results.agreements import less_their_means
-from fathom.results.estimates import Estimate, contrast, correlation, untold
+from fathom.results.agreements import subtract_relation_means
+from fathom.results.estimates import Estimate, contrast, correlation, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Table
@@ -47,7 +47,7 @@ class Bins(NamedTuple):
     order: Sequence[str]
 
 
-def bins_of(rows: Rows, typed: str) -> Bins | None:
+def parse_bins(rows: Rows, typed: str) -> Bins | None:
     """Parse a value of ``--by``: a key of numbers (popularity), or ``key:10`` for so many bins; else None.
 
     :raises BadInput: bins of a key whose values are no numbers.
@@ -57,7 +57,7 @@ def bins_of(rows: Rows, typed: str) -> Bins | None:
     key = next((key for key in (OF_NUMBERS.get(name), name) if key in rows.keys), None)
     if key is None or (match is None and name not in OF_NUMBERS):
         return None
-    numbers = {text: number_in(text) for text in {rows.text_of(q, key) or "" for q in range(len(rows.query_ids))}}
+    numbers = {text: parse_number(text) for text in {rows.text_of(q, key) or "" for q in range(len(rows.query_ids))}}
     wrong = min((text for text, number in numbers.items() if number is None), default=None)
     if wrong is None:
         values = [numbers[rows.text_of(query, key) or ""] for query in range(len(rows.query_ids))]
@@ -67,7 +67,7 @@ def bins_of(rows: Rows, typed: str) -> Bins | None:
     raise BadInput(f"--by {typed}: bins need numbers, {name} has values such as {wrong!r}: type --by {name}")
 
 
-def number_in(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Parse a number or the year of a date; NaN if unknown, None for any other text."""
     if text in _UNKNOWN:
         return float("nan")
@@ -114,19 +114,21 @@ def _trend(rows: Rows, bins: Bins, scoring: str) -> list[tuple[str, Estimate]]:
         for name in ("spearman", "spearman within relations", "highest − lowest")
     )
     if len(queries) < _FEWEST:
-        return [("rank correlation", untold(f"fewer than {_FEWEST} facts have a number and were scored", whole))]
+        return [
+            ("rank correlation", point_estimate(f"fewer than {_FEWEST} facts have a number and were scored", whole))
+        ]
     from scipy.stats import rankdata  # as all of scipy.stats, slow to load
 
     sample, relations = rows.sample(queries), [rows.relations[query] for query in queries]
     x, y = (np.asarray(rankdata(side), float) for side in (values, hits))
-    own_x, own_y = less_their_means(relations, [x, y])
+    own_x, own_y = subtract_relation_means(relations, [x, y])
     labels = np.array([bins.order.index(bins.labels[query]) for query in queries])
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
     units = _units(rows, np.asarray(queries)[ends], highest)
     difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared, units=units).shown(".3f")
     if not difference.n:
-        difference = untold("no relation has facts in the highest and in the lowest bin", contrasted)
+        difference = point_estimate("no relation has facts in the highest and in the lowest bin", contrasted)
     return [
         ("rank correlation", correlation(x, y, sample, whole)),
         ("rank correlation within relations", correlation(own_x, own_y, sample, within)),

@@ -21,7 +21,7 @@ from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.comparison import AGREE_AT, ComparedPair, Comparison, Difference, NotCompared, RightWrong, RunLine
 from fathom.results.estimates import Estimate, Noise
-from fathom.results.facts import AS_IT_IS, CHAT, PLAIN, SHUFFLED, WRITTEN, RunFacts, Shared
+from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
 from fathom.results.loading import read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
@@ -40,7 +40,7 @@ _OPTION_NAMES = {
     "alter": "sentences",
     "limit": "selections of facts",
 }
-_DEFAULTS = {"chat": False, "shuffle_chat": False, "alter": AS_IT_IS, "limit": None, "pool": None}
+_DEFAULTS = {"chat": False, "shuffle_chat": False, "alter": UNALTERED, "limit": None, "pool": None}
 
 
 def compare(
@@ -74,7 +74,7 @@ def compare(
         lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
         lambda: read_runs(runs, scoring, cluster, lambda facts: facts.release(chosen, shared)),
     )
-    changed = alterations(runs, scoring, cluster) if any(one.alteration != AS_IT_IS for one in facts) else []
+    changed = alterations(runs, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
     return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds)
 
 
@@ -94,7 +94,7 @@ def compare_facts(
     :raises BadInput: no pair can be compared.
     """
     primary = metrics[0]
-    sides = list(zip(distinguished([one.told_by for one in facts]), facts, strict=True))
+    sides = list(zip(distinguished([one.distinguishing for one in facts]), facts, strict=True))
     two = [(one, other) for one, other in combinations(sides, 2) if not to_first or one is sides[0]]
     trained = _over_seeds(sides, seeds, primary) if seeds > 1 else None
     two = two if trained is None else list(zip(sides[:seeds], sides[seeds:], strict=True))
@@ -139,8 +139,8 @@ def _over_seeds(sides: Sequence[tuple[str, RunFacts]], seeds: int, primary: Metr
 def _metric(name: str) -> Metric:
     """:raises BadInput: unknown, or not a mean over facts of values of ranks."""
     chosen = metric(name)
-    if not chosen.beside_baselines:
-        own = ", ".join(one.name for one in METRICS.entries() if one.beside_baselines)
+    if not chosen.has_baselines:
+        own = ", ".join(one.name for one in METRICS.entries() if one.has_baselines)
         raise BadInput(f"--metrics {name}: it cannot be paired by fact; there is {own} and hits@K")
     return chosen
 
@@ -222,7 +222,7 @@ def _value(value: object) -> str:
 
 def _agreement(first: RunFacts, second: RunFacts) -> Agreement | None:
     another = (first.probe, first.scoring) != (second.probe, second.scoring)
-    if first.model != second.model or not another or WRITTEN in (first.why_untold, second.why_untold):
+    if first.model != second.model or not another or WRITTEN in (first.why_undefined, second.why_undefined):
         return None
     try:
         return agreement(first, second, AGREE_AT)._replace(points=[])  # which no table here shows

@@ -26,7 +26,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.power import Detectable, detectable_table
 from fathom.results.samples import scope
-from fathom.results.tables import Cell, Table, Tabled
+from fathom.results.tables import Cell, Table, Tabular
 
 AGREE_AT = 10
 """Two probes agree on a fact if both rank its answer within so many or neither does."""
@@ -113,7 +113,7 @@ class NotCompared(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Tabled):
+class Comparison(Tabular):
     """All that ``fathom compare`` prints.
 
     :param controlled: verdicts that need a control: chat templates, altered sentences.

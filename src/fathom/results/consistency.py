@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.ranking import among_the_best, consistency, rankc, rankc_by_chance
-from fathom.results.estimates import Estimate, mean, untold
+from fathom.metrics.ranking import consistency, rankc, rankc_by_chance, top_chances
+from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Rows, grouped
 from fathom.results.tables import Cell, Table
@@ -94,7 +94,7 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
         return None
     ids = rows.candidates[space][0]
     order = sorted(range(len(ids)), key=ids.__getitem__)  # languages may list them in other orders
-    return _Ranking(tuple(ids[at] for at in order), among_the_best(scores[order]), rows.top_answers(place))
+    return _Ranking(tuple(ids[at] for at in order), top_chances(scores[order]), rows.top_answers(place))
 
 
 def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
@@ -133,7 +133,9 @@ def _line(
     sample, columns = rows.sample(list(compared)), np.array(list(compared.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
     rankc, same = (
-        mean(columns[:, place], sample, line, form=form) if compared else untold("there is no pair", line, form=form)
+        mean(columns[:, place], sample, line, form=form)
+        if compared
+        else point_estimate("there is no pair", line, form=form)
         for place, line, form in zip((0, 2), made, (".3f", ".1%"), strict=True)
     )
     by_chance = float(columns[:, 1].mean()) if compared else None

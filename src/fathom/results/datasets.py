@@ -14,7 +14,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.published import readable
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.pools import DATA, pooled
-from fathom.data.selection.readings import Askable, asked
+from fathom.data.selection.readings import ReadingCounts, asked
 from fathom.data.statistics import graph_relations, graph_statistics, random_baseline, relation_statistics
 from fathom.results.tables import Cell, Table
 
@@ -56,7 +56,7 @@ def readings_table(queryset: QuerySet) -> Table:
     by_relation = asked(queryset)
     rows = [(relation, *counts) for relation, counts in by_relation.items()]
     if len(rows) > 1:
-        rows.insert(0, ("all", *Askable.total(by_relation.values())))
+        rows.insert(0, ("all", *ReadingCounts.total(by_relation.values())))
     return Table(
         ("relation", "facts", "by template", "by sentence", "sentences", "by any sentence", "any sentences"),
         tuple(rows),

@@ -18,7 +18,7 @@ from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import POWER
 from fathom.options import separated
 from fathom.results import estimates
-from fathom.results.baselines import LEGENDS, Compared, RunBaselines, above_chance, verdict_of
+from fathom.results.baselines import LEGENDS, Compared, RunBaselines, above_chance, verdict_text
 from fathom.results.claims import (
     NO_DIFFERENCE,
     UNDETERMINED,
@@ -37,7 +37,7 @@ from fathom.results.pairing import common_facts, difference
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
-from fathom.results.tables import Cell, Table, Tabled
+from fathom.results.tables import Cell, Table, Tabular
 from fathom.store.folder import RunFolder, differences
 
 ALL = "all"
@@ -97,11 +97,11 @@ class Part(NamedTuple):
     @property
     def verdict(self) -> str | None:
         """The verdict on the run after against the baselines; None without any."""
-        return verdict_of(self.above)
+        return verdict_text(self.above)
 
 
 @dataclass(frozen=True, repr=False)
-class Change(Tabled):
+class Change(Tabular):
     """All that ``fathom diff`` prints.
 
     :param by: key of the groups; "" without groups.
@@ -203,7 +203,7 @@ def _check_cut(side: RunFacts, k: int) -> None:
     """:raises BadInput: Hits@k is unknown."""
     check_depth(side, k)
     if np.isnan(side.hits(k)[side.scored]).any():
-        raise BadInput(f"{side.path}: {side.why_untold}, which Hits@{k} needs: compare without --k")
+        raise BadInput(f"{side.path}: {side.why_undefined}, which Hits@{k} needs: compare without --k")
 
 
 def _group_of(groups: Mapping[str, RunFacts], name: str, by: str) -> RunFacts:
@@ -258,8 +258,15 @@ def _each(first: RunFacts, second: RunFacts, facts: Sequence[str], before: Float
     names = names_of(second.rows.candidates)
     ranks = [side.mean_ranks[side.at(facts)].tolist() for side in (first, second)]
     changes = np.select([after > before, after < before, before > 0], [LEARNT, FORGOTTEN, KEPT], NEVER).tolist()
-    answers = [", ".join(names.get(gold, gold) for gold in golds) for golds in second.golds_of(facts)]
-    columns = (changes, before.tolist(), after.tolist(), *ranks, second.relations_of(facts), second.asked_about(facts))
+    answers = [", ".join(names.get(gold, gold) for gold in golds) for golds in second.gold_ids_of(facts)]
+    columns = (
+        changes,
+        before.tolist(),
+        after.tolist(),
+        *ranks,
+        second.relations_of(facts),
+        second.subject_names(facts),
+    )
     return [OfFact(*own) for own in zip(facts, *columns, answers, strict=True)]
 
 

@@ -22,7 +22,16 @@ from scipy.special import ndtr, ndtri
 from fathom.metrics import correlation as fits
 from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_difference, smallest_unseen
 from fathom.metrics.table import SHARE, Metric
-from fathom.metrics.uncertainty import CONFIDENCE, Fold, Interval, Labels, at_confidence, crossed, interval, of_spread
+from fathom.metrics.uncertainty import (
+    CONFIDENCE,
+    Fold,
+    Interval,
+    Labels,
+    at_confidence,
+    crossed,
+    interval,
+    interval_of_spread,
+)
 from fathom.results import recipes
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows
@@ -30,7 +39,7 @@ from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
 RESOLUTION = 4 / (PERMUTATIONS + 1)
-NOTHING_OF_IT = "there is none of which this could be a share"
+EMPTY_WHOLE = "there is none of which this could be a share"
 OVER_MODELS = "no interval: a mean over models, which were chosen"
 _SIGNED = (-1.0, 1.0)
 
@@ -91,7 +100,7 @@ class Noise(NamedTuple):
     training: float | None = None
 
 
-def untold(why: str, recipe: str = "", value: float = float("nan"), n: int = 0, form: str = ".3f") -> Estimate:
+def point_estimate(why: str, recipe: str = "", value: float = float("nan"), n: int = 0, form: str = ".3f") -> Estimate:
     """Return a number without an interval. :param why: the reason."""
     return Estimate(value, None, None, None, why, n, recipes.without_sample(recipe), form=form)
 
@@ -207,7 +216,7 @@ def mean(
     :param form: display format.
     """
     if not np.size(values):
-        return untold(NOTHING, recipe, form=form)
+        return point_estimate(NOTHING, recipe, form=form)
     return _estimate(_between(values, sample, limits, weights), np.size(values), recipe, sample, form, tested=False)
 
 
@@ -225,7 +234,7 @@ def difference(
     """
     n = np.size(first)
     if not n:
-        return untold(NOTHING, recipe, form=form)
+        return point_estimate(NOTHING, recipe, form=form)
     result = _between(np.subtract(first, second), sample, limits)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
     return _estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
@@ -307,7 +316,7 @@ def contrast(
     count, of_first = np.bincount(labels).astype(float), np.bincount(labels, part)
     both = ((of_first > 0) & (of_first < count))[labels]
     if not both.any():
-        return untold(NOTHING, recipe)
+        return point_estimate(NOTHING, recipe)
     given, part, labels, sample = given[both], part[both], labels[both], sample.only(both)
     # A weighted mean of these is the contrast, and their spread that of either group.
     sums = [np.bincount(labels, own * given, len(count)) for own in (part, ~part)]
@@ -402,7 +411,7 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe: str) -> Estimate:
     """
     there = whole > 0
     if not there.any():
-        return untold(NOTHING_OF_IT, recipe)
+        return point_estimate(EMPTY_WHOLE, recipe)
     # As a weighted mean, so that what has no whole is no unit that could represent others.
     drawn, weights = sample.only(there), whole[there]
     result = _between(part[there] / weights, drawn, SHARE, weights)
@@ -434,11 +443,11 @@ def below(number: Estimate, bound: float) -> Estimate:
     """Return bound − number, tested against zero: whether a number is smaller than a bound."""
     result = number.interval
     if result is None or result.spread is None or result.low is None or result.high is None:
-        return untold(number.note, number.recipe)
+        return point_estimate(number.note, number.recipe)
     limits = (-result.limits[1], -result.limits[0])
     spread = result.spread._replace(estimate=-result.estimate)
     if result.spread.variance > 0:
-        turned = of_spread(spread._replace(estimate=bound - result.estimate))
+        turned = interval_of_spread(spread._replace(estimate=bound - result.estimate))
     else:
         negative = result._replace(estimate=-result.estimate, low=-result.high, high=-result.low, spread=spread)
         turned = _shifted(negative, bound, limits)

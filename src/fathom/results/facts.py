@@ -18,9 +18,9 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import Metric
 from fathom.results import estimates
-from fathom.results.estimates import NOTHING, Estimate, untold
+from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.recipes import recipe
-from fathom.results.rows import Floats, Ints, Rows, grouped, values_in
+from fathom.results.rows import Floats, Ints, Rows, grouped, split_values
 from fathom.results.samples import Sample, drawn
 from fathom.store.folder import RunFolder
 
@@ -28,14 +28,24 @@ CUTS = (1, 5, 10)
 ACCURACIES = tuple(f"Acc@{k}" for k in CUTS)
 BY_TEMPLATE, FREE, BOTH, NEITHER = "template-based", "template-free", "both", "without templates"
 READINGS = (BY_TEMPLATE, FREE)
-AS_IT_IS = "no"
+UNALTERED = "no"
 PLAIN, CHAT, SHUFFLED = "plain", "chat", "shuffled chat"
 STOPPED = "a search stopped too early to tell"
 WRITTEN = "written or chosen answers have no rank"
 ACCURACY = "accuracy"
 _RELEASED = ("rows", "run", "places", "fact_of", "_first", "queries")
 _KEPT = (
-    *("data", "reading", "wording", "options", "why_untold", "recipe_without_name", "relations", "subjects", "labels"),
+    *(
+        "data",
+        "reading",
+        "wording",
+        "options",
+        "why_undefined",
+        "recipe_without_name",
+        "relations",
+        "subjects",
+        "labels",
+    ),
     *("spaces", "sizes", "beyond", "mean_ranks", "mean_log_ranks", "groups", "content_hash", "parameters"),
 )
 """Properties that comparisons use after the predictions were released."""
@@ -175,7 +185,7 @@ class RunFacts:
     def groups(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """Values of each fact under every key, by its first query, see :meth:`Rows.values_of`."""
         texts = {key: [self.rows.text_of(query, key) for query in self.queries] for key in self.rows.keys}
-        values = {key: {text: tuple(values_in(key, text)) for text in set(own)} for key, own in texts.items()}
+        values = {key: {text: tuple(split_values(key, text)) for text in set(own)} for key, own in texts.items()}
         return {key: [values[key][text] for text in own] for key, own in texts.items()}
 
     def at(self, facts: Iterable[str]) -> Ints:
@@ -241,12 +251,12 @@ class RunFacts:
         sizes = self.sizes[self.scored]
         return float(np.mean(sizes)) if sizes.any() else float("nan")
 
-    def asked_about(self, facts: Iterable[str]) -> list[str]:
+    def subject_names(self, facts: Iterable[str]) -> list[str]:
         """Return the names of the subjects as in the prompt; "" where a fact has none."""
         places = self.places[self._first[self.at(facts)]]
         return [name or "" for name in self.rows.table.column("subject").take(places).to_pylist()]
 
-    def golds_of(self, facts: Iterable[str]) -> list[list[str]]:
+    def gold_ids_of(self, facts: Iterable[str]) -> list[list[str]]:
         """Return the ids of the gold answers."""
         return [self.rows.gold[self.queries[place]] for place in self.at(facts).tolist()]
 
@@ -264,8 +274,8 @@ class RunFacts:
 
     @property
     def alteration(self) -> str:
-        """The value of ``--alter``, by default :data:`AS_IT_IS`."""
-        return str(self.options.get("alter", AS_IT_IS))
+        """The value of ``--alter``, by default :data:`UNALTERED`."""
+        return str(self.options.get("alter", UNALTERED))
 
     @cached_property
     def reading(self) -> str:
@@ -274,7 +284,7 @@ class RunFacts:
         By the option, else by whether queries have their own sentences. An alteration such as "misprimed" is added.
         """
         option = self.options.get("reading")
-        if self.alteration != AS_IT_IS:
+        if self.alteration != UNALTERED:
             return f"{option}, {self.alteration}" if option in READINGS else self.alteration
         if option in READINGS:
             return str(option)
@@ -304,7 +314,7 @@ class RunFacts:
         return f"{self.probe} {self.scoring} {self.model}"
 
     @property
-    def told_by(self) -> tuple[str, str, str, str, str, str, str]:
+    def distinguishing(self) -> tuple[str, str, str, str, str, str, str]:
         """Properties that may distinguish it from other runs, the model first, the folder last."""
         return self.model, self.probe, self.scoring, self.data, self.reading, self.wording, self.path
 
@@ -317,7 +327,7 @@ class RunFacts:
     # --- estimates
 
     @cached_property
-    def why_untold(self) -> str:
+    def why_undefined(self) -> str:
         """Reason why scored facts may lack a value."""
         return STOPPED if np.isnan(self.rows.correct[self.places]).all() else WRITTEN
 
@@ -349,7 +359,7 @@ class RunFacts:
         chosen = self.scored_facts if facts is None else facts
         shares, line = values[self.at(chosen)], self.recipe(name)
         if not len(shares) or np.isnan(shares).any():
-            return untold(self.why_untold if len(shares) else NOTHING, line, form=form)
+            return point_estimate(self.why_undefined if len(shares) else NOTHING, line, form=form)
         return estimates.mean(shares, sample or self.sample(chosen), line, form=form)
 
 

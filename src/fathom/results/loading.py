@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 _NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
 
 
-def outcome_of(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:
+def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:
     """Read one run in one scoring.
 
     :param scorings: which to take of a run that has several.
@@ -69,13 +69,13 @@ def check_scored(outcome: RunFacts) -> None:
         raise BadInput(f"{outcome.path} has no ranks to compare ({why})")
 
 
-def every_scoring(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
+def read_scorings(run: RunFolder, model: str, cluster: str = "") -> list[RunFacts]:
     """Read all scorings of a run that a study has made."""
     rows = Rows(run, with_scores=False, cluster=cluster)
     return [RunFacts(run, rows, scoring, model) for scoring in rows.scorings]
 
 
-def outcomes_of(
+def read_all_facts(
     runs: Sequence[RunFolder], scorings: Sequence[str] = (), cluster: str = "", k: int | None = max(CUTS)
 ) -> list[RunFacts]:
     """Read one scoring of each run, in their order.
@@ -87,7 +87,7 @@ def outcomes_of(
     """
 
     def load(run: RunFolder, model: str) -> list[RunFacts]:
-        outcome = outcome_of(run, scorings, model, cluster)
+        outcome = read_facts(run, scorings, model, cluster)
         if k is not None:
             check_depth(outcome, k)
         return [outcome]
@@ -158,7 +158,7 @@ def check_depth(outcome: RunFacts, k: int) -> None:
         )
 
 
-def by_column(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[str, RunFacts]]:
+def group_by_data(outcomes: Sequence[RunFacts]) -> dict[tuple[str, str], dict[str, RunFacts]]:
     """Group by (data, reading), then model. :raises BadInput: two runs of one model, data set and reading."""
     columns: dict[tuple[str, str], dict[str, RunFacts]] = {}
     faults = []

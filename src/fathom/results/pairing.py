@@ -9,7 +9,7 @@ import numpy as np
 from fathom.errors import BadInput, refuse
 from fathom.metrics.table import SHARE
 from fathom.results import estimates
-from fathom.results.estimates import Estimate, Noise, untold
+from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats
@@ -36,8 +36,8 @@ def difference(
     terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
     recipe = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
     if np.isnan(terms).any():
-        why = next(o.why_untold for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any())
-        return untold(why, recipe, form=form)
+        why = next(o.why_undefined for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any())
+        return point_estimate(why, recipe, form=form)
     plus, drawn = sum(sign > 0 for sign, _ in signed), sample or signed[0][1].sample(facts)
     limits = (float(plus - len(signed)), float(plus))
     return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), drawn, recipe, limits, form)
@@ -64,8 +64,8 @@ def over_seeds(
     recipe = combined(name, recipes, _between(signed))
     terms = np.array([[sign * values(side)[side.at(facts)] for sign, side in training] for training in trainings])
     if np.isnan(terms).any():
-        whys = (side.why_untold for seeds in sides for side in seeds if np.isnan(values(side)[side.at(facts)]).any())
-        return untold(next(whys), recipe), Noise(len(trainings))
+        whys = (side.why_undefined for seeds in sides for side in seeds if np.isnan(values(side)[side.at(facts)]).any())
+        return point_estimate(next(whys), recipe), Noise(len(trainings))
     low, high = np.sum([[limits[sign < 0] * sign, limits[sign > 0] * sign] for sign, _ in signed], axis=0)
     sample, ends = signed[0][1].sample(facts), (float(low), float(high))
     return estimates.over_seeds(terms.sum(axis=1), sample, recipe, ends, len(signed) > 1)

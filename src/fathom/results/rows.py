@@ -15,7 +15,7 @@ import pyarrow as pa
 from fathom.data.queries import ENTITIES, OF_ANSWER
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.ranking import consistency, reciprocal_mean_rank, reciprocal_rank, told_hits_at_k
+from fathom.metrics.ranking import consistency, known_hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results.declarations import NATS, read_declarations
 from fathom.results.samples import QUERY, RELATION, Origin, Sample, check_key, drawn
@@ -51,7 +51,7 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     return groups
 
 
-def values_in(key: str, text: str | None) -> list[str]:
+def split_values(key: str, text: str | None) -> list[str]:
     """Split a query's text under a key into its values: "A; B" counts in A and in B."""
     if key in (RELATION, DIRECTION):
         return [text or NONE]
@@ -212,7 +212,7 @@ class Rows:
 
     def values_of(self, query: int, key: str) -> list[str]:
         """Return the values of a query under *key*; several for "A; B"."""
-        return values_in(key, self.text_of(query, key))
+        return split_values(key, self.text_of(query, key))
 
     def text_of(self, query: int, key: str) -> str | None:
         """Return the text of a query under *key*."""
@@ -268,7 +268,7 @@ class Rows:
 
     def hits(self, k: int) -> Floats:
         """Return expected Hits@k; NaN where the search stopped before k. Credit without ranks is Hits@1."""
-        return told_hits_at_k(self.optimistic, self.pessimistic, self.above, self.correct, k)
+        return known_hits_at_k(self.optimistic, self.pessimistic, self.above, self.correct, k)
 
     def reciprocal(self) -> Floats:
         """Return the expected 1 / rank under random order of ties; NaN without a rank."""

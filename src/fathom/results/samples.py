@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.metrics.uncertainty import Labels, Ways, speak_for_others
+from fathom.metrics.uncertainty import Labels, Ways, enough_clusters
 
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
@@ -90,7 +90,7 @@ def drawn(
     """
     repeated = units if units is not None and len(set(units)) < len(units) else None
     if not cluster:
-        return and_by_subject(by_default(relations), subjects) if subjects else by_default(relations)
+        return with_subjects(by_default(relations), subjects) if subjects else by_default(relations)
     if cluster == QUERY:
         return Sample(QUERY, repeated)
     if cluster == FACT:
@@ -100,7 +100,7 @@ def drawn(
     return Sample(cluster, [f"{cluster} {label}" if label else f"alone {unit}" for label, unit in named])
 
 
-def drawn_from(origins: Sequence[Origin]) -> Sample:
+def sample_of_origins(origins: Sequence[Origin]) -> Sample:
     """Return how values were drawn of which several may be of one query or fact. :param origins: all by one key."""
     relations, labels = [one.relation for one in origins], [one.label for one in origins]
     return drawn(origins[0].key if origins else "", relations, labels, [one.unit for one in origins])
@@ -111,10 +111,10 @@ def by_default(groups: Sequence[str], unit: str = FACT, group: str = RELATION) -
 
     :param groups: label of each value, shape (n).
     """
-    return Sample(group, groups) if speak_for_others(groups) else Sample(f"{unit}{_WITHIN}{group}", None, groups)
+    return Sample(group, groups) if enough_clusters(groups) else Sample(f"{unit}{_WITHIN}{group}", None, groups)
 
 
-def and_by_subject(sample: Sample, subjects: Sequence[str | None]) -> Sample:
+def with_subjects(sample: Sample, subjects: Sequence[str | None]) -> Sample:
     """Add the subjects as a second sampling unit if they repeat among the values.
 
     :param sample: the default: whole relations, or facts within relations.

@@ -18,23 +18,23 @@ from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.baselines import (
     LEGENDS,
     NAMES,
-    ByLot,
     Compared,
+    RandomOrder,
     Ranked,
     above_chance,
     baselines,
-    compared_with,
-    lacks_frequency,
-    verdict_of,
+    compare_baselines,
+    verdict_text,
+    why_no_frequency,
     why_no_names,
 )
-from fathom.results.bins import OF_NUMBERS, Bins, bins_of, trend_table
+from fathom.results.bins import OF_NUMBERS, Bins, parse_bins, trend_table
 from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
-from fathom.results.estimates import NOTHING, Estimate, measure, untold
+from fathom.results.estimates import NOTHING, Estimate, measure, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, grouped
-from fathom.results.tables import Cell, Table, Tabled, to_json
+from fathom.results.tables import Cell, Table, Tabular, to_json
 from fathom.results.tasks import above_in_words, task_table
 from fathom.store.folder import RunFolder
 
@@ -76,7 +76,7 @@ class Headline:
 
     def verdict(self, name: str) -> str | None:
         """Return whether accuracy is above the baselines; None for other metrics, or without any."""
-        return verdict_of(self.decision) if name == ACCURACY else None
+        return verdict_text(self.decision) if name == ACCURACY else None
 
 
 class BreakdownPart(NamedTuple):
@@ -108,7 +108,7 @@ class Breakdown(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Tabled):
+class Summary(Tabular):
     """All that ``fathom metrics`` prints.
 
     :param queries: number of the run's queries, with or without predictions.
@@ -166,7 +166,7 @@ class RunNumbers:
     def headlines(self) -> tuple[Headline, ...]:
         """One per scoring; whether they are above chance is one family of claims."""
         lines = [self._headline(scoring) for scoring in self.rows.scorings]
-        missing = lacks_frequency(self.rows)
+        missing = why_no_frequency(self.rows)
         claims = [above_chance(line.scoring, line.baselines.get(ACCURACY, ()), missing) for line in lines]
         decisions = decide_all(claims)
         return tuple(replace(line, decision=decision) for line, decision in zip(lines, decisions, strict=True))
@@ -174,7 +174,7 @@ class RunNumbers:
     def summary(self, by: Sequence[str] = (), every: bool = False) -> Summary:
         """See :func:`summarise`."""
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
-        binned = {key: bins for key in dict.fromkeys(sum(crossed, ())) if (bins := bins_of(self.rows, key))}
+        binned = {key: bins for key in dict.fromkeys(sum(crossed, ())) if (bins := parse_bins(self.rows, key))}
         unknown = [f"'{key}'" for keys in crossed for key in keys if key not in self.keys and key not in binned]
         if unknown:
             raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
@@ -243,7 +243,7 @@ class RunNumbers:
         return self._numbers[key]
 
     @cached_property
-    def _baselines(self) -> dict[str, Ranked | ByLot]:
+    def _baselines(self) -> dict[str, Ranked | RandomOrder]:
         return baselines(self.rows)
 
     def _headline(self, scoring: str) -> Headline:
@@ -255,7 +255,7 @@ class RunNumbers:
         means = [hits[templates == template].mean() for template in np.unique(templates)]
         metrics = {one.name: one for one in self._metrics()}
         numbers = {name: value for name, one in metrics.items() if (value := self.number(one, asked)) is not None}
-        baselines_of_each = ((name, compared_with(rows, metrics[name], asked, self._baselines)) for name in numbers)
+        baselines_of_each = ((name, compare_baselines(rows, metrics[name], asked, self._baselines)) for name in numbers)
         return Headline(
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),
@@ -352,7 +352,7 @@ def _sentence(line: Headline, model: str) -> str:
     if decision.holds:
         return f"{text}, more than every baseline ({values})."
     if decision.word == NO_DIFFERENCE:
-        return f"{text}, {verdict_of(decision)} ({values})."
+        return f"{text}, {verdict_text(decision)} ({values})."
     return f"{text}. Whether this is above chance {decision.word}: {decision.reason}."
 
 
@@ -369,7 +369,7 @@ def _headline_table(summary: Summary, every: bool) -> Table:
     for line in summary.headlines:
         shown = {name: number for name, number in line.numbers.items() if every or name in usual}
         if line.accuracy is None:
-            shown[ACCURACY] = untold(NOTHING)
+            shown[ACCURACY] = point_estimate(NOTHING)
         for name, number in shown.items():
             others = {one.baseline: one.value for one in line.baselines.get(name, ())}
             rows.append(
@@ -441,7 +441,7 @@ def _parts_table(breakdown: Breakdown) -> Table:
             "queries": part.queries,
             "n": part.n,
             "unscored": part.unscored,
-            "accuracy": part.accuracy or untold(NOTHING),
+            "accuracy": part.accuracy or point_estimate(NOTHING),
             **{name: part.numbers[name].value if name in part.numbers else None for name in further},
         }
         for part in breakdown.parts

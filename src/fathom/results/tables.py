@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from rich.cells import cell_len
 
 from fathom.errors import BadInput
-from fathom.reading import shown, some_of
+from fathom.reading import first_few, shown
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.estimates import Estimate
@@ -140,7 +140,7 @@ class Table:
         return replace(self, hidden=self.hidden.union(empty, *(self.numbers.get(name, ()) for name in empty)))
 
     def __repr__(self) -> str:
-        return f"<Table {shown(self.title)}: {len(self.rows):,} rows of {some_of(self.columns)}>"
+        return f"<Table {shown(self.title)}: {len(self.rows):,} rows of {first_few(self.columns)}>"
 
     def objects(self) -> list[dict[str, Cell]]:
         """Return one mapping per row; numbers that JSON cannot hold (NaN, infinity) as None."""
@@ -194,7 +194,7 @@ def _one_recipe(recipes: Iterable[str]) -> str:
     return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
 
 
-class Tabled(ABC):
+class Tabular(ABC):
     """Results as tables."""
 
     @property
@@ -208,7 +208,7 @@ class Tabled(ABC):
         return []
 
     def __repr__(self) -> str:
-        tables = some_of([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
+        tables = first_few([f"{table.title or 'a table'} ({len(table.rows):,} rows)" for table in self.tables])
         return f"<{type(self).__name__}: {tables}; to_text() prints them>"
 
     def tables_in(self, form: str) -> list[Table]:

@@ -23,13 +23,13 @@ from fathom.metrics.ranking import (
     reciprocal_rank,
 )
 from fathom.metrics.table import Metric, hits, metric
-from fathom.reading import is_there, json_file
-from fathom.results.baselines import Compared, above_chance, verdict_of
+from fathom.reading import file_exists, json_file
+from fathom.results.baselines import Compared, above_chance, verdict_text
 from fathom.results.claims import UNDETERMINED, Claim, Decision, decide_all
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, untold
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, point_estimate
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
-from fathom.results.samples import Sample, drawn_from
+from fathom.results.samples import Sample, sample_of_origins
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
@@ -126,13 +126,13 @@ def over(
     return mean(np.concatenate(values), sample, recipe, weights=weights, form=FORMATS.get(name, ".3f"))
 
 
-def items_drawn(asked: Sequence[tuple[Rows, int]]) -> Sample:
+def sample_items(asked: Sequence[tuple[Rows, int]]) -> Sample:
     """Return how items were drawn: by the user's cluster key, else by item, of several tasks within each.
 
     :param asked: run and query of each value; queries may be repeated.
     """
     if any(rows.cluster for rows, _ in asked):
-        return drawn_from([rows.origin(query) for rows, query in asked])
+        return sample_of_origins([rows.origin(query) for rows, query in asked])
     items = [rows.query_ids[query] for rows, query in asked]
     tasks = [rows.relations[query] for rows, query in asked]
     return Sample("item within task", items, tasks) if len(set(tasks)) > 1 else Sample("item", items)
@@ -190,7 +190,7 @@ class ByFrequency(NamedTuple):
         if not ids or not all(id_ in self.reciprocal for id_ in ids):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
-        further = difference(reciprocal, others, items_drawn(asked), "MRR − frequency")
+        further = difference(reciprocal, others, sample_items(asked), "MRR − frequency")
         return above_chance(task, [Compared("frequency", float(np.mean(others)), further)])
 
 
@@ -232,7 +232,7 @@ def _by_frequency(rows: Rows, queries: Sequence[int], ranked: ByOthers, made: st
     best = reciprocal_rank(first, last)
     values = [*(hits_at_k(first, last, k) for k in CUTS), best, reciprocal_mean_rank(ranked.ranks)]
     data = recipe(rows, "", "", ()).split("|")[1]
-    sample = items_drawn([(rows, query) for query in queries]) if rows.cluster else Sample("item")
+    sample = sample_items([(rows, query) for query in queries]) if rows.cluster else Sample("item")
     named = zip(MEASURED, values, strict=True)
     numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}", form=FORMATS[name]) for name, of_item in named}
     reciprocal = zip((rows.query_ids[query] for query in queries), best.tolist(), strict=True)
@@ -245,7 +245,7 @@ _Items = dict[str, list[tuple[str, list[str]]]]
 
 def _recorded(file: Path, kind: Any, expected: str) -> Any:
     """Read right answers by task; {} without the file. :raises BadInput: it is damaged."""
-    content = json_file(file) if is_there(file) else {}
+    content = json_file(file) if file_exists(file) else {}
     try:
         return TypeAdapter(kind).validate_python(content)
     except ValidationError as error:
@@ -279,7 +279,7 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table,
     decisions = decide_all(
         [baselines[one.setting.task].claim(one) if one.setting.task in baselines else None for one in lines]
     )
-    verdicts = {id(line): verdict_of(decision) for line, decision in zip(lines, decisions, strict=True)}
+    verdicts = {id(line): verdict_text(decision) for line, decision in zip(lines, decisions, strict=True)}
     table: list[dict[str, Cell | Estimate]] = []
     for task in tasks:
         for line in (one for one in lines if one.setting.task == task):
@@ -295,7 +295,7 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table,
 
 def measured(numbers: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Return the estimates of :data:`MEASURED`, undefined where there is none."""
-    nothing = untold(NO_RANKS if numbers else NOTHING)
+    nothing = point_estimate(NO_RANKS if numbers else NOTHING)
     return {name: numbers.get(name, nothing) for name in MEASURED}
 
 

@@ -20,7 +20,7 @@ from fathom.run.parts import Part, evaluate_part
 from fathom.run.setup import selected, set_up
 from fathom.run.shards import evaluate_shards
 from fathom.store.folder import RunFolder
-from fathom.store.locks import alone_in, together_in
+from fathom.store.locks import exclusive_folder, shared_folder
 
 __all__ = ["run", "selected"]
 
@@ -57,20 +57,20 @@ def run(
         from fathom.run.on_ray import evaluate_on_ray
 
         folder = RunFolder(out)
-        with alone_in(folder.path):
+        with exclusive_folder(folder.path):
             source = data.source if isinstance(data, Narrowed) else data  # workers narrow it
             evaluate_on_ray(entry, model, source, options, folder, report)
         return folder
     evaluated, setup = set_up(entry, model, data, options)
     if options.part is None:
         folder = RunFolder(out)
-        with alone_in(folder.path):
+        with exclusive_folder(folder.path):
             evaluate_shards(evaluated, setup, folder, setup.start(folder), report)
         return folder
     part = Part.parse(options.part)
     if is_served:
         raise BadInput(f"--part {part}: {_SERVED}")
     folder = RunFolder(out, str(part))
-    with together_in(folder.path) as claims:
+    with shared_folder(folder.path) as claims:
         evaluate_part(part, evaluated, setup, folder, claims, report)
     return folder

@@ -140,7 +140,7 @@ def digest(ids: Iterable[str]) -> str | None:
     return hashlib.sha256(lines.encode()).hexdigest()[:16] if lines else None
 
 
-def digest_of_others(space: CandidateSet, ranked: NDArray[np.bool_]) -> str | None:
+def unranked_digest(space: CandidateSet, ranked: NDArray[np.bool_]) -> str | None:
     """Return :func:`digest` of the candidates that are not *ranked*, shape (candidates,)."""
     return digest(space.ids[place] for place in np.flatnonzero(~ranked).tolist())
 
@@ -150,7 +150,7 @@ def unscored(reason: str) -> Columns:
     return {"unscored": reason}
 
 
-def of_found(result: RankResult, space: CandidateSet) -> Columns:
+def result_columns(result: RankResult, space: CandidateSet) -> Columns:
     """Return the columns of ranks and scores among the candidates of *space*."""
     row: Columns = {
         "gold_scores": result.gold_scores or None,
@@ -170,7 +170,7 @@ def of_found(result: RankResult, space: CandidateSet) -> Columns:
     return row
 
 
-def of_scores(
+def score_columns(
     query: Query,
     space: CandidateSet,
     scores: NDArray[np.floating[Any]],
@@ -212,7 +212,7 @@ def of_scores(
     tokens: Columns = {"scored_tokens": int(scored_tokens[best])}
     if mixed_tokens is not None:
         tokens["mixed_tokens"] = mixed_tokens[best]
-    return row | of_found(result, space) | tokens
+    return row | result_columns(result, space) | tokens
 
 
 def _ranked(

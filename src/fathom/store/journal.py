@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from fathom.errors import BadInput, RunFailed
-from fathom.reading import is_there, json_value, read_bytes
+from fathom.reading import file_exists, json_value, read_bytes
 from fathom.store.files import make_folder
 from fathom.store.manifest import Object
 
@@ -70,7 +70,7 @@ class Journal:
         self.path = Path(path)
         self._lock = threading.Lock()
         try:
-            content = read_bytes(self.path, _LARGEST) if is_there(self.path) else b""
+            content = read_bytes(self.path, _LARGEST) if file_exists(self.path) else b""
             self._size = content.rfind(b"\n") + 1
             if self._size < len(content):
                 os.truncate(self.path, self._size)

@@ -1,7 +1,7 @@
 """Locks of folders: one process alone, or several that share the work.
 
 A lock ends with its process. The locks of several processes only save work: files are whole or absent and the same
-whoever writes them. On a file system without locks a task may be done twice, and nothing else happens.
+regardless of the writer. On a file system without locks a task may be done twice, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _kept_if_used(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def exclusive_folder(folder: Path) -> Iterator[None]:
     """Keep other processes out of *folder*, which is made if missing and removed if left empty.
 
     Temporary files of ended processes are removed from a folder of Fathom.
@@ -122,8 +122,8 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def together_in(folder: Path) -> Iterator[Claims]:
-    """Share *folder* with other processes that do the same; keep out those that call :func:`alone_in`.
+def shared_folder(folder: Path) -> Iterator[Claims]:
+    """Share *folder* with other processes that do the same; keep out those that call :func:`exclusive_folder`.
 
     The folder is made if missing and removed if left empty. A process that finds no other one tidies up.
 

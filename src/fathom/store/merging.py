@@ -11,7 +11,7 @@ from pathlib import Path
 from fathom.errors import BadInput, refuse
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, add_up, compared, differences
-from fathom.store.locks import AT_WORK, alone_in
+from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.manifest import PARTS, RUN, RunManifest, read_manifest
 from fathom.store.outputs import whole_folder
 
@@ -34,7 +34,7 @@ def merge_runs(runs: Sequence[RunFolder], out: Path) -> RunFolder:
     refuse(_other_runs(runs) or _shared_shards(runs))
     with ExitStack() as stack:
         for run in runs:
-            stack.enter_context(alone_in(run.path))
+            stack.enter_context(exclusive_folder(run.path))
         refuse(_shared_shards(runs))  # a process may have finished another shard meanwhile
         with whole_folder(out) as folder:
             _copy_all(runs, folder)

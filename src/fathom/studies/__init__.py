@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from fathom.doors import Door
+from fathom.registry import Registry
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.studies import options
@@ -101,7 +101,7 @@ def _of_model(
     return Study(name, question, does, takes, _module(name), f"{name} {arguments} --out studies/{name}", kind, without)
 
 
-STUDIES: Door[Study] = Door(
+STUDIES: Registry[Study] = Registry(
     "study",
     "fathom.studies",
     (

@@ -16,7 +16,7 @@ from fathom.probes.options import StatementOptions
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import every_scoring
+from fathom.results.loading import read_scorings
 from fathom.results.pairing import difference
 from fathom.results.tables import Table
 from fathom.run import run
@@ -64,7 +64,7 @@ def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, 
         changes: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
         changes |= {"pll": variant} if variant != "causal" else {}
         folder = run("statement", model, data, options.model_copy(update=changes), out / variant, announce(variant))
-        outcomes |= {(variant, outcome.scoring): outcome for outcome in every_scoring(folder, variant, options.cluster)}
+        outcomes |= {(variant, outcome.scoring): outcome for outcome in read_scorings(folder, variant, options.cluster)}
     arms = [
         Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.scored_facts), len(one.left_out))
         for (variant, _), one in outcomes.items()

@@ -9,7 +9,7 @@ from fathom.errors import BadInput
 from fathom.results.agreements import WITHIN, Agreement, agreement
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
-from fathom.results.loading import outcome_of
+from fathom.results.loading import read_facts
 from fathom.results.names import short_names
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
@@ -31,7 +31,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10,
     if runs[0].path.resolve() == runs[1].path.resolve() and scorings[0] == scorings[-1]:
         raise BadInput(f"{runs[0].path} is both runs: give two, or two of its scorings (--scoring A,B)")
     first, second = (
-        outcome_of(run, wanted, name, cluster)
+        read_facts(run, wanted, name, cluster)
         for run, wanted, name in zip(runs, (scorings[0], scorings[-1]), short_names(runs), strict=True)
     )
     return agreement(first, second, k)

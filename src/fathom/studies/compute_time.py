@@ -18,7 +18,7 @@ from fathom.errors import BadInput
 from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
 from fathom.probes import PROBES
-from fathom.results.estimates import Estimate, untold
+from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.run import run, selected
@@ -118,9 +118,9 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     width = float(stats.t.ppf(0.975, timing.line.n - 2)) * error / value if value > 0 else float("nan")
     recipe = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
     if not value > 0:
-        return untold("the line falls below 0: measure more queries", recipe, value, timing.line.n, ".4g")
+        return point_estimate("the line falls below 0: measure more queries", recipe, value, timing.line.n, ".4g")
     low, high = value * math.exp(-width), value * math.exp(width)
-    return untold("", recipe, value, timing.line.n, ".4g")._replace(low=low, high=high)
+    return point_estimate("", recipe, value, timing.line.n, ".4g")._replace(low=low, high=high)
 
 
 def plots(findings: Sequence[Timing]) -> list[Plot]:

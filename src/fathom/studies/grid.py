@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from fathom.building.worlds import WorldOptions, build_worlds, refuse_others
+from fathom.building.worlds import WorldOptions, build_worlds, check_comparable_worlds
 from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.errors import BadInput, FathomError
 from fathom.formats import read
@@ -32,13 +32,13 @@ from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
 from fathom.probes.shared_options import HERE
 from fathom.progress import Progress, unseen
-from fathom.reading import Json, is_there, json_file, shown, stands
+from fathom.reading import Json, file_exists, json_file, shown, stands
 from fathom.run import run
 from fathom.run.parts import STARTING, Part
 from fathom.run.pool import Pool, RayWorker, Size, connected, size_of
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.store.locks import AT_WORK, CLAIMS, Claims, alone_in, together_in
+from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.studies.grid_plan import Cell, StudyPlan, cells_of, check_plan, describe_fault, options_of
 from fathom.studies.options import GridOptions
 
@@ -104,7 +104,7 @@ def fail(job: Job, why: str, trace: str = "") -> str:
 def why_failed(folder: Path) -> str:
     """Return why a cell failed, "" if it has not. :param folder: of the cell."""
     file = folder / "failed.json"
-    return str(read_object(file).get("why", "")) if is_there(file) else ""
+    return str(read_object(file).get("why", "")) if file_exists(file) else ""
 
 
 def read_object(file: Path) -> Json:
@@ -223,7 +223,7 @@ def run_grid(
     if options.part is not None:
         _make_part(options, plan, jobs, out, retry_failed, ended)
         return states(plan, out)
-    with alone_in(out):
+    with exclusive_folder(out):
         check_same(plan, out)
         left = [job for job in jobs if _is_left(job, retry_failed)]
         done = len(jobs) - len(left)
@@ -243,7 +243,7 @@ def _start(plan: StudyPlan, out: Path, retried: Sequence[Job]) -> None:
     """Make the missing worlds and write the plan. :raises BadInput: an existing world differs."""
     folder, source = out / "worlds", read(plan.data)
     graph = graph_of(source)
-    refuse_others(folder, plan.worlds, graph, plan.seed)
+    check_comparable_worlds(folder, plan.worlds, graph, plan.seed)
     if missing := [world for world in plan.worlds if not (folder / world).exists()]:
         options = WorldOptions(relax=plan.relax)
         build_worlds(graph, folder, missing, plan.seed, options, name=source.name, audit=True)
@@ -265,7 +265,7 @@ def _make_part(
     part = Part.parse(str(options.part))
     if options.engine != HERE or options.workers is not None:
         raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
-    with together_in(out) as claims:
+    with shared_folder(out) as claims:
         with claims.claimed(STARTING, wait=True):
             check_same(plan, out)
             _start(plan, out, jobs if retry_failed else ())

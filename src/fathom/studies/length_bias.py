@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.agreements import less_their_means
+from fathom.results.agreements import subtract_relation_means
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts
-from fathom.results.loading import outcomes_of
+from fathom.results.loading import read_all_facts
 from fathom.results.names import distinguished
 from fathom.results.plots import Plot
 from fathom.results.rows import best_gold
@@ -91,7 +91,7 @@ def analyse(
     """
     count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
     vocabulary = "given" if count_tokens else tokenizer
-    outcomes = outcomes_of(runs, scoring, cluster, k=None)
+    outcomes = read_all_facts(runs, scoring, cluster, k=None)
     names = distinguished([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
     return [_of_run(name, outcome, count, vocabulary) for name, outcome in zip(names, outcomes, strict=True)]
 
@@ -105,7 +105,7 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
         )
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
-    tokens_within, ranks_within = less_their_means(outcome.relations_of(facts), (lengths, ranks))
+    tokens_within, ranks_within = subtract_relation_means(outcome.relations_of(facts), (lengths, ranks))
     by_length = {length: np.flatnonzero(lengths == length) for length in np.unique(lengths).tolist()}
     return LengthBias(
         name,

@@ -36,7 +36,7 @@ from fathom.results.claims import Claim, Decision, decide, sentences
 from fathom.results.claims import Contrast as Needed
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared
-from fathom.results.loading import outcome_of
+from fathom.results.loading import read_facts
 from fathom.results.rows import Floats, Ints, grouped
 from fathom.studies.grid import CellState
 from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan
@@ -226,7 +226,7 @@ class _Grid:
         for state in states:
             try:
                 if state.run is not None:
-                    self.runs[state.cell] = outcome_of(state.run, model=state.cell.model).release(METRICS, shared)
+                    self.runs[state.cell] = read_facts(state.run, model=state.cell.model).release(METRICS, shared)
             except BadInput as error:
                 self.failed[state.cell] = str(error)
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
-from fathom.results.agreements import less_their_means
+from fathom.results.agreements import subtract_relation_means
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts
-from fathom.results.loading import outcome_of
+from fathom.results.loading import read_facts
 from fathom.results.names import short_names
 from fathom.results.pairing import common_facts
 from fathom.results.plots import Plot
@@ -94,7 +94,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
         )
     names, scorings = short_names(runs), (scoring, (), (), scoring)
     outcomes = [
-        outcome_of(run, chosen, name, cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
+        read_facts(run, chosen, name, cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
     ]
     refuse(_faults(outcomes))
     common_facts(outcomes[1:3])
@@ -139,7 +139,7 @@ def _slopes(outcomes: Sequence[RunFacts], facts: Sequence[str], values: Sequence
     def recipe(name: str, runs: Sequence[RunFacts] = outcomes) -> str:
         return combined(name, [run.recipe("") for run in runs])
 
-    known_within, gain_within = less_their_means(outcomes[0].relations_of(facts), (known, gain))
+    known_within, gain_within = subtract_relation_means(outcomes[0].relations_of(facts), (known, gain))
     effects = {
         PER_FACT: slope(known, gain, sample, recipe("slope of gain")),
         WITHIN: slope(known_within, gain_within, sample, recipe("slope of gain within relations")),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fathom.metrics.significance import LEVEL, POWER
-from fathom.results.estimates import Estimate, Noise, untold
+from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.tables import Table
@@ -193,7 +193,7 @@ def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) 
         recipes = [f"{combined('pearson', [mine.recipe])}|with:{other.cell}" for other in curves]
         whys = [FLAT if np.isnan(value) else NO_SAMPLE for value in values]
         row = zip(whys, recipes, values, strict=True)
-        rows.append([name, *(untold(why, made, value, longest(curves), ".2f") for why, made, value in row)])
+        rows.append([name, *(point_estimate(why, made, value, longest(curves), ".2f") for why, made, value in row)])
     title = f"Pearson's r of validation curves, {model} (figure 9)"
     return Table.of(rows, title, notes, columns=("", *names), without_interval=names)
 

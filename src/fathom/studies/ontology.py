@@ -14,7 +14,7 @@ import numpy as np
 from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
-from fathom.results.baselines import verdict_of
+from fathom.results.baselines import verdict_text
 from fathom.results.claims import Claim, Decision, decide_all
 from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
@@ -32,11 +32,11 @@ from fathom.results.tasks import (
     TaskLine,
     above_in_words,
     baselines_of,
-    items_drawn,
     lines_of,
     measured,
     metrics,
     over,
+    sample_items,
 )
 from fathom.store.folder import RunFolder
 
@@ -260,7 +260,7 @@ def _queries(pairs: Iterable[tuple[TaskLine, Ints]]) -> list[tuple[Rows, int]]:
 def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     """Return the mean of each of :data:`MEASURED` over settings of equal weight."""
     scored = [(line, _scored_places(line)) for line in lines]
-    sample = items_drawn(_queries(scored))
+    sample = sample_items(_queries(scored))
     return tuple(
         over(
             name,
@@ -311,7 +311,7 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
         raise BadInput(f"--cross-validate: {task} has one item, which leaves none to choose its best setting on")
     best = [_best_elsewhere(lines, fold_of, fold) for fold in range(count)]
     queries = _queries(best)
-    sample = items_drawn(queries)
+    sample = sample_items(queries)
     numbers = {}
     for name, metric in metrics().items():
         values = np.concatenate([line.rows.columns(metric)[0][places] for line, places in best])
@@ -388,7 +388,7 @@ def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
             _setting_in_words(setting) + (f" ({count} folds)" if len(chosen.settings) > 1 else "")
             for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])
         )
-    verdict = verdict_of(findings.decisions[about])
+    verdict = verdict_text(findings.decisions[about])
     return task, model, "learnt" if soft else "words", settings, *measured(numbers).values(), items, verdict
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import OVER_MODELS, Estimate, correlation, measure, untold
+from fathom.results.estimates import OVER_MODELS, Estimate, correlation, measure, point_estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import by_column, outcomes_of
+from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
@@ -68,7 +68,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
 
     :raises BadInput: runs without perplexities.
     """
-    columns = by_column(outcomes_of(runs, scoring, cluster))
+    columns = group_by_data(read_all_facts(runs, scoring, cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
     refuse(f"{one.path} has no perplexities: run again with --perplexity" for one in outcomes if not _known(one))
     points, means, related = [], [], []
@@ -110,7 +110,7 @@ def _mean(points: Sequence[RunPoint]) -> RunPoint:
     def mean(name: str, numbers: Sequence[Estimate]) -> Estimate:
         recipe = combined(name, [number.recipe for number in numbers], " and ")
         value = fmean(number.value for number in numbers)
-        return untold(OVER_MODELS, recipe, value, len(numbers), numbers[0].form)
+        return point_estimate(OVER_MODELS, recipe, value, len(numbers), numbers[0].form)
 
     return RunPoint(
         f"mean of {len(points)} models",

@@ -9,7 +9,7 @@ from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
 from fathom.results.claims import percent
-from fathom.results.loading import every_scoring
+from fathom.results.loading import read_scorings
 from fathom.results.tables import Table
 from fathom.run import run
 from fathom.studies import Announce
@@ -24,7 +24,7 @@ def analyse(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, 
     for template in TAIL_TEMPLATES:
         name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
         folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
-        lines += map(hits_line, every_scoring(folder, name, options.cluster))
+        lines += map(hits_line, read_scorings(folder, name, options.cluster))
     return lines
 
 

@@ -21,11 +21,11 @@ from typing import Any, Literal, NamedTuple
 
 from fathom.errors import BadInput, refuse
 from fathom.reading import NotData, Unreadable, json_value, located, read_text
-from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_of
+from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_text
 from fathom.results.claims import NO_DIFFERENCE, percent
 from fathom.results.estimates import Estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, FREE, READINGS
-from fathom.results.loading import by_column, outcomes_of
+from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
@@ -74,14 +74,14 @@ def analyse(
     :param facts: "common": compare both readings of a data set on the facts that all models ranked in both.
     :raises BadInput: fewer than two models, no common facts, other candidates, a model without a group.
     """
-    outcomes = outcomes_of(runs, scoring, cluster)
+    outcomes = read_all_facts(runs, scoring, cluster)
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
     if len(models) < 2:
         raise BadInput(f"a ranking needs runs of two models or more, found {models[0]} alone")
     group_of = {} if groups is None else read_groups(groups, {o.model: o.full_name for o in outcomes})
     grids = [
         column_hits(data, reading, {model: of_model[model] for model in models if model in of_model})
-        for (data, reading), of_model in by_column(outcomes).items()
+        for (data, reading), of_model in group_by_data(outcomes).items()
     ]
     if facts == "common":
         grids = on_common_facts(grids)
@@ -236,7 +236,7 @@ def _against_baseline(score: PlacedModel) -> str | None:
     """Return whether Acc@1 is above the baselines: places among models that are not show no knowledge."""
     if score.baseline is None or score.decision is None:
         return None
-    return f"{verdict_of(score.decision)} ({score.baseline.baseline} {score.baseline.value:.1%})"
+    return f"{verdict_text(score.decision)} ({score.baseline.baseline} {score.baseline.value:.1%})"
 
 
 def _agreement_table(agreements: Sequence[RankingAgreement]) -> Table:

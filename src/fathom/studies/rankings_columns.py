@@ -14,7 +14,7 @@ from fathom.metrics.significance import LEVEL
 from fathom.metrics.uncertainty import at_confidence
 from fathom.results.baselines import Compared, RunBaselines
 from fathom.results.claims import Decision
-from fathom.results.estimates import OVER_MODELS, Estimate, untold
+from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE, RunFacts
 from fathom.results.pairing import common_facts, difference
 from fathom.results.recipes import combined
@@ -168,7 +168,7 @@ def column_of(grid: ColumnHits, is_above: Mapping[tuple[str, str, str], Decision
 def _mean_of(hits: Floats, why: str, recipes: Sequence[str]) -> tuple[Estimate, ...]:
     """:param hits: shape (models or data sets, 3). :param why: there is no interval."""
     return tuple(
-        untold(why, combined(name, recipes, " and "), value, len(hits), ".1%")
+        point_estimate(why, combined(name, recipes, " and "), value, len(hits), ".1%")
         for name, value in zip(ACCURACIES, hits.mean(axis=0).tolist(), strict=True)
     )
 
@@ -228,13 +228,13 @@ def _coefficients(
     sides = [places(np.mean([grid.means_of(models) for grid in side], axis=0)) for side in (based, free)]
     recipes = [combined(name, [grid.recipe for grid in (*based, *free)], " and ") for name in COEFFICIENTS]
     if any(np.ptp(side) == 0 for side in sides):
-        return untold(TIED, recipes[0]), untold(TIED, recipes[1])
+        return point_estimate(TIED, recipes[0]), point_estimate(TIED, recipes[1])
     from scipy.stats import kendalltau, spearmanr  # slow to load
 
     tau, rho = (float(function(*sides).statistic) for function in (kendalltau, spearmanr))
-    no_bounds = untold(NO_BOUNDS, recipes[1], rho, len(models))
+    no_bounds = point_estimate(NO_BOUNDS, recipes[1], rho, len(models))
     if len(based) > 1 or len(free) > 1:
-        return untold(OVER_DATA, recipes[0], tau, len(models)), no_bounds
+        return point_estimate(OVER_DATA, recipes[0], tau, len(models)), no_bounds
     return _bounded(tau, models, (based[0], free[0]), recipes[0]), no_bounds
 
 
@@ -249,7 +249,7 @@ def _bounded(tau: float, models: Sequence[str], grids: tuple[ColumnHits, ColumnH
     products = [_order(grids[0], pair, confidence) * _order(grids[1], pair, confidence) for pair in pairs]
     certain, open_ = sum(products), products.count(0)
     low, high = (certain - open_) / len(pairs), (certain + open_) / len(pairs)
-    return untold("", recipe, tau, len(models))._replace(low=min(low, tau), high=max(high, tau))
+    return point_estimate("", recipe, tau, len(models))._replace(low=min(low, tau), high=max(high, tau))
 
 
 def _order(grid: ColumnHits, pair: tuple[str, str], confidence: float) -> int:

@@ -16,7 +16,7 @@ from fathom.errors import BadInput, refuse
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation, difference, mean
 from fathom.results.facts import RunFacts
-from fathom.results.loading import by_column, outcomes_of
+from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
@@ -64,7 +64,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
     :param runs: of two data sets, each model with a run of both; the data set of the first run comes first.
     :raises BadInput: other than two data sets, a model with a run of only one, no relation in common.
     """
-    columns = by_column(outcomes_of(runs, scoring, cluster))
+    columns = group_by_data(read_all_facts(runs, scoring, cluster))
     if len(columns) != 2:
         listed = ", ".join(f"{data} ({reading})" for data, reading in columns)
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {listed}")

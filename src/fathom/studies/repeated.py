@@ -20,9 +20,9 @@ from fathom.errors import BadInput, all_of, refuse
 from fathom.results import estimates
 from fathom.results.claims import Claim, Contrast, Decision, decide, sentences
 from fathom.results.comparison import refusals_table
-from fathom.results.estimates import Estimate, untold
+from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
-from fathom.results.loading import outcomes_of
+from fathom.results.loading import read_all_facts
 from fathom.results.pairing import common_facts, difference
 from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
@@ -142,7 +142,7 @@ def analyse(
     :param untrained: name of the untrained control among the models.
     :raises BadInput: a run recorded fewer than its ten best answers, or no run is of the untrained model.
     """
-    outcomes = outcomes_of(runs, scoring, cluster)
+    outcomes = read_all_facts(runs, scoring, cluster)
     repeated = all_of(*(partial(_repeated, outcome) for outcome in outcomes))
     if untrained and untrained not in (models := {outcome.model for outcome in outcomes}):
         raise BadInput(f"--untrained {untrained}: no run is of this model; there is {', '.join(sorted(models))}")
@@ -171,7 +171,7 @@ def _repeated(outcome: RunFacts) -> Repeated:
     names, n, cuts = names_of(rows.candidates), len(scored), list(zip(CUTS, counts, strict=True))
 
     def share(why: str, name: str, value: float) -> Estimate:
-        return untold(why, outcome.recipe(name), value, n, ".1%")
+        return point_estimate(why, outcome.recipe(name), value, n, ".1%")
 
     return Repeated(
         outcome.model,
@@ -249,12 +249,12 @@ def _beyond_twin(trained: InBoth, twin: InBoth) -> Estimate | None:
 def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Overlap:
     name = f"overlap of top {k}"
     first, second = _overlaps(based, facts, k), _overlaps(free, facts, k)
-    change = untold(FEW_FACTS, free.recipe(name))
+    change = point_estimate(FEW_FACTS, free.recipe(name))
     if len(facts) > 2:
         change = difference(name, [(1, free), (-1, based)], [second, first], facts)
     right = None
     if k == 1:
-        golds = [dict.fromkeys(gold, 1 / len(gold)) for gold in based.golds_of(facts)]
+        golds = [dict.fromkeys(gold, 1 / len(gold)) for gold in based.gold_ids_of(facts)]
         overlaps = _by_fact(based, facts, pseudo_values(golds, 1))
         right = _mean_overlap(based, "overlap of right answers", overlaps, facts)
     means = _mean_overlap(based, name, first, facts), _mean_overlap(free, name, second, facts)
@@ -262,7 +262,7 @@ def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Ov
 
 
 def _mean_overlap(outcome: RunFacts, name: str, values: Floats, facts: Sequence[str]) -> Estimate:
-    return untold(FEW_FACTS, outcome.recipe(name)) if len(facts) < 3 else outcome.mean(name, values, facts)
+    return point_estimate(FEW_FACTS, outcome.recipe(name)) if len(facts) < 3 else outcome.mean(name, values, facts)
 
 
 def _overlaps(outcome: RunFacts, facts: Sequence[str], k: int) -> Floats:
@@ -319,7 +319,7 @@ def _total(shares: Sequence[Mapping[str, float]]) -> Counter[str]:
 def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[EntityInBoth]:
     """Return the most repeated first; ties by the share in the other reading, then by id."""
     names = names_of(free.rows.candidates) | names_of(based.rows.candidates)
-    right = [dict.fromkeys(gold, 1.0) for gold in based.golds_of(facts)]
+    right = [dict.fromkeys(gold, 1.0) for gold in based.gold_ids_of(facts)]
     totals = [
         (outcome.recipe(f"share of {name}"), _total(shares))
         for name, outcome, shares in (
@@ -331,7 +331,7 @@ def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> 
         EntityInBoth(
             id_,
             names.get(id_, id_),
-            *(untold(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%") for recipe, total in totals),
+            *(point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%") for recipe, total in totals),
         )
         for id_ in dict.fromkeys([*totals[1][1], *totals[2][1]])
     ]

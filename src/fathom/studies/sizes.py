@@ -16,9 +16,9 @@ from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.shared_options import EvaluationOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
-from fathom.results.estimates import Estimate, untold
+from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import every_scoring
+from fathom.results.loading import read_scorings
 from fathom.results.names import folder_names
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
@@ -87,7 +87,7 @@ def analyse(
         model = load()
         for probe, chosen in probes:
             folder = run(probe, model, queryset, chosen, out / f"{probe}-{short}", announce(f"{probe} {name}"))
-            outcomes = every_scoring(folder, short, options.cluster)
+            outcomes = read_scorings(folder, short, options.cluster)
             results += [(hits_line(outcome, model.parameters), outcome) for outcome in outcomes]
     results.sort(key=lambda result: (result[0].probe, result[0].parameters or 0))
     by_probe = grouped((line.probe, outcome) for line, outcome in results)
@@ -132,7 +132,7 @@ def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> SizeStep:
         facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
         number = difference(metric, [(1, larger), (-1, smaller)], hits, facts)
     except BadInput as error:
-        number = untold(str(error), form="+.1%")
+        number = point_estimate(str(error), form="+.1%")
     return SizeStep({"probe": probe, "of": metric}, smaller.model, larger.model, number)
 
 

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.data.queries import Query, QuerySet
-from fathom.data.selection.readings import lacking_reading, read_as
+from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.templates import ANSWER, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.progress import shown
 from fathom.reading import shown as quoted
-from fathom.results.bins import OF_NUMBERS, number_in
+from fathom.results.bins import OF_NUMBERS, parse_number
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
@@ -91,7 +91,7 @@ def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[s
     key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in groups else group
     highest: dict[str, float] = {}
     for query in queryset.queries:
-        number = number_in(query.groups[key]) if key in query.groups else None
+        number = parse_number(query.groups[key]) if key in query.groups else None
         if number is None:
             text = quoted(query.groups[key]) if key in query.groups else "none"
             raise BadInput(
@@ -179,7 +179,7 @@ def in_sentences(queryset: QuerySet) -> PlantedTexts:
     read other sentences about the same facts, like models trained on an encyclopedia. If the data have one sentence per
     fact, as from ``fathom build cloze``, a probe distinguishes sentences that were read from those that were not.
     """
-    asked = read_as(queryset, "template-free")
+    asked = apply_reading(queryset, "template-free")
     first = {query.id: _filled(queryset, query) for query in asked.queries if query.unscored is None}
     prompts = {query.id: _filled(queryset, query) for query in queryset.queries}
     held_out = {prompt.text for own in first.values() for prompt in own}
@@ -233,7 +233,7 @@ def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Plan
         return in_templates(queryset, _check(queryset, options, faults))
     if options.unseen_templates != PlantOptions.model_fields["unseen_templates"].default:
         faults.append("--unseen-templates: --reading template-free uses no templates: remove one of the two")
-    refuse([*faults, *shape_faults(options), *lacking_reading(queryset, options.reading)])
+    refuse([*faults, *shape_faults(options), *reading_faults(queryset, options.reading)])
     return in_sentences(queryset)
 
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_model, save_model
 from torch import nn
 
 from fathom.errors import BadInput, RunFailed
-from fathom.reading import check_file, is_there
+from fathom.reading import check_file, file_exists
 from fathom.store.files import whole_file, write_text
 
 LARGEST_PUBLISHED = 1 << 28
@@ -66,7 +66,7 @@ class TrainingFolder:
 
     def checkpoint(self, device: torch.device) -> State | None:
         """Read the checkpoint, if there is one, with its tensors on *device*."""
-        if not is_there(self._checkpoint):
+        if not file_exists(self._checkpoint):
             return None
         with self.taking_back():
             state = torch.load(self._checkpoint, map_location=device, weights_only=True)

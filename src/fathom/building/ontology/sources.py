@@ -31,7 +31,7 @@ from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.progress import Progress
 from fathom.reading import Faults, Unreadable, check_file, stands
 from fathom.reading.download import SameHost
-from fathom.reading.replies import host_of, json_reply, parts_of, pause_asked, whole_reply, within, words_of
+from fathom.reading.replies import excerpt_of, host_of, json_reply, parts_of, pause_asked, whole_reply, within
 
 QUERIES = Path(__file__).parent / "queries"
 
@@ -292,7 +292,7 @@ class Endpoint:
         try:
             return _rows_in(json_reply(answer.body)["results"]["bindings"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            begins = words_of(answer.body, 60)
+            begins = excerpt_of(answer.body, 60)
             raise BadInput(
                 f"{self.name} answered with {kind}, not with SPARQL results in JSON ({begins}…): give the address that "
                 "takes queries, such as https://dbpedia.org/sparql, not a page for people"
@@ -315,7 +315,7 @@ class Endpoint:
                         "files with --input"
                     )
                 is_page = "html" in answer.headers.get_content_type()
-                begins = "a page of HTML" if is_page else words_of(answer.body, 100) or "nothing"
+                begins = "a page of HTML" if is_page else excerpt_of(answer.body, 100) or "nothing"
                 fault = f"{self.name} answered with status {answer.status}: {begins}"
                 if answer.status not in _BUSY:
                     raise BadInput(fault)

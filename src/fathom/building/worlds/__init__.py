@@ -15,7 +15,7 @@ from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Reader, audit_table, left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
 from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, masked, virtual
-from fathom.building.worlds.folders import audits_in, refuse_others, restore
+from fathom.building.worlds.folders import check_comparable_worlds, restore, tabulate_audits
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
 __all__ = [
@@ -27,16 +27,16 @@ __all__ = [
     "anonymised",
     "audit_table",
     "audit_worlds",
-    "audits_in",
     "base",
     "build_worlds",
+    "check_comparable_worlds",
     "fully_anonymised",
     "inconsistent",
     "left_table",
     "masked",
     "parse_variants",
-    "refuse_others",
     "restore",
+    "tabulate_audits",
     "virtual",
     "worlds_table",
 ]

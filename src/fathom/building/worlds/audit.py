@@ -25,7 +25,7 @@ from fathom.data.columns import is_blank, take_rows
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.metrics.ranking import hits_at_k
 from fathom.reading import Json
-from fathom.results.estimates import Estimate, mean, untold
+from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 
@@ -196,7 +196,7 @@ class Auditor:
 
 
 def _share(hits: Floats, reason: str, recipe: str) -> Json:
-    return (mean(hits, ENTITY, recipe) if len(hits) else untold(reason, recipe)).plain()
+    return (mean(hits, ENTITY, recipe) if len(hits) else point_estimate(reason, recipe)).plain()
 
 
 def _digest(texts: pa.ChunkedArray) -> bytes:

@@ -94,7 +94,7 @@ def read_manifest(folder: Path) -> Json:
     return manifest
 
 
-def audits_in(folder: Path, worlds: Iterable[str]) -> list[Table]:
+def tabulate_audits(folder: Path, worlds: Iterable[str]) -> list[Table]:
     """Tabulate the audits of some worlds in *folder*, by name; no table if none of them exists."""
     manifests = [read_manifest(folder / world) for world in worlds if stands(folder / world / "manifest.json")]
     return [audit_table(manifests)] if manifests else []
@@ -129,7 +129,7 @@ def inserted_spans(
     return Spans(rows[order], starts[order], ends[order])
 
 
-def refuse_others(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, seed: int) -> None:
+def check_comparable_worlds(folder: Path, worlds: Sequence[str], graph: KnowledgeGraph, seed: int) -> None:
     """Check that existing worlds in *folder*, by name, are comparable.
 
     :raises BadInput: a world is of another graph or seed, or was built by a version with other options.

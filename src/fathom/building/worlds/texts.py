@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fathom.data.words import word_signs
+from fathom.data.words import word_characters
 
 _ODD = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: an odd number of well mixed bits
 _INVERSE = pow(_ODD, -1, 1 << 64)
@@ -100,7 +100,7 @@ def token_starts(texts: TextBlock) -> NDArray[np.int64]:
     if len(data) and data.max() >= 0x80:
         lead = np.flatnonzero(data >= 0xC0)
         length = 2 + (data[lead] >= 0xE0).astype(np.int64) + (data[lead] >= 0xF0)
-        signs = word_signs()[_code_points(data, lead, length)]
+        signs = word_characters()[_code_points(data, lead, length)]
         for step in range(4):
             longer = length > step
             word[lead[longer] + step] = signs[longer]

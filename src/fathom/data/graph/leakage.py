@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fathom.data.columns import few_chunks, take_rows
 from fathom.data.graph.queries import BLOCK
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.words import stands_as_word
+from fathom.data.words import occurs_as_word
 
 LISTED = 5
 """Pairs with more distinct relations than this are counted together, as in the paper."""
@@ -110,4 +110,4 @@ def _count_hits(answers: pa.ChunkedArray, descriptions: pa.ChunkedArray, hits: N
         place for place, (name, text) in enumerate(zip(names, texts, strict=True)) if name.strip() and name in text
     ]
     hits[0, places] += 1
-    hits[1, [place for place in places if stands_as_word(names[place], texts[place])]] += 1
+    hits[1, [place for place in places if occurs_as_word(names[place], texts[place])]] += 1

@@ -46,7 +46,7 @@ def alter(data: QuerySet, how: Alteration, seed: int) -> QuerySet:
     return replace(data, queries=tuple(_query(data, query, how, seed) for query in data.queries))
 
 
-def lacking_alteration(data: QuerySet, how: Alteration, reading: Reading) -> list[str]:
+def alteration_faults(data: QuerySet, how: Alteration, reading: Reading) -> list[str]:
     """Return a line if no fact of *data* can be altered this way."""
     if how == "no":
         return []

@@ -26,11 +26,11 @@ from fathom.data.graph.queries import (
     graph_queryset,
 )
 from fathom.data.queries import CandidateSet, Direction, Query, QuerySet
-from fathom.data.selection.altering import alter, lacking_alteration
+from fathom.data.selection.altering import alter, alteration_faults
 from fathom.data.selection.options import BasicSelectionOptions, Selection
 from fathom.data.selection.pools import moved, pooled
-from fathom.data.selection.readings import lacking_reading, read_as
-from fathom.data.selection.reversal import turned_round
+from fathom.data.selection.readings import apply_reading, reading_faults
+from fathom.data.selection.reversal import reverse_queries
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, refuse
 
@@ -104,15 +104,15 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
     faults += one_way
     faults += _faults(data, selection)
     if selection.reading != "auto":
-        faults += lacking_reading(data, selection.reading)
-    faults += lacking_alteration(data, selection.alter, selection.reading)
+        faults += reading_faults(data, selection.reading)
+    faults += alteration_faults(data, selection.alter, selection.reading)
     refuse(faults)
     if data.has_sentences:
-        data = read_as(
+        data = apply_reading(
             data, selection.reading, all_sentences=selection.sentences == "all", any_surface=selection.any_surface
         )
     if selection.reverse:
-        data = turned_round(data, selection.relations)
+        data = reverse_queries(data, selection.relations)
     data = alter(data, selection.alter, selection.seed)
     queries = data.queries
     whole = _Rows(queries, queries.rows) if isinstance(queries, TripleQueries) else _Plain(data, queries)

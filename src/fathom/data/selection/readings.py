@@ -17,7 +17,7 @@ from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.options import Reading
 
 
-def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
+def reading_faults(data: QuerySet, reading: Reading) -> list[str]:
     """Return a line if *data* does not have the reading."""
     if reading == "template-free" and not data.has_sentences:
         return [f"--reading template-free: {data.name} has no natural sentences"]
@@ -26,7 +26,9 @@ def lacking_reading(data: QuerySet, reading: Reading) -> list[str]:
     return []
 
 
-def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, any_surface: bool = False) -> QuerySet:
+def apply_reading(
+    data: QuerySet, reading: Reading, *, all_sentences: bool = False, any_surface: bool = False
+) -> QuerySet:
     """Return the data in one reading: queries keep the sentences to use, or none if templates are used."""
     by_template = {
         id_: reading == "template-based" or (reading == "auto" and bool(relation.templates))
@@ -47,7 +49,7 @@ def read_as(data: QuerySet, reading: Reading, *, all_sentences: bool = False, an
     )
 
 
-class Askable(NamedTuple):
+class ReadingCounts(NamedTuple):
     """Number of facts and of prompts in each reading.
 
     :param by_template: facts with a template.
@@ -65,15 +67,15 @@ class Askable(NamedTuple):
     all_any_surface: int
 
     @classmethod
-    def total(cls, rows: Iterable[Askable]) -> Askable:
+    def total(cls, rows: Iterable[ReadingCounts]) -> ReadingCounts:
         """Return the sum, column by column."""
         return cls(*(sum(column) for column in zip(*rows, strict=True)))
 
 
-def asked(data: QuerySet) -> dict[str, Askable]:
+def asked(data: QuerySet) -> dict[str, ReadingCounts]:
     """Count by relation, on the readings themselves."""
-    template = read_as(data, "template-based")
-    first, any_ = (read_as(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
+    template = apply_reading(data, "template-based")
+    first, any_ = (apply_reading(data, "template-free", all_sentences=True, any_surface=any_) for any_ in (False, True))
     counts = [
         Counter(query.relation for query in data.queries),
         Counter(
@@ -84,7 +86,7 @@ def asked(data: QuerySet) -> dict[str, Askable]:
         can = [query for query in read.queries if query.unscored is None]
         counts.append(Counter(query.relation for query in can if query.sentences))
         counts.append(Counter(query.relation for query in can for _ in query.sentences))
-    return {relation: Askable(*(count[relation] for count in counts)) for relation in data.relations}
+    return {relation: ReadingCounts(*(count[relation] for count in counts)) for relation in data.relations}
 
 
 def _in_template(query: Query, data: QuerySet) -> Query:

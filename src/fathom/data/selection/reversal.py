@@ -16,12 +16,12 @@ from fathom.data.graph.queries import TripleQueries
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.errors import refuse
-from fathom.reading import some_of
+from fathom.reading import first_few
 
 _SHOWN = 5
 
 
-def turned_round(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
+def reverse_queries(data: QuerySet, only: Collection[str] = ()) -> QuerySet:
     """Return the data with queries for subjects.
 
     :param only: ids of the selected relations; all if empty.
@@ -61,7 +61,7 @@ def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
             lines[f"without a template that has {SUBJECT} and {ANSWER}"].append(id_)
     for why, found in lines.items():
         rest = "" if len(found) == len(asked) else ", or choose others by --relations"
-        yield f"--reverse: {data.name} asks {some_of(found, _SHOWN)} {why}: write templates for them{rest}"
+        yield f"--reverse: {data.name} asks {first_few(found, _SHOWN)} {why}: write templates for them{rest}"
 
 
 def _is_question(relation: Relation) -> bool:

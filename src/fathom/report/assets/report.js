@@ -73,8 +73,8 @@ class Evidence {
   }
 
   answers(at) {
-    const told = (place) => (this.value[place] === this.missing ? null : this.value[place] / 1000);
-    const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: told(place), right });
+    const score = (place) => (this.value[place] === this.missing ? null : this.value[place] / 1000);
+    const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: score(place), right });
     const each = Array.from({ length: this.best }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
     return each.filter(({ text }) => text);
   }
@@ -84,7 +84,7 @@ class Evidence {
 
   // As fathom.report.charts.counted does: of each combination of classes facts, means, and the share of its run.
   counted({ name, classes }, weights) {
-    const [facts, hits, sure, told] = Array.from({ length: 4 }, () => new Float64Array(classes.length));
+    const [facts, hits, sure, scored] = Array.from({ length: 4 }, () => new Float64Array(classes.length));
     const { right, confidence, count, [`of ${name}`]: places } = this;
     for (let at = 0; at < count; at++) {
       const weight = weights[at];
@@ -94,12 +94,12 @@ class Evidence {
       hits[place] += weight * right[at];
       if (confidence[at] === UNSURE) continue;
       sure[place] += (weight * confidence[at]) / (UNSURE - 1);
-      told[place] += weight;
+      scored[place] += weight;
     }
     const ofRun = Object.create(null); // a run may be called __proto__
     classes.forEach(({ run }, place) => (ofRun[run] = (ofRun[run] ?? 0) + facts[place]));
     const rows = classes.map((own, place) => {
-      const means = { hit: hits[place] / facts[place], sure: told[place] ? sure[place] / told[place] : null };
+      const means = { hit: hits[place] / facts[place], sure: scored[place] ? sure[place] / scored[place] : null };
       return { ...own, facts: facts[place], share: facts[place] / ofRun[own.run], ...means };
     });
     return rows.filter((row) => row.facts);
@@ -118,8 +118,8 @@ class Evidence {
     }
     const spread = Math.sqrt((xx - (x * x) / n) * (yy - (y * y) / n));
     const hit = spread > 1e-9 ? (xy - (x * y) / n) / spread : null;
-    const told = (own, its) => ({ first: this.views[own].name, second: this.views[its].name, facts: n, hit });
-    return one === other ? [told(one, one)] : [told(one, other), told(other, one)];
+    const pair = (own, its) => ({ first: this.views[own].name, second: this.views[its].name, facts: n, hit });
+    return one === other ? [pair(one, one)] : [pair(one, other), pair(other, one)];
   }
 }
 
@@ -136,10 +136,10 @@ class Choice {
 
   set(changes) {
     Object.assign(this.state, changes);
-    const told = new URLSearchParams();
-    for (const name of STATE) for (const value of this.state[name]) told.append(name, value);
-    if (this.told === (this.told = `#${told}`)) return; // a mouse that moves within a class
-    history.replaceState(null, "", this.told);
+    const state = new URLSearchParams();
+    for (const name of STATE) for (const value of this.state[name]) state.append(name, value);
+    if (this.hash === (this.hash = `#${state}`)) return; // a mouse that moves within a class
+    history.replaceState(null, "", this.hash);
     this.change();
   }
 
@@ -175,8 +175,8 @@ class Choice {
   // Right or wrong by both runs; "" where one of the two runs did not score the fact.
   cellsOf() {
     const [[first, second], whole] = [this.pair(), (hit) => hit === 0 || hit === 1];
-    const told = (one, other) => (one ? (other ? "both" : "first") : other ? "second" : "neither");
-    const cell = (a, b) => (Number.isNaN(a + b) ? "" : whole(a) && whole(b) ? told(a, b) : "undecided");
+    const outcome = (one, other) => (one ? (other ? "both" : "first") : other ? "second" : "neither");
+    const cell = (a, b) => (Number.isNaN(a + b) ? "" : whole(a) && whole(b) ? outcome(a, b) : "undecided");
     return (fact) => cell(this.evidence.hit(first, fact), this.evidence.hit(second, fact));
   }
 
@@ -204,9 +204,9 @@ async function drawChart({ name, brush, spec }, choice) {
   drawn.firstElementChild.ariaHidden = "true";
   box.querySelector("summary").ariaLabel = `Save the chart ${name}`;
   charts.set(name, view);
-  const told = (value) => Object.fromEntries(brush.map(([key, name]) => [name, (value[key] ?? []).map(String)]));
+  const chosen = (value) => Object.fromEntries(brush.map(([key, name]) => [name, (value[key] ?? []).map(String)]));
   // Not at once: a chart that runs cannot be filled.
-  if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(told(value))));
+  if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(chosen(value))));
 }
 
 // After a choice outside the chart: a chart forgets its brush only when it is drawn anew.
@@ -296,23 +296,23 @@ function answerList(evidence, at) {
   if (why) return make("div", {}, prompt, make("p", { className: "unscored" }, isolated(`unscored: ${why}`)));
   const shown = evidence.confidence[at] === UNSURE ? (value) => value.toFixed(2) : percent;
   const lines = evidence.answers(at).map(({ text, value, right }) => {
-    const told = value === null ? "" : ` ${shown(value)}`;
-    return make("li", { className: right ? "right" : "" }, isolated(text), told, right ? " ✓" : "");
+    const suffix = value === null ? "" : ` ${shown(value)}`;
+    return make("li", { className: right ? "right" : "" }, isolated(text), suffix, right ? " ✓" : "");
   });
   const [rank, credit] = [evidence.rank[at], `credit ${percent(evidence.right[at])}`];
   const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
-  const told = make("p", { className: "told" }, Number.isNaN(rank) ? credit : ranked);
-  return make("div", {}, prompt, make("ol", {}, ...lines), told);
+  const note = make("p", { className: "score" }, Number.isNaN(rank) ? credit : ranked);
+  return make("div", {}, prompt, make("ol", {}, ...lines), note);
 }
 
 function sliceTable(DataTable) {
   const part = { _: ({ label }) => label, display: ({ label, key, value }) => opener(label, { key, value }) };
   const sort = (text) => Number(/[-+\d.]+/.exec(text) ?? Infinity);
-  const told = (place) => ({ data: (own) => own.told[place], className: "number", type: "num", render: { sort } });
+  const column = (place) => ({ data: (own) => own.cells[place], className: "number", type: "num", render: { sort } });
   return new DataTable("#slice-table", {
     ...TABLE,
     paging: false,
-    columns: [{ data: (own) => own, render: part }, ...[0, 1, 2, 3, 4, 5].map(told)],
+    columns: [{ data: (own) => own, render: part }, ...[0, 1, 2, 3, 4, 5].map(column)],
     layout: { topStart: null, topEnd: "search", bottomStart: null },
     language: { search: "Search parts", emptyTable: "nothing to compare" },
   });

@@ -26,12 +26,12 @@ from fathom.options import EVERYTHING
 from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.prompts.entailment import NO_OTHER
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, untold
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Origin, drawn_from
+from fathom.results.samples import Origin, sample_of_origins
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
@@ -265,7 +265,7 @@ def _line(place: ChainPlace, model: _Model, first: str) -> ChainLine:
     numbers = {
         text: mean(
             [one.value for one in own.values()],
-            drawn_from([one.origin for one in own.values()]),
+            sample_of_origins([one.origin for one in own.values()]),
             f"{made}|{text}",
             form=".3f",
         )
@@ -277,10 +277,10 @@ def _line(place: ChainPlace, model: _Model, first: str) -> ChainLine:
     reworded = None
     if place.form != first and both:
         values = [whole[key].value for key in both], [usual[key].value for key in both]
-        sample = drawn_from([whole[key].origin for key in both])
+        sample = sample_of_origins([whole[key].origin for key in both])
         reworded = difference(*values, sample, f"{made}|less:{first}", form="+.3f")
     items = len({item for item, _ in whole})
-    return ChainLine(place, numbers.pop(WHOLE, untold(NOTHING, made)), numbers, reworded, items)
+    return ChainLine(place, numbers.pop(WHOLE, point_estimate(NOTHING, made)), numbers, reworded, items)
 
 
 # --- tables and curves

@@ -10,7 +10,7 @@ from fathom.errors import BadInput
 from fathom.results.names import short_names
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Origin, Sample, check_key, drawn_from
+from fathom.results.samples import Origin, Sample, check_key, sample_of_origins
 from fathom.store.folder import RunFolder
 
 _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
@@ -63,7 +63,7 @@ class ModelQuestions(NamedTuple):
 def sample_of(questions: Sequence[MarkedQuestion], default: Sample) -> Sample:
     """Return the sample by the key that the user chose, else *default*."""
     origins = [question.origin for question in questions]
-    return drawn_from(origins) if any(origin.key for origin in origins) else default
+    return sample_of_origins(origins) if any(origin.key for origin in origins) else default
 
 
 def questions_of(runs: Sequence[RunFolder], cluster: str) -> list[ModelQuestions]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fathom.prompts.entailment import ANOTHER, BOTH_OF_OTHERS, OF_OTHERS
 from fathom.results.claims import SIGNIFICANT, UNDETERMINED, Claim, Contrast, decide
-from fathom.results.estimates import Estimate, difference, untold
+from fathom.results.estimates import Estimate, difference, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
@@ -201,7 +201,7 @@ def _less(own: Gains, others: Sequence[Gains]) -> tuple[Floats, list[str]]:
 def _estimate(values: Floats, group: list[str], made: str) -> Estimate:
     """Return the mean of values, with items drawn independently within their half."""
     if not len(values):
-        return untold(_ALIKE, made, form="+.3f")
+        return point_estimate(_ALIKE, made, form="+.3f")
     sample = Sample("item within part", None, group)
     return difference(values, np.zeros(len(values)), sample, made, (-2.0, 2.0), "+.3f")
 

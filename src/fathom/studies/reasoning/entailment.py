@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
-from fathom.results.estimates import Estimate, difference, mean, untold
+from fathom.results.estimates import Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Origin, drawn_from
+from fathom.results.samples import Origin, sample_of_origins
 from fathom.results.tables import Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
@@ -224,7 +224,7 @@ def line_of(setting: EntailmentSetting, trials: Sequence[Trial], made: str) -> E
     origins = [trial.origin for trial in scored]
     values = {name: [trial.values[name] for trial in scored] for name in MEASURED} if scored else {}
     values = {name: own for name, own in values.items() if not any(map(math.isnan, own))}  # choices have no ranks
-    sample = drawn_from(origins)
+    sample = sample_of_origins(origins)
     numbers = {name: mean(own, sample, name + made, form=FORMATS[name]) for name, own in values.items()}
     return EntailmentLine(
         setting, numbers, len(trials) - len(scored), [trial.item for trial in scored], values, origins
@@ -244,7 +244,7 @@ def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list
         both = [key for key in stated if key in silent]
         if both:
             one, other = ([own[key].values[_MRR] for key in both] for own in (stated, silent))
-            sample = drawn_from([stated[key].origin for key in both])
+            sample = sample_of_origins([stated[key].origin for key in both])
             added = difference(one, other, sample, f"MRR{_recipe(rows, rule)}|said:{name} − none", form="+.3f")
             effects.append(Effect(model, wording, rule, name, added, len({item for item, _ in both})))
     return effects
@@ -267,11 +267,11 @@ def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
 
 def _over(lines: Sequence[EntailmentLine]) -> tuple[Estimate, Estimate]:
     """Return the mean MRR and MRRₐ of lines, each with the same weight."""
-    sample = drawn_from([origin for line in lines for origin in line.origins])
+    sample = sample_of_origins([origin for line in lines for origin in line.origins])
     mrr, mrr_all = (
         over(name, [line.numbers[name] for line in lines], [line.values[name] for line in lines], sample)
         if all(name in line.numbers for line in lines)
-        else untold(NO_RANKS)
+        else point_estimate(NO_RANKS)
         for name in (_MRR, _MRR_ALL)
     )
     return mrr, mrr_all

@@ -47,9 +47,9 @@ from fathom.prompts.entailment import (
     rule_texts,
     second_premises,
 )
-from fathom.prompts.nonce import NonceWords, words_of
+from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import RULES, TEMPLATES
-from fathom.results.estimates import Estimate, untold
+from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.run import run
@@ -144,7 +144,7 @@ class ChatQuestions:
 
     def __init__(self, model: Model | ChatServer, plan: EntailmentPlan) -> None:
         self.model, self.plan = model, plan
-        words = words_of(plan.data.whole or plan.data, plan.patterns)
+        words = excerpt_of(plan.data.whole or plan.data, plan.patterns)
         self.nonce = NonceWords(words, plan.rules, plan.options.pairs, plan.options.seed)
 
     def run(self, queries: QuerySet, out: Path, progress: Callable[[int, int], None]) -> RunFolder:
@@ -348,7 +348,7 @@ class ModelRuns:
         made = recipe(rows, self.measure.lower(), self.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
         better, worse = (
-            untold(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(items) // 2)
+            point_estimate(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(items) // 2)
             for half, mean in zip(("better", "worse"), means, strict=True)
         )
         about = (self.name, templates.name, rule, premise, len(items))

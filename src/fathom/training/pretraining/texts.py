@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.data.templates import Prompt, Template
-from fathom.data.words import is_word_sign, stands_as_word
+from fathom.data.words import is_word_character, occurs_as_word
 from fathom.errors import BadInput, all_of
 from fathom.formats import locate, read
 from fathom.reading import text_lines
@@ -89,7 +89,7 @@ def _sentences(data: QuerySet) -> Iterator[str]:
 
 
 def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the texts that name both names of no pair, matched by :func:`stands_as_word`, ignoring case.
+    """Return the texts that name both names of no pair, matched by :func:`occurs_as_word`, ignoring case.
 
     Only texts with all words of both names are searched, so that thousands of pairs and texts take seconds.
     """
@@ -111,12 +111,12 @@ def without_statements(texts: Sequence[str], pairs: Iterable[tuple[str, str]]) -
 def _names_both(text: str, head: str, tail: str) -> bool:
     if head in tail or tail in head:  # one inside the other is no mention of its own
         long, short = (head, tail) if len(head) >= len(tail) else (tail, head)
-        return stands_as_word(long, text) and stands_as_word(short, text.replace(long, "\n"))
-    return stands_as_word(head, text) and stands_as_word(tail, text)
+        return occurs_as_word(long, text) and occurs_as_word(short, text.replace(long, "\n"))
+    return occurs_as_word(head, text) and occurs_as_word(tail, text)
 
 
 def _words(text: str) -> set[str]:
-    return set("".join(sign if is_word_sign(sign) else " " for sign in text).split())
+    return set("".join(sign if is_word_character(sign) else " " for sign in text).split())
 
 
 class Sham(NamedTuple):

@@ -1,7 +1,7 @@
 """Registries that other packages can extend: probes, formats, metrics, studies, link predictors and builders.
 
 A package adds an entry through an entry point of the registry's group, such as ``fathom.probes``; a script or test
-calls :meth:`Door.add`. See docs/howto/extend.md.
+calls :meth:`Registry.add`. See docs/howto/extend.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Named(Protocol):
 Entry = TypeVar("Entry", bound=Named)
 
 
-class Door(Mapping[str, Entry]):
+class Registry(Mapping[str, Entry]):
     """Entries by name, in order: Fathom's own, then those of installed packages.
 
     :param kind: of entries, such as "probe".

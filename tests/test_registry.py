@@ -11,10 +11,10 @@ import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
-from fathom.doors import Door
 from fathom.errors import BadInput
 from fathom.formats import FORMATS, Format, examine, native
 from fathom.reading import Faults
+from fathom.registry import Registry
 from tests.test_cli import gpt2, save
 
 # A format
@@ -109,8 +109,8 @@ def test_what_the_table_writes_it_reads(tmp_path):
 
 def test_an_entry_point_that_fails_is_one_line_and_the_rest_works(monkeypatch, tmp_path):
     broken = EntryPoint("broken", "no_such_package:FORMAT", "fathom.formats")
-    monkeypatch.setattr("fathom.doors.entry_points", lambda group: [broken])
-    table = Door("format", "fathom.formats", [CAPITALS])
+    monkeypatch.setattr("fathom.registry.entry_points", lambda group: [broken])
+    table = Registry("format", "fathom.formats", [CAPITALS])
     monkeypatch.setattr("fathom.formats.FORMATS", table)
     _, faults = examine(tmp_path)
     assert list(table) == ["capitals"]
