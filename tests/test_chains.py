@@ -325,7 +325,7 @@ def by_hand(monkeypatch):
         ("shuffled", MISSING): values_of(a=[0.25, 0.25], b=[0.75]),
     }
     values = {("rdfs9", form, 2, text): own for (form, text), own in known.items()}
-    return chains._Model("m", None, None, values)
+    return chains._ModelChains("m", None, None, values)
 
 
 def test_a_line_by_hand(by_hand):
@@ -343,7 +343,7 @@ def test_gains_and_twins_by_hand(by_hand):
     place = chains.ChainPlace("m", "rdfs9", "shuffled", 2)
     assert chains._gains(by_hand, place, MISSING).values.tolist() == [0.5, -0.5]
     texts = {WHOLE: values_of(a=[0.5], b=[0.5]), MISSING: values_of(a=[0.25], b=[0.25])}
-    twin = chains._Model("t", None, None, {("rdfs9", "shuffled", 2, text): own for text, own in texts.items()})
+    twin = chains._ModelChains("t", None, None, {("rdfs9", "shuffled", 2, text): own for text, own in texts.items()})
     [one] = chains._contrasts(place, by_hand, [twin])
     assert (one.control, one.items, one.better, one.permuted) == (MISSING, 2, None, None)
     assert (one.gain.value, one.beyond.value) == pytest.approx((0.0, -0.25))

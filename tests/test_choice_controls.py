@@ -34,8 +34,8 @@ from fathom.studies.reasoning.choice_controls import (
     Conclusion,
     ReasoningItem,
     _claim,
-    _Part,
     _part,
+    _RulePart,
     evaluate_controls,
     items_of,
     letter_preferences,
@@ -384,7 +384,7 @@ def part_of(rule, *p_values):
     found = [
         ChoiceContrast("m", "s", rule, name, 20, 20, 0.5, 0.1, one) for name, one in zip(MEANING, numbers, strict=False)
     ]
-    return _Part(rule, [], found, [])
+    return _RulePart(rule, [], found, [])
 
 
 def test_every_contrast_must_be_above_zero():

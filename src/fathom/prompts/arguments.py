@@ -46,7 +46,7 @@ DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
 
 
-class Fact(NamedTuple):
+class Premise(NamedTuple):
     """One premise in two wordings."""
 
     plain: str
@@ -57,7 +57,7 @@ class Fact(NamedTuple):
         return self.paraphrased if form == PARAPHRASED else self.plain
 
 
-Roles = list[tuple[str, Fact]]
+Roles = list[tuple[str, Premise]]
 """Premises with their roles, which are the same in all texts of an item."""
 
 
@@ -70,7 +70,7 @@ class Argument(NamedTuple):
     """
 
     item: RuleItem
-    facts: tuple[Fact, ...]
+    facts: tuple[Premise, ...]
     steps: tuple[str, ...]
     right: frozenset[str]
 
@@ -185,7 +185,7 @@ def _premises(rule: str, argument: Argument, strange: Sequence[Argument], steps:
 
 
 def texts_of(
-    given: Mapping[str, Roles], form: str, lot: str, others: Sequence[Fact], conclusion: str
+    given: Mapping[str, Roles], form: str, lot: str, others: Sequence[Premise], conclusion: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts of premises by name.
 
@@ -204,26 +204,26 @@ def _words(pieces: Iterable[object]) -> list[str]:
     return [str(piece) for piece in pieces]
 
 
-def _first(rule: str, item: RuleItem) -> Fact:
+def _first(rule: str, item: RuleItem) -> Premise:
     plain = " ".join(_words(first_premise(rule, RuleWording(), item)))
     if RULES[rule] not in ("domain", "range"):
-        return Fact(plain, _link(rule, item.query.subject, item.first).paraphrased)
+        return Premise(plain, _link(rule, item.query.subject, item.first).paraphrased)
     clause = item.query.sentences[0].text.removeprefix(LIMITED).removesuffix(".").strip()
     who = "that" if clause.endswith(" that") else "one"
-    return Fact(plain, f"If {clause} , {who} is {with_article(item.first)} .")
+    return Premise(plain, f"If {clause} , {who} is {with_article(item.first)} .")
 
 
-def _link(rule: str, below: str, above: str) -> Fact:
+def _link(rule: str, below: str, above: str) -> Premise:
     if rule in ("rdfs5", "rdfs7"):
-        return Fact(f"{capitalized(below)} implies {above} .", f"Having {below} means having {above} .")
-    return Fact(f"{capitalized(below)} is {with_article(above)} .", f"Every {below} is {with_article(above)} .")
+        return Premise(f"{capitalized(below)} implies {above} .", f"Having {below} means having {above} .")
+    return Premise(f"{capitalized(below)} is {with_article(above)} .", f"Every {below} is {with_article(above)} .")
 
 
-def _about(rule: str, item: RuleItem, x: str, y: str) -> Fact:
+def _about(rule: str, item: RuleItem, x: str, y: str) -> Premise:
     """Return the fact about the pseudowords. A sentence pattern has no paraphrase."""
     plain = " ".join(_words(second_premise(rule, RuleWording(), item, x, y)))
     subject = item.query.subject
     if rule in OF_PATTERN:
-        return Fact(plain, plain)
+        return Premise(plain, plain)
     other = f"Having {x} means having {subject} ." if rule == "rdfs5" else f"{x} belongs to the class {subject} ."
-    return Fact(plain, other)
+    return Premise(plain, other)

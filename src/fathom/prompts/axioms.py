@@ -34,7 +34,7 @@ from fathom.prompts.arguments import (
     MISSING,
     OF_OTHERS,
     WHOLE,
-    Fact,
+    Premise,
     Roles,
     texts_of,
 )
@@ -56,7 +56,7 @@ class AxiomItem(NamedTuple):
     kind: str
     name: str
     phrase: str
-    fact: Fact
+    fact: Premise
     gold: str
     right: frozenset[str]
 
@@ -93,7 +93,7 @@ def axiom_items(
 
 
 def _disjoint(one: str, other: str, right: frozenset[str]) -> AxiomItem:
-    fact = Fact(
+    fact = Premise(
         f"No {one} is {with_article(other)} .", f"Whatever is {with_article(one)} is not {with_article(other)} ."
     )
     return AxiomItem(DISJOINT, one, "", fact, other, right)
@@ -103,11 +103,13 @@ def _of_property(kind: str, one: str, other: str, phrases: Mapping[str, str], ri
     said, follows = phrases[one], phrases[other]
     first = _holds(said, "If one thing", "another")
     facts = {
-        INVERSE: Fact(
+        INVERSE: Premise(
             f"{first} , {_holds(follows, 'the other', 'the one')} .", f"{capitalized(one)} is the inverse of {other} ."
         ),
-        SYMMETRIC: Fact(f"{first} , {_holds(said, 'the other', 'the one')} .", f"{capitalized(one)} holds both ways ."),
-        TRANSITIVE: Fact(
+        SYMMETRIC: Premise(
+            f"{first} , {_holds(said, 'the other', 'the one')} .", f"{capitalized(one)} holds both ways ."
+        ),
+        TRANSITIVE: Premise(
             f"{first} , and {_holds(said, 'the other', 'a third')} , {_holds(said, 'the one', 'the third')} .",
             f"{capitalized(one)} is transitive .",
         ),
@@ -176,12 +178,12 @@ def _begins(item: AxiomItem, of: AxiomItem, of_others: bool = False) -> Roles:
     """Return the facts about pseudowords. :param of: the item whose property or class is used."""
     if item.kind == DISJOINT:
         x = Z if of_others else X
-        return [("begins", Fact(f"{x} is {with_article(of.name)} .", f"{x} belongs to the class {of.name} ."))]
+        return [("begins", Premise(f"{x} is {with_article(of.name)} .", f"{x} belongs to the class {of.name} ."))]
     if item.kind == TRANSITIVE:
         first, second = _holds(of.phrase, X, Y), _holds(of.phrase, W if of_others else Y, Z)
-        return [("begins", Fact(f"{first} .", f"{first} .")), ("goes on", Fact(f"{second} .", f"{second} ."))]
+        return [("begins", Premise(f"{first} .", f"{first} .")), ("goes on", Premise(f"{second} .", f"{second} ."))]
     text = f"{_holds(of.phrase, *((Z, W) if of_others else (X, Y)))} ."
-    return [("begins", Fact(text, text))]
+    return [("begins", Premise(text, text))]
 
 
 def _conclusion(item: AxiomItem) -> str:

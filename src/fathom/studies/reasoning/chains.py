@@ -104,7 +104,7 @@ _ByItem = Mapping[tuple[str, int], _Value]
 """Values by item and pair."""
 
 
-class _Model(NamedTuple):
+class _ModelChains(NamedTuple):
     """A model's run. :param values: by rule, form, depth and text."""
 
     name: str
@@ -209,7 +209,9 @@ def _without_another(queries: QuerySet) -> list[str]:
     ]
 
 
-def _run(name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out: Path, announce: Announce) -> _Model:
+def _run(
+    name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out: Path, announce: Announce
+) -> _ModelChains:
     chat = ChatQuestions(model, plan) if is_chat(model) else None
     options = plan.options.model_copy(update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()})
     folder = run_texts(model, chat, queries, options, out / name / "chains", announce(f"{name} chains"))
@@ -222,7 +224,7 @@ def _run(name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out: 
             value = (below if about["rule"] == DISJOINT else ranks)[place]
             of_text = values.setdefault((about["rule"], about["form"], int(about["depth"]), about["given"]), {})
             of_text[about["item"], int(about["pair"])] = _Value(value, rows.origin(query))
-    return _Model(name, folder, rows, values)
+    return _ModelChains(name, folder, rows, values)
 
 
 def _below(rows: Rows) -> list[float]:
@@ -232,13 +234,13 @@ def _below(rows: Rows) -> list[float]:
     return np.where(np.isnan(rows.rank), 1 - rows.correct, ranked).tolist()  # type: ignore[no-any-return]
 
 
-def _recipe(model: _Model, place: ChainPlace) -> str:
+def _recipe(model: _ModelChains, place: ChainPlace) -> str:
     scoring = model.rows.scorings[0]
     measure = "accuracy" if model.rows.declared.scoring(scoring)["unit"] == "credit" else "MRR"
     return f"{measure}{recipe(model.rows, '', scoring)}|rule:{place.rule}|form:{place.form}|depth:{place.depth}"
 
 
-def _contrasts(place: ChainPlace, model: _Model, twins: Sequence[_Model]) -> list[Control]:
+def _contrasts(place: ChainPlace, model: _ModelChains, twins: Sequence[_ModelChains]) -> list[Control]:
     """Compare the whole argument with each broken one that exists."""
     about = (place.model, place.form, f"{place.rule}, depth {place.depth}", FOLLOWS)
     return [
@@ -253,12 +255,12 @@ def _contrasts(place: ChainPlace, model: _Model, twins: Sequence[_Model]) -> lis
     ]
 
 
-def _gains(model: _Model, place: ChainPlace, control: str) -> Gains:
+def _gains(model: _ModelChains, place: ChainPlace, control: str) -> Gains:
     whole, broken = ({key: one.value for key, one in model.of(place, text).items()} for text in (WHOLE, control))
     return of_all(gains_over(whole, broken), place.rule)
 
 
-def _line(place: ChainPlace, model: _Model, first: str) -> ChainLine:
+def _line(place: ChainPlace, model: _ModelChains, first: str) -> ChainLine:
     """:param first: the form that others are compared with."""
     made = _recipe(model, place)
     texts = {text: model.of(place, text) for text in (WHOLE, *BROKEN)}

@@ -99,7 +99,7 @@ class ReasoningItem(NamedTuple):
         return self.memory > 0.5
 
 
-class _Part(NamedTuple):
+class _RulePart(NamedTuple):
     """One rule, or all. :param objections: why significant contrasts would not show reasoning."""
 
     rule: str
@@ -163,14 +163,14 @@ def _item(rule: str, premise: str, memory: MarkedQuestion | None, forms: Mapping
 # --- contrasts
 
 
-def _part(model: ModelQuestions, rule: str, items: list[ReasoningItem], liked: Sequence[Preference]) -> _Part:
+def _part(model: ModelQuestions, rule: str, items: list[ReasoningItem], liked: Sequence[Preference]) -> _RulePart:
     contrasts = [
         _by_half(model, rule, REPLACED, items, lambda item: item.said - item.unsaid, memorised_first=False),
         _by_half(model, rule, APPLIED, items, lambda item: item.unsaid - item.bare, memorised_first=True),
         _not_copied(model, rule, items),
     ]
     known = [one for one in contrasts if one is not None]
-    return _Part(rule, items, known, list(_objections(model, items, known, liked)))
+    return _RulePart(rule, items, known, list(_objections(model, items, known, liked)))
 
 
 def _by_half(
@@ -235,7 +235,7 @@ def _objections(
         yield from (str(one) for one in liked if one.beyond)
 
 
-def _claim(part: _Part) -> Claim:
+def _claim(part: _RulePart) -> Claim:
     """Claim that the model reasons by a rule: every contrast is above 0, and none is missing."""
     by_name = {one.name: one for one in part.contrasts}
     missing = {REPLACED: _no_halves(part.items)} | {name: f"not controlled: {why}" for name, why in LACKING.items()}

@@ -103,7 +103,7 @@ class Mean(NamedTuple):
     rules: tuple[str, ...]
 
 
-class Effect(NamedTuple):
+class PremiseEffect(NamedTuple):
     """The gain in 1 / rank from stating premises (a key of :data:`SAID`), over the same items and pairs."""
 
     model: str
@@ -126,7 +126,7 @@ class Entailment:
     lines: list[EntailmentLine]
     means: list[Mean]
     by_wording: dict[str, tuple[Estimate, Estimate]]
-    effects: list[Effect]
+    effects: list[PremiseEffect]
     remembered: list[Remembered]
     contrasts: list[Control]
     runs: list[RunFolder]
@@ -231,7 +231,7 @@ def line_of(setting: EntailmentSetting, trials: Sequence[Trial], made: str) -> E
     )
 
 
-def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[Effect]:
+def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[PremiseEffect]:
     """Compare the same items and pairs with premises stated and with none, for rules that have such."""
     trials = grouped(
         ((one.rule, one.first == EXPLICIT, one.second == EXPLICIT), ((one.item, one.pair), one))
@@ -246,7 +246,7 @@ def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list
             one, other = ([own[key].values[_MRR] for key in both] for own in (stated, silent))
             sample = sample_of_origins([stated[key].origin for key in both])
             added = difference(one, other, sample, f"MRR{_recipe(rows, rule)}|said:{name} − none", form="+.3f")
-            effects.append(Effect(model, wording, rule, name, added, len({item for item, _ in both})))
+            effects.append(PremiseEffect(model, wording, rule, name, added, len({item for item, _ in both})))
     return effects
 
 
