@@ -670,7 +670,7 @@ def test_shared_relations_by_hand(make: Make) -> None:
         make("n", "T-REx", BY_TEMPLATE, [1] * 4, relations=["P1", "P2", "P3", "P3"], candidates=TWENTY[:12]),
     ]
     assert shared_relations([bear, trex, *others]).spread == pytest.approx((1 / 2, 1 / 6))
-    with pytest.raises(BadInput, match=r"of n on BEAR, .* on T-REx"):
+    with pytest.raises(BadInput, match=mentions("BEAR", "REx")):
         shared_relations([bear, trex, others[0]])
     with pytest.raises(BadInput, match="1: BEAR"):
         shared_relations([bear])

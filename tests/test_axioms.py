@@ -21,6 +21,7 @@ from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
 from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
+from tests.messages import mentions
 from tests.test_chains import by_lot, constant, copies, scores
 from tests.test_cloze import KINDS as MODELS
 from tests.test_cloze import SHAPE
@@ -212,9 +213,7 @@ def test_bad_input_is_one_line(family, tmp_path, small, fathom):
             (plain / file.parent.name).mkdir(exist_ok=True)
             (plain / file.parent.name / file.name).write_bytes(file.read_bytes())
     options = ChainStudyOptions(rules=(), axioms=("inverse",))
-    with pytest.raises(
-        BadInput, match=r"--axioms inverse: plain has 0 items of it, 2 are needed; fathom build ontology"
-    ):
+    with pytest.raises(BadInput, match=mentions("--axioms inverse", "0", "2")):
         chains.analyse([("m", lambda: small)], plain, options, tmp_path / "o", print)
     code, _, said = fathom("study", "chains", "--model", "m", "--data", plain, "--axioms", "reflexive", "--out", "o")
     assert code == 2

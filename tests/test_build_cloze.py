@@ -35,7 +35,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.outputs import whole_folder
-from tests.messages import mentioned
+from tests.messages import mentioned, mentions
 
 OPTIONS = ClozeBuildOptions()
 
@@ -383,7 +383,7 @@ def test_date_filter(tmp_path, after, kept):
     if kept:
         assert len(facts(build(tmp_path, [file], "aspirin\n", after=after).out)) == 1
     else:
-        with pytest.raises(BadInput, match=r"nothing was left after 'not after 2022-03-\d\d' \(1 of 1\)"):
+        with pytest.raises(BadInput, match=mentions("'not after 2022-03-\\d\\d'", "1")):
             build(tmp_path, [file], "aspirin\n", after=after)
         assert not (tmp_path / "out").exists()
 
@@ -640,7 +640,7 @@ def test_which_filter_emptied_it(tmp_path):
     )
     assert counted[0] == "          1  after: records"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "chemicals.txt"]
-    with pytest.raises(BadInput, match="nothing was left after 'name no entity'"):
+    with pytest.raises(BadInput, match=mentions("'name no entity'")):
         build(tmp_path, [file], "tin\n")
     other = Path(names(tmp_path / "other.xml", "<html/>"))
     notes = build(tmp_path / "2", [file, other], "aspirin\n", blocked_as_written=True, min_words=2).notes
@@ -732,7 +732,7 @@ def test_review_faults(tmp_path, rows, expected):
 
 
 def test_not_a_review(tmp_path):
-    with pytest.raises(BadInput, match="column reviewer_1, reviewer_2 is missing"):
+    with pytest.raises(BadInput, match=mentions("reviewer_1", "reviewer_2")):
         read_review(Path(names(tmp_path / "r.csv", "type,x\n")))
     with pytest.raises(BadInput, match="no such file"):
         read_review(tmp_path / "none.csv")
@@ -805,7 +805,7 @@ def test_dates_that_are_none_are_named(tmp_path, date):
 
 
 def test_lengths_that_leave_no_room():
-    with pytest.raises(BadInput, match="--max-words 3 is less than --min-words 9"):
+    with pytest.raises(BadInput, match=mentions("--max-words", "3", "--min-words", "9")):
         ClozeBuildOptions(min_words=9, max_words=3)
 
 

@@ -19,6 +19,7 @@ from fathom.results.bins import parse_bins, parse_number
 from fathom.results.consistency import consistency_table
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
+from tests.messages import mentions
 from tests.test_report import Fake, scored, unscored
 
 E = math.e
@@ -118,9 +119,9 @@ def test_crossed_bins_and_bins_of_other_keys():
     assert [table.title for table in summarise(run, ["year:3"]).tables[1:]] == ["By year", "Trend of accuracy by year"]
     (_, plain) = summarise(run, ["year"]).tables  # a key of numbers is told value by value where nobody says otherwise
     assert plain.rows[0][1] == "2001"
-    with pytest.raises(BadInput, match="relation:4: bins need numbers, relation has values such as 'R'"):
+    with pytest.raises(BadInput, match=mentions("4", "'R'")):
         summarise(run, ["relation:4"])
-    with pytest.raises(BadInput, match="broken down by 'views:4'"):
+    with pytest.raises(BadInput, match=mentions("'views:4'")):
         summarise(run, ["views:4"])
 
 
@@ -308,5 +309,5 @@ def test_over_languages():
 def test_nothing_to_compare():
     run = Asked([("q0", "f0", "R", {})], [hit("q0", True)])
     assert lines(run, "template") == {("all pairs", ""): (0, None, None, None)}
-    with pytest.raises(BadInput, match="--consistency language: the queries have no such key; there is template"):
+    with pytest.raises(BadInput, match=mentions("--consistency language")):
         consistency_table(run, "language")

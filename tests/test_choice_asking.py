@@ -23,6 +23,7 @@ from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_r
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
+from tests.messages import mentions
 from tests.quiz import write
 from tests.scripted import ScriptedModel
 from tests.test_choice import NAMES, ask, asked_of, knows, rows_of
@@ -362,7 +363,7 @@ def test_faults_of_premises_and_lures(tmp_path):
     assert [fault.partition(".jsonl:")[2].partition(":")[0] for fault in error.value.faults] == list("23456")
     assert all("\n" not in fault for fault in error.value.faults)
     write(file, about | {"premise": "subClassOf/7"})
-    with pytest.raises(BadInput, match="names the premise 'subClassOf/7', which is no question of memorizing"):
+    with pytest.raises(BadInput, match=mentions("'subClassOf/7'")):
         read(folder)
     write(file, about | {"premise": "subClassOf/0", "lure": "boat"})
     [query] = [query for query in read(folder).queries if "rule" in query.groups]
@@ -372,7 +373,7 @@ def test_faults_of_premises_and_lures(tmp_path):
         "item": "rdfs9 subClassOf/0", "lure": "boat",
     }  # fmt: skip
     write(folder / "memorizing" / "type.jsonl", memory | {"premise": "subClassOf/0"})
-    with pytest.raises(BadInput, match="'premise' belongs to files of rules"):
+    with pytest.raises(BadInput, match=mentions("'premise'")):
         read(folder)
 
 

@@ -26,6 +26,7 @@ from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
 from tests.forked import Forked, command_line
+from tests.messages import mentioned, mentions
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
 
@@ -178,7 +179,7 @@ def test_no_language_model(fathom, tmp_path):
     (tmp_path / "vit" / "config.json").write_text(json.dumps(config))
     code, _, err = fathom("probe", "statement", "--model", tmp_path / "vit", *ASK, "--out", tmp_path / "r")
     assert code == 2
-    assert "neither a causal nor a masked language model, nor an encoder-decoder (type 'vit'" in err
+    assert mentioned(err, "'vit'")
     assert "--kind" in err
 
 
@@ -193,7 +194,7 @@ def test_bos_asked_of_a_tokenizer_without(fathom, tmp_path):
     model = save(tmp_path / "m", gpt2(), bos_token=None)
     code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r", "--bos", "add")
     assert code == 2
-    assert "the tokenizer has no BOS token" in err
+    assert mentioned(err, "BOS")
 
 
 def test_nan_weights_are_refused_and_named(fathom, tmp_path):
@@ -204,7 +205,7 @@ def test_nan_weights_are_refused_and_named(fathom, tmp_path):
         "probe", "statement", "--model", save(tmp_path / "nan", network), *ASK, "--out", tmp_path / "r"
     )
     assert code == 2
-    assert "transformer.h.0.attn.c_attn.weight hold values that are not numbers" in err
+    assert mentioned(err, "0.attn.c_attn.weight")
 
 
 def test_a_model_without_its_head_is_refused(fathom, tmp_path):
@@ -268,7 +269,7 @@ def test_data_commands(fathom, tmp_path):
     code, _, err = fathom("data", "check", tmp_path)
     assert code == 2
     assert "facts.jsonl:1" in err
-    assert "relations.jsonl: file is missing" in err
+    assert mentioned(err, "relations.jsonl")
 
 
 def test_single_token_answers(fathom, causal):
@@ -296,7 +297,7 @@ def test_exported_names():
     assert fathom.__all__ == ["__version__", *sorted(fathom.__all__[1:])]
     for name in fathom.__all__:
         assert getattr(fathom, name) is not None
-    with pytest.raises(AttributeError, match="fathom has no 'porbe'"):
+    with pytest.raises(AttributeError, match=mentions("'porbe'")):
         _ = fathom.porbe
 
 

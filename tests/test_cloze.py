@@ -22,6 +22,7 @@ from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import encode_masked
 from tests.conftest import build, make_local
+from tests.messages import mentions
 from tests.scripted import ScriptedModel
 
 SHAPE = {
@@ -194,9 +195,7 @@ def test_natural_sentences_are_asked_and_averaged_per_fact(tmp_path):
 
 
 def test_causal_models_are_sent_to_the_statement_probe(data, tmp_path):
-    with pytest.raises(
-        BadInput, match="needs a masked model; 'scripted' is causal: use the statement probe, --pool data"
-    ):
+    with pytest.raises(BadInput, match=mentions("'scripted'", "--pool")):
         run("cloze", ScriptedModel(["a"], {}), data, ClozeOptions(), tmp_path / "r")
 
 

@@ -45,6 +45,7 @@ from tests.answerers import (
     tossed,
     world,
 )
+from tests.messages import mentioned, mentions
 
 Made = Callable[..., RunFolder]
 FOUR = world([[0]] * 8, relations=2)
@@ -331,14 +332,14 @@ def scored_twice(folder, run: RunFolder) -> RunFolder:
 
 def test_scorings_of_one_run(made, tmp_path):
     run = scored_twice(tmp_path / "twice", made(at_rank(1), model="a"))
-    with pytest.raises(BadInput, match="choose one with --scoring"):
+    with pytest.raises(BadInput, match=mentions("--scoring")):
         compare([run, knows(made, FIRST, "b")])
     found = compare([run], ["sum/full", "mean/full"])
     assert [line.name for line in found.runs] == ["a sum/full", "a mean/full"]
     assert found.pairs[0].differences[0].number.value == 1
     one = compare([run, knows(made, FIRST, "b")], ["mean/full"])
     assert [line.outcome.scoring for line in one.runs] == ["mean/full", "sum/full"]
-    with pytest.raises(BadInput, match="--scoring x: no run has it"):
+    with pytest.raises(BadInput, match=mentions("--scoring x")):
         compare([knows(made, FIRST, "b"), knows(made, SECOND, "c")], ["x"])
 
 
@@ -440,7 +441,7 @@ def test_bad_input_is_a_line_each(made, fathom, tmp_path):
     assert "no ranked fact in common" in said
     code, _, said = fathom("compare", good.path, knows(made, FIRST, "e").path, "--cluster", "colour")
     assert code == 2
-    assert "--cluster colour: the queries have no such key" in said
+    assert mentioned(said, "--cluster colour")
 
 
 # --- formats

@@ -27,6 +27,7 @@ from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
+from tests.messages import mentions
 from tests.scripted import ScriptedModel
 
 WORDS = ["The", "capital", "of", "is", "France", "Italy", "Spain", "Paris", "Rome", "Madrid", "Lima", "lies", "in", "."]
@@ -392,7 +393,7 @@ def test_killed_before_the_manifest_is_no_obstacle(model, data, tmp_path):
 def test_a_damaged_part_is_named(model, data, tmp_path):
     folder = run("statement", model, data, options("statement"), tmp_path / "r")
     (tmp_path / "r" / "predictions" / "part-00001.parquet").write_bytes(b"no parquet")
-    with pytest.raises(BadInput, match=r"part-00001.parquet is damaged: delete it"):
+    with pytest.raises(BadInput, match=mentions("part-00001.parquet")):
         folder.predictions()
 
 
@@ -433,7 +434,7 @@ def test_a_device_that_vanishes_keeps_what_is_finished(model, data, tmp_path, mo
         return real(self, shard)
 
     monkeypatch.setattr(StatementProbe, "evaluate", ask)
-    with pytest.raises(RunFailed, match=r"cpu failed \(CUDA error: unspecified launch failure\); .* the same command"):
+    with pytest.raises(RunFailed, match=mentions("CUDA")):
         run("statement", model, data, options("statement"), tmp_path / "r")
     monkeypatch.setattr(StatementProbe, "evaluate", real)
     assert RunFolder.open(tmp_path / "r").finished() == {"00000"}

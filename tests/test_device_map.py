@@ -169,7 +169,7 @@ def test_weights_that_are_no_numbers(folders, tmp_path):
         network.model.layers[1].mlp.up_proj.weight[0, 0] = torch.nan
     network.save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(BadInput, match=r"the weights model\.layers\.1\.mlp\.up_proj\.weight hold values that are not"):
+    with pytest.raises(BadInput, match=mentions("1.mlp.up_proj.weight")):
         load(str(tmp_path), device_map={"": "disk"})
 
 

@@ -20,6 +20,7 @@ from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.results.summary import summarise
 from fathom.run import run
 from tests.conftest import write_graph_folder
+from tests.messages import mentions
 from tests.scripted import ScriptedModel
 from tests.test_cli import gpt2 as small_gpt2
 from tests.test_cli import save
@@ -108,7 +109,7 @@ def test_lengths_are_those_of_the_answers_asked_for(graph):
 
 
 def test_heads_of_what_is_no_graph():
-    with pytest.raises(BadInput, match=r"--directions tail,head: geography is no knowledge graph, .* give a folder"):
+    with pytest.raises(BadInput, match=mentions("--directions tail,head")):
         asked(read("geography"), *BOTH)
     assert len(asked(read("geography"), "tail").queries) == len(read("geography").queries)
 
@@ -242,7 +243,7 @@ def test_a_run_from_before_the_option_goes_on_as_tails(graph, tmp_path):
 
     assert "directions" not in ask().manifest["identity"]["options"]
     assert ask(directions="tail").is_complete()
-    with pytest.raises(BadInput, match=r"options\.directions: there None, here \['head'\]"):
+    with pytest.raises(BadInput, match=mentions("'head'")):
         ask(directions="head")
 
 
@@ -251,7 +252,7 @@ def test_templates_ask_for_tails(tmp_path):
     (folder / "templates.jsonl").write_text('{"relation": "in", "template": "[X] lies in [Y] ."}\n')
     data, both = read(folder), {"directions": BOTH, "shots": 2}
     for probe, model in (("statement", scripted()), ("vocabulary", ScriptedModel(["x"], {}, masked=True))):
-        with pytest.raises(BadInput, match=r"--directions head: the templates of in "):
+        with pytest.raises(BadInput, match=mentions("--directions head")):
             run(probe, model, data, PROBES[probe].options(**both), tmp_path / probe)
     # What never asks by template goes on.
     assert run("vocabulary", scripted(), data, PROBES["vocabulary"].options(**both), tmp_path / "r").is_complete()
@@ -260,7 +261,7 @@ def test_templates_ask_for_tails(tmp_path):
 def test_questions_ask_for_tails(graph, tmp_path):
     (tmp_path / "q.csv").write_text("in, Where is [X]?\n")
     options = PROBES["generation"].options(directions="head", questions=tmp_path / "q.csv", shots=1)
-    with pytest.raises(BadInput, match=r"--directions head: the questions of in .*--questions"):
+    with pytest.raises(BadInput, match=mentions("--directions head", "--questions")):
         run("generation", scripted(), graph, options, tmp_path / "r")
 
 

@@ -32,6 +32,7 @@ from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.vectors import Pooling, prefix_groups, vectors
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
+from tests.messages import mentions
 from tests.test_causal import LLAMA, TREES
 from tests.test_masked import BERT
 
@@ -135,7 +136,7 @@ def test_tail_template_from_a_file(tmp_path):
     file.write_text("nothing", encoding="utf-8")
     with pytest.raises(BadInput, match=r"name.*'nothing'"):
         tail_template(str(file))
-    with pytest.raises(BadInput, match=r"--tail-template D: expected deer, A, B, C, a text with \{name\}, or a file"):
+    with pytest.raises(BadInput, match=mentions("--tail-template D")):
         tail_template("D")
 
 
@@ -398,7 +399,7 @@ def test_a_damaged_piece_is_named(tmp_path):
     run("embedding", model, source, options, tmp_path / "r")
     (tmp_path / "r" / "predictions" / "part-00000.parquet").unlink()
     (tmp_path / "r" / "artifacts" / "vectors-00000.npy").write_bytes(b"no numpy")
-    with pytest.raises(BadInput, match=r"vectors-00000.npy is damaged: delete it"):
+    with pytest.raises(BadInput, match=mentions("00000.npy")):
         run("embedding", model, source, options, tmp_path / "r")
 
 

@@ -147,7 +147,7 @@ def test_what_breaks_off_is_gone_on_with(facts, site):
 
 def test_another_command_goes_on_where_one_ended(facts, site, tmp_path):
     site.breaks = [5_000, 0, 0, 0, 0]
-    with pytest.raises(RunFailed, match="broke off after 5,000 of 16,800 bytes"):
+    with pytest.raises(RunFailed, match=mentions("5,000", "16,800")):
         go(facts)
     assert not (tmp_path / "cache/data").exists()
     site.breaks, site.asked = [], []
@@ -184,7 +184,7 @@ def test_a_server_without_versions_is_heard_from_the_beginning(facts, site):
 
 def test_a_busy_server_is_asked_again(facts, site):
     site.says["/facts.tsv"] = (503, {"Retry-After": "0"})
-    with pytest.raises(RunFailed, match=r"status 503 \(Service Unavailable\) \(4 attempts"):
+    with pytest.raises(RunFailed, match=mentions("503", "4")):
         go(facts)
     assert len(site.asked) == 4
     site.says["/facts.tsv"] = (503, {"Retry-After": "3600"})
@@ -265,7 +265,7 @@ def test_a_stop_leaves_no_folder_and_goes_on(facts, site, tmp_path):
 
 def test_an_endless_answer(facts, monkeypatch):
     monkeypatch.setattr(downloading, "LARGEST_FILE", 10_000)
-    with pytest.raises(BadInput, match="is larger than 0 MB, the most fetched"):
+    with pytest.raises(BadInput, match=mentions("0", "MB")):
         go(facts)
 
 
@@ -274,7 +274,7 @@ def test_contents_are_recorded_and_checked_from_then_on(site, tmp_path):
     entry = one_source(f"{site.url}/facts.tsv", "facts")
     assert go(entry).first == (f"{site.url}/facts.tsv",)
     site.files["/facts.tsv"] = FACTS + b"Italy\tcapital\tRome\n"
-    with pytest.raises(BadInput, match=r"is not what was fetched from there before .* type --accept"):
+    with pytest.raises(BadInput, match=mentions("--accept")):
         go(entry, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
     assert go(entry, tmp_path / "mine", accept=True) == (tmp_path / "mine", True, ())
@@ -284,7 +284,7 @@ def test_contents_are_recorded_and_checked_from_then_on(site, tmp_path):
 def test_a_folder_that_changed_or_is_not_ours(facts, tmp_path):
     folder = go(facts).folder
     (folder / "facts.tsv").write_bytes(b"x")
-    with pytest.raises(BadInput, match=r"facts.tsv changed since it was fetched: delete the folder"):
+    with pytest.raises(BadInput, match=mentions("facts.tsv")):
         go(facts)
     (tmp_path / "mine").mkdir()
     with pytest.raises(BadInput, match=r"mine is in the way: it was not fetched"):
@@ -332,14 +332,14 @@ def test_links_in_archives(tmp_path):
     with zipfile.ZipFile(tmp_path / "a", "w") as archive:
         archive.writestr(link, "/etc/passwd")
         archive.writestr("set/P1.jsonl", "one")
-    with pytest.raises(Unreadable, match="'set/link' is a link or a device"):
+    with pytest.raises(Unreadable, match=mentions("'set/link'")):
         unpack(tmp_path / "a", tmp_path / "all")
     assert unpack(tmp_path / "a", tmp_path / "some", ["*.jsonl"]) == ["P1.jsonl"]
     with tarfile.open(tmp_path / "b", "w") as tarred:
         info = tarfile.TarInfo("hard")
         info.type, info.linkname = tarfile.LNKTYPE, "/etc/passwd"
         tarred.addfile(info)
-    with pytest.raises(Unreadable, match="'hard' is a link or a device"):
+    with pytest.raises(Unreadable, match=mentions("'hard'")):
         unpack(tmp_path / "b", tmp_path / "tarred")
 
 
@@ -355,7 +355,7 @@ def test_archives_that_cannot_be(tmp_path):
         with pytest.raises(Unreadable, match=said):
             unpack(archive, tmp_path / "out", strip=1)
     archive.write_bytes(zipped(TREE))
-    with pytest.raises(Unreadable, match=r"holds nothing named like \*.csv"):
+    with pytest.raises(Unreadable, match=mentions("*.csv")):
         unpack(archive, tmp_path / "out", ["*.csv"])
 
 
@@ -375,7 +375,7 @@ def test_the_table_reads():
     assert all(source.url.startswith("https://") for entry in table.values() for source in entry.whole_sources)
     assert all(entry.licence and entry.home for entry in table.values())
     assert entry_of("bear-BIG", table).name == "BEAR-big"
-    with pytest.raises(BadInput, match=r"no data set 'Baer' to fetch; did you mean BEAR\?"):
+    with pytest.raises(BadInput, match=mentions("'Baer'", "BEAR")):
         entry_of("Baer", table)
 
 
@@ -451,7 +451,7 @@ def test_a_folder_within_is_found_by_name(site, tmp_path):
 
 
 def test_what_can_be_fetched_is_said(site):
-    with pytest.raises(BadInput, match=r"no data at 'bear': .*; to fetch it, type fathom data fetch BEAR$"):
+    with pytest.raises(BadInput, match=mentions("'bear'", "BEAR")):
         formats.locate("bear")
 
 
@@ -511,9 +511,7 @@ def test_pubmeds_files_are_gone_on_with(site, tmp_path):
 
 def test_a_file_of_pubmed_with_another_checksum(site, tmp_path):
     pubmed(site, "2024-01-01", "2024-01-02", wrong="2024-01-02")
-    with pytest.raises(
-        BadInput, match=r"pubmed24n0002.xml.gz has another checksum: expected MD5 0{32}, found [0-9a-f]{32}"
-    ):
+    with pytest.raises(BadInput, match=mentions("pubmed24n0002.xml.gz", "MD5", "32", "9a")):
         months(site, "2024-01-01", "2024-01-31")
     assert not (tmp_path / "cache/data/pubmed-2024-01-01-2024-01-31").exists()
     assert left_in(tmp_path / "cache/downloads") == []

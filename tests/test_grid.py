@@ -36,6 +36,7 @@ from fathom.studies.memory import Curve, correlations
 from fathom.studies.options import GridOptions
 from fathom.training.loop import NotANumber
 from tests.forked import Forked, command_line
+from tests.messages import mentions
 from tests.sharing import kept
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
@@ -612,7 +613,7 @@ def test_a_part_leaves_what_another_has_in_hand(plan_file, tmp_path):
 
 def test_a_part_is_no_crew(plan_file, tmp_path):
     for more in ({"workers": 2}, {"engine": "ray"}):
-        with pytest.raises(BadInput, match="--part 1/2 and --engine or --workers: expected one of them"):
+        with pytest.raises(BadInput, match=mentions("--part", "1", "2", "--engine", "--workers")):
             run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2", **more))
     wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
     assert "--part" in str(wrong.exception)

@@ -19,6 +19,7 @@ from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
 from fathom.models.loading import load, wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
+from tests.messages import mentions
 
 IDS = [0, 9, 10, 11, 12, 9, 13]
 SAYS = {
@@ -199,7 +200,7 @@ def test_a_revision_is_of_what_is_named_alone(tmp_path: Path) -> None:
 def test_an_adapter_of_a_model_that_is_not_here(tmp_path: Path) -> None:
     adapter = lora(llama(tmp_path / "base"), tmp_path / "adapter", "q_proj")
     (tmp_path / "base").rename(tmp_path / "moved")
-    with pytest.raises(BadInput, match=r"is an adapter of the model '.*base', which is not here: --model FOLDER_OF"):
+    with pytest.raises(BadInput, match=mentions("--model", "FOLDER_OF")):
         load(adapter)
 
 

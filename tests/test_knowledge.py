@@ -170,7 +170,7 @@ def test_one_file_without_names(tmp_path):
     ]
     assert data.relations["was_born_in"].name == "was born in"
     assert read(folder / "facts.tsv").content_hash == data.content_hash
-    with pytest.raises(BadInput, match="--split test: y has no splits"):
+    with pytest.raises(BadInput, match=mentions("--split test")):
         select(data, Selection(split="test"))
 
 
@@ -239,7 +239,7 @@ def test_openke_faults(tmp_path, files, expected):
 def test_openke_needs_its_numbers(tmp_path):
     folder = openke(tmp_path / "o")
     (folder / "relation2id.txt").unlink()
-    with pytest.raises(BadInput, match=r"relation2id.txt: file is missing"):
+    with pytest.raises(BadInput, match=mentions("relation2id.txt")):
         read(folder)
 
 
@@ -560,7 +560,7 @@ def test_filters_on_data_that_is_no_graph():
 
 
 def test_nothing_left_says_what_left_it_out(tmp_path):
-    with pytest.raises(BadInput, match="no query of g is left after --tail-tokens"):
+    with pytest.raises(BadInput, match=mentions("--tail-tokens")):
         select(read(small(tmp_path / "g")), Selection(tail_tokens="9"), words)
 
 
@@ -587,13 +587,13 @@ def test_a_graph_takes_templates(tmp_path):
 
 def test_templates_of_strangers_are_refused(tmp_path):
     write(small(tmp_path / "g"), {"templates.jsonl": ['{"relation": "r9", "template": "[X] is [Y] ."}']})
-    with pytest.raises(BadInput, match=r"templates.jsonl: the graph has no relation r9: it has capital_of, in"):
+    with pytest.raises(BadInput, match=mentions("templates.jsonl", "capital_of")):
         read(tmp_path / "g")
 
 
 def test_unknown_split(tmp_path):
     data = read(small(tmp_path / "g"))
-    with pytest.raises(BadInput, match="g has no split 'heldout': it has train, dev, test"):
+    with pytest.raises(BadInput, match=mentions("'heldout'")):
         narrow(data, Selection(split="heldout"))
     assert len(select(data, Selection(split="valid")).data.queries) == 1
 
@@ -719,7 +719,7 @@ class TestWhatWouldBePassedOver:
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path) -> None:
         write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"]})
         (tmp_path / "test.tsv").mkdir()
-        with pytest.raises(BadInput, match=r"test.tsv: is not a file"):
+        with pytest.raises(BadInput, match=mentions("test.tsv")):
             read(tmp_path)
 
     def test_dev_is_asked_where_there_is_no_test(self, tmp_path: Path) -> None:
@@ -739,5 +739,5 @@ class TestWhatWouldBePassedOver:
         write(
             tmp_path, {**self.TRIPLES, "entity2text.txt": names, "entity2wikidata.json": ['{"a": {"alternatives": 5}}']}
         )
-        with pytest.raises(BadInput, match="'alternatives' of 'a' must be a list of texts, found 5"):
+        with pytest.raises(BadInput, match=mentions("'alternatives'", "'a'", "5")):
             read(tmp_path)

@@ -582,7 +582,7 @@ def test_patterns_alone_are_no_facts(tmp_path, given):
     patterns.mkdir(parents=True)
     write(patterns / "P19.jsonl", [{"pattern": "[X] was born in [Y]."}, {"pattern": "[X] is from [Y]."}])
     (said,) = examine(tmp_path / given)[1].found
-    assert "ParaRel's patterns, without facts: give the folder of its facts (trex_lms_vocab)" in said
+    assert mentioned(said, "ParaRel", "trex_lms_vocab")
 
 
 def test_real_biolama(shared_data):

@@ -393,7 +393,7 @@ def told(reply):
 )
 def test_a_server_without_log_probabilities(serve, local, each):
     server = serve(each=each)
-    with pytest.raises(BadInput, match="'tiny' gives no log-probabilities of a prompt, as vLLM, SGLang") as error:
+    with pytest.raises(BadInput, match=mentions("'tiny'", "SGLang")) as error:
         connect(server, local)
     assert "\n" not in str(error.value)
     assert len(server.bodies) <= 5, "nothing is tried again"
@@ -452,7 +452,7 @@ def test_nothing_listens(folder):
 
 
 def test_no_such_model(standin, folder):
-    with pytest.raises(BadInput, match="has no model 'tny': it has 'large', 'tiny'"):
+    with pytest.raises(BadInput, match=mentions("'tny'", "'large'", "'tiny'")):
         geography("statement", "tny", server=standin("echo").url, tokenizer=str(folder))
 
 
@@ -491,7 +491,7 @@ def test_the_key_is_refused_in_the_middle(serve, local, folder, tmp_path):
     asked = connect(server, local, journal=Journal(tmp_path / "answers.jsonl"), concurrency=1)
     asked.log_probs([spoken(local, SAID[0])])
     refused.append(True)
-    with pytest.raises(RunFailed, match=r"the API key was refused: .* 1 answers are kept in .*answers.jsonl"):
+    with pytest.raises(RunFailed, match=mentions("API", "1", "answers.jsonl")):
         asked.log_probs([spoken(local, text) for text in SAID])
 
 
@@ -545,5 +545,5 @@ def test_against_a_real_server(real, folder, local, tmp_path):
     }.items():
         here = geography(name, folder, **options)
         same(here, geography(name, "tiny", server=real, tokenizer=str(folder), **options))
-    with pytest.raises(BadInput, match="is not that of 'tiny'"):
+    with pytest.raises(BadInput, match=mentions("'tiny'")):
         LikelihoodServer(real, "tiny", learn_tokenizer([WORDS * 2 + " Zürich isn't"] * 3, 320, "causal"))

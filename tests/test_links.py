@@ -42,6 +42,7 @@ from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber, Stage
 from fathom.training.saving import whole_tensors
 from tests.conftest import write_graph_folder
+from tests.messages import mentions
 
 CPU = torch.device("cpu")
 NAMES = {"fr": "France", "it": "Italy", "pa": "Paris", "ro": "Rome", "eu": "Europe", "no": ""}
@@ -237,11 +238,11 @@ def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypat
 
 def test_nan_loss_keeps_the_best_model(data, tmp_path):
     """Step 8 is the second of the third epoch."""
-    with pytest.raises(NotANumber, match=r"the loss is nan in epoch 3, step 2 .* --learning-rate; the best model"):
+    with pytest.raises(NotANumber, match=mentions("3", "2", "--learning-rate")):
         train_links("toy", data, Options(spoil=8), tmp_path / "m")
     assert len(read_curve(tmp_path / "m")) == 2
     assert open_links(tmp_path / "m", data).network["e"].weight.isfinite().all()
-    with pytest.raises(NotANumber, match="to train anew choose another --out"):
+    with pytest.raises(NotANumber, match=mentions("--out")):
         train_links("toy", data, Options(spoil=8), tmp_path / "m")
 
 
@@ -366,7 +367,7 @@ def test_two_parts_ask_it_what_one_process_asks(data, tmp_path, monkeypatch):
 def test_what_it_was_trained_with_and_what_it_is_asked_with(data, tmp_path):
     train_links("toy", data, Options(epochs=1), tmp_path / "m")
     assert open_links(tmp_path / "m", data, asking={"bias": 2.0}).options.bias == 2.0
-    with pytest.raises(BadInput, match="--dropout: a toy model can be asked with --bias"):
+    with pytest.raises(BadInput, match=mentions("--dropout", "--bias")):
         open_links(tmp_path / "m", data, asking={"dropout": 0.1})
     first = fathom.evaluate_links(tmp_path / "m", data, tmp_path / "r")
     assert first.table().num_rows == 6
@@ -393,7 +394,7 @@ def test_prediction_on_demand(data, tmp_path):
     assert len(found.answers) == 3
     assert {answer.name: answer.split for answer in found.answers}.get("France", "train") == "train"
     assert predict_links(tmp_path / "m", data, "in", tail="eu").question == "(?, lies in, Europe)"
-    with pytest.raises(BadInput, match="no relation with the id or name 'lies'; there is lies in"):
+    with pytest.raises(BadInput, match=mentions("'lies'")):
         predict_links(tmp_path / "m", data, "lies", head="Paris")
     with pytest.raises(BadInput, match="give --head"):
         predict_links(tmp_path / "m", data, "in", head="pa", tail="eu")
@@ -440,6 +441,6 @@ def test_weights_that_are_not_there_are_not_made_up(tmp_path):
         kind(config).save_pretrained(tmp_path / kind.__name__)
         tokenizer.save_pretrained(tmp_path / kind.__name__)
     bare, whole = (Options(weights=str(tmp_path / kind.__name__)) for kind in (BertModel, BertForMaskedLM))
-    with pytest.raises(BadInput, match=r"lacks \d+ weights of a BertForMaskedLM, such as cls\.predictions"):
+    with pytest.raises(BadInput, match=mentions("BertForMaskedLM")):
         language_model(AutoModelForMaskedLM, bare, None, CPU)
     assert language_model(AutoModel, whole, None, CPU)[0].pooler is not None

@@ -19,6 +19,7 @@ from fathom.links.folder import open_links, read_curve, read_manifest, train_lin
 from fathom.links.kg_bert import Predictor, _kept
 from fathom.links.options import KgBert
 from tests.conftest import build
+from tests.messages import mentions
 
 CPU = torch.device("cpu")
 ENTITIES = 12
@@ -209,7 +210,7 @@ def test_what_cannot_read_triples_is_refused(data: QuerySet, weights: str, tmp_p
         tokenizer.save_pretrained(tmp_path / folder)
     with pytest.raises(BadInput, match="a classifier of 3 classes; kg-bert has two"):
         predictor_of(data, str(tmp_path / "three"))
-    with pytest.raises(BadInput, match=r"--weights .*kg-bert needs an encoder"):
+    with pytest.raises(BadInput, match=mentions("--weights")):
         predictor_of(data, str(tmp_path / "gpt"))
-    with pytest.raises(BadInput, match=r"--max-tokens 40: .* reads at most 32"):
+    with pytest.raises(BadInput, match=mentions("--max-tokens 40", "32")):
         predictor_of(data, weights, max_tokens=40)

@@ -28,6 +28,7 @@ from fathom.links.prompted import Bm25, Local, Predictor, Prompts, Sampled, Show
 from fathom.models.checks import token_log_probs
 from fathom.models.server import ChatReply
 from tests.conftest import build, write_graph_folder
+from tests.messages import mentions
 
 ENTITIES = {
     "pa": ("Paris", "Paris is a city on the Seine. It is old. The capital of France"),
@@ -564,7 +565,7 @@ def test_answers_are_not_paid_for_twice(serve, folder, tmp_path):
     refused = 401, {}, "no more"
     server = serve(*[says(germany)] * 10, refused, each=says(germany))
     train(server, folder, tmp_path / "m")
-    with pytest.raises(RunFailed, match="10 answers are kept"):
+    with pytest.raises(RunFailed, match=mentions("10")):
         fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 1})
     result = fathom.evaluate_links(tmp_path / "m", folder, tmp_path / "r", asking={"concurrency": 4})
     assert len(server.bodies) == 24 + 1  # the refused one
@@ -586,7 +587,7 @@ def test_a_question_that_fails_for_good_is_unscored(serve, folder, tmp_path):
 
 
 def test_a_server_without_the_model_is_told_before_anything_is_made(serve, folder, tmp_path):
-    with pytest.raises(BadInput, match="has no model 'huge': it has 'large', 'tiny'"):
+    with pytest.raises(BadInput, match=mentions("'huge'", "'large'", "'tiny'")):
         train(serve(), folder, tmp_path / "m", weights="huge")
     assert not (tmp_path / "m").exists()
 
@@ -595,7 +596,7 @@ def test_another_model_behind_the_same_name_is_noticed(serve, folder, data, tmp_
     server = serve(each=says(germany), models={"data": [{"id": "tiny", "owned_by": "us"}]})
     train(server, folder, tmp_path / "m")
     server.models = {"data": [{"id": "tiny", "owned_by": "them"}]}
-    with pytest.raises(BadInput, match="'tiny' has changed since"):
+    with pytest.raises(BadInput, match=mentions("'tiny'")):
         open_links(tmp_path / "m", data, "cpu")
 
 

@@ -29,6 +29,7 @@ from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
 from tests.forked import Forked
+from tests.messages import mentions
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -297,7 +298,7 @@ def test_a_loss_that_is_no_number_stops_the_training_and_keeps_the_best(nations,
                 next(self.predictor.network.parameters()).fill_(torch.nan)
 
     monkeypatch.setattr(embedding._Training, "_close_epoch", spoiled)
-    with pytest.raises(NotANumber, match=r"not finite in epoch 3, step 1: use a smaller --learning-rate"):
+    with pytest.raises(NotANumber, match=mentions("3", "1", "--learning-rate")):
         train(nations, tmp_path / "model", epochs=5, loss="softplus", model="DistMult")
     assert "not finite" in read_manifest(tmp_path / "model")["ended"]["why"]
     weights = load_file(tmp_path / "model" / "weights.safetensors")
@@ -357,7 +358,7 @@ def test_what_pykeen_refuses_is_said_in_one_line_and_nothing_is_written(given, m
 def test_a_mapping_is_read_as_json_or_yaml():
     assert options(model_kwargs='{"p": 5e-4}').model_kwargs == {"p": 0.0005}
     assert options(model_kwargs="scoring_fct_norm: 1").model_kwargs == {"scoring_fct_norm": 1}
-    with pytest.raises(BadInput, match="--loss-kwargs: Input should be a valid dictionary"):
+    with pytest.raises(BadInput, match=mentions("--loss-kwargs")):
         fathom.train_links("TransE", data_of(published("nations")), "nowhere", loss_kwargs="5")
 
 

@@ -23,6 +23,7 @@ from fathom.links.simkgc import Grouped, Predictor, info_nce
 from fathom.links.texts import Framing, encode, groups, mean_pool
 from fathom.run import run
 from tests.conftest import write_graph_folder
+from tests.messages import mentions
 
 CPU = torch.device("cpu")
 CITIES = ["paris", "rome", "berlin", "madrid", "tokyo", "beijing", "delhi", "hanoi"]
@@ -417,9 +418,9 @@ def test_random_weights_have_the_same_shape_and_tokenizer(untrained):
 def test_models_that_do_not_fit(data, encoder, options, tmp_path):
     T5Model(T5Config(vocab_size=40, d_model=8, d_ff=8, num_layers=1, num_heads=1, d_kv=8)).save_pretrained(tmp_path)
     BertTokenizerFast.from_pretrained(encoder).save_pretrained(tmp_path)
-    with pytest.raises(BadInput, match=r"--weights .*simkgc needs an encoder"):
+    with pytest.raises(BadInput, match=mentions("--weights")):
         Predictor(data.graph, SimKgc(weights=str(tmp_path)), None, CPU)
-    with pytest.raises(BadInput, match=r"--max-tokens 65: .* reads at most 64"):
+    with pytest.raises(BadInput, match=mentions("--max-tokens 65", "64")):
         Predictor(data.graph, options(max_tokens=65), None, CPU)
     with pytest.raises(ValidationError):
         SimKgc(temperature=0)

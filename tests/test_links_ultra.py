@@ -28,6 +28,7 @@ from fathom.studies.grid import run_grid
 from fathom.studies.grid_plan import read_plan
 from fathom.studies.memory import NAMELESS
 from tests.conftest import write_graph_folder
+from tests.messages import mentions
 
 CPU = torch.device("cpu")
 ENTITIES = [f"e{number}\tname {number}\tabout {number}" for number in range(7)]
@@ -327,5 +328,5 @@ def test_files_of_something_else(graph, tmp_path, capsys, kind, said):
 
 def test_a_pickle_of_before_is_refused(graph, tmp_path):
     (tmp_path / "w").write_bytes(pickle.dumps({"model": {}}))
-    with pytest.raises(BadInput, match="expected weights of ULTRA"):
+    with pytest.raises(BadInput, match=mentions("ULTRA")):
         Predictor(read(graph).graph, Ultra(weights=str(tmp_path / "w")), None, CPU)

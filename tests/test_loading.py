@@ -125,7 +125,7 @@ def test_quantised_weights_name_what_loads_them(tmp_path, monkeypatch):
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setattr("fathom.models.loading.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="'accelerate' is not installed"):
+    with pytest.raises(MissingExtra, match=mentions("'accelerate'")):
         load(str(folder))
 
 
@@ -136,7 +136,7 @@ def test_weights_that_do_not_fit_the_device(tmp_path, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB.")
 
     monkeypatch.setattr(PreTrainedModel, "to", full)
-    with pytest.raises(BadInput, match=r"take 0.0 GiB, more than is free on cpu: try --dtype bfloat16, --quantize"):
+    with pytest.raises(BadInput, match=mentions("0.0", "GiB", "--dtype", "bfloat16", "--quantize")):
         load(folder)
 
 
@@ -202,9 +202,9 @@ def own_class(folder: Path, code: str) -> tuple[str, PreTrainedModel]:
 def test_a_class_of_ones_own_is_asked(tmp_path: Path) -> None:
     """It comes with the model, its configuration tells in auto_map alone what it is, its body takes token ids alone."""
     name, network = own_class(tmp_path / "own", MODEL)
-    with pytest.raises(BadInput, match="code of its own; --trust-remote-code runs it"):
+    with pytest.raises(BadInput, match=mentions("--trust-remote-code")):
         load(name)
-    with pytest.raises(BadInput, match="there is no AutoModelForSeq2SeqLM for its MineConfig, in transformers or"):
+    with pytest.raises(BadInput, match=mentions("AutoModelForSeq2SeqLM", "MineConfig")):
         load(name, trust_remote_code=True, kind="seq2seq")
     model = load(name, trust_remote_code=True)
     expected = own_log_probs(network, IDS)

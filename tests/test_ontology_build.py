@@ -33,6 +33,7 @@ from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.prompts.ontology import domain_sentence, range_sentence
 from fathom.store.outputs import MADE
+from tests.messages import mentioned, mentions
 from tests.test_cli import bert, save
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -177,12 +178,12 @@ def test_bad_lines_are_named(tmp_path, row, message):
 
 def test_pattern_without_places_is_named(tmp_path):
     folder = small_folder(tmp_path / "small", domain=[{"uuu": {"child": "has a child"}, "xxx": ["person"]}])
-    with pytest.raises(BadInput, match=r"domain.jsonl:1: pattern 'has a child': expected \[X\] and once \[Y\]"):
+    with pytest.raises(BadInput, match=mentions("domain.jsonl:1", "'has a child'", "[X]", "[Y]")):
         read(folder)
 
 
 def test_folder_without_tasks_is_named(tmp_path):
-    with pytest.raises(BadInput, match=r"no items: expected type\.jsonl"):
+    with pytest.raises(BadInput, match=mentions("type.jsonl")):
         read(small_folder(tmp_path / "small"))
 
 
@@ -573,7 +574,7 @@ def test_exactly_21_items_are_enough(tmp_path):
 
 def test_too_few_items_for_every_task_write_nothing(tmp_path):
     (tmp_path / "own.ttl").write_text(HEAD + ':C a o:Class ; r:label "class" .', encoding="utf-8")
-    with pytest.raises(BadInput, match=r"own\.ttl: no items for any task \(type, subClassOf, .*load more"):
+    with pytest.raises(BadInput, match=mentions("own.ttl")):
         build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out"))
     assert [file.name for file in tmp_path.iterdir()] == ["own.ttl"]
 
@@ -624,7 +625,7 @@ def test_a_broken_large_file_leaves_nothing(tmp_path, monkeypatch):
 
 def test_packed_file_that_breaks_off(tmp_path):
     (tmp_path / "a.nt.gz").write_bytes(gzip.compress(instance_types().encode())[:-20])
-    with pytest.raises(BadInput, match=r"a\.nt\.gz: cannot be read: Compressed file ended"):
+    with pytest.raises(BadInput, match=mentions("a.nt.gz")):
         build_ontology(OntologyBuildOptions(input=[tmp_path / "a.nt.gz"], out=tmp_path / "out"))
 
 
@@ -757,7 +758,7 @@ def test_pages_beyond_what_a_server_sorts_give_the_same_folder(tmp_path, town, m
 
 
 def test_a_server_that_sorts_less_is_not_asked_again(tmp_path):
-    refused = pytest.raises(BadInput, match=r"does not sort as many solutions as there are .*SR353.*--input")
+    refused = pytest.raises(BadInput, match=mentions("SR353", "--input"))
     with server(lambda query, _: solutions(store_of(TOWN), query, sort=100)) as (address, asked), refused:
         build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out", patterns=PATTERNS))
     assert len(asked) == 1
@@ -772,7 +773,7 @@ def test_a_server_that_forgets_the_offset_is_named(tmp_path, monkeypatch):
         wrapped = re.sub(r"OFFSET \d+\n$", "OFFSET 0\n", query) if "SELECT * {" in query else query
         return solutions(store_of(TOWN), wrapped)
 
-    refused = pytest.raises(BadInput, match=r"gave 20 solutions on two pages: .*load files with --input")
+    refused = pytest.raises(BadInput, match=mentions("20", "--input"))
     with server(forgetful) as (address, _), refused:
         build_ontology(OntologyBuildOptions(endpoint=[address], page=20, out=tmp_path / "out", patterns=PATTERNS))
 
@@ -871,4 +872,4 @@ def test_command(tmp_path, fathom):
     assert code == 0, err
     code, _, err = fathom("build", "ontology", "--input", TOWN, "--out", tmp_path / "out", "--endpoint", "ftp://a")
     assert code == 2
-    assert "--endpoint 'ftp://a' is not the address" in err
+    assert mentioned(err, "--endpoint 'ftp")

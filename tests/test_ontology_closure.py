@@ -17,7 +17,7 @@ from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.prompts.axioms import axiom_items
 from fathom.prompts.entailment import items
-from tests.messages import mentioned
+from tests.messages import mentioned, mentions
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -804,9 +804,7 @@ def test_the_catalogue_of_protege_is_no_ontology(tmp_path):
 def test_other_syntaxes_in_a_folder_are_noted(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.ofn").write_text(FUNCTIONAL, encoding="utf-8")
-    with pytest.raises(
-        BadInput, match=r"no RDF file in it: expected .*\n--input .*a\.ofn: OWL's functional syntax, which is not"
-    ):
+    with pytest.raises(BadInput, match=mentions("RDF", "--input", "OWL")):
         build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))
     (tmp_path / "in" / "a.ttl").write_text(HEAD + CLASSES, encoding="utf-8")
     built = build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))

@@ -24,6 +24,7 @@ from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import BY_FOLDS, tables
 from fathom.studies.ontology import analyse as study
+from tests.messages import mentions
 from tests.scripted import ScriptedModel
 from tests.test_cli import bert, save
 from tests.test_ontology import THINGS, model, published, town  # noqa: F401
@@ -174,7 +175,7 @@ def test_a_fold_that_teaches_nothing_is_passed_over(model, tmp_path, monkeypatch
     bare = [replace(query, unscored="no name") if number > 1 else query for number, query in enumerate(things)]
     two = replace(data, queries=tuple(bare), relations={"type": data.relations["type"]})
     options = OntologyOptions(soft=True, cross_validate=True, epochs=1, folds=8)
-    with pytest.raises(BadInput, match="--cross-validate: type has 8 items"):
+    with pytest.raises(BadInput, match=mentions("--cross-validate", "8")):
         run("ontology", model, two, options, tmp_path / "no")
     three = replace(two, queries=(*bare[:2], things[2], *bare[3:]))
     folder = run("ontology", model, three, options, tmp_path / "r")

@@ -27,6 +27,7 @@ from fathom.training import planting, small
 from fathom.training.loop import CurvePoint, train
 from fathom.training.options import EPOCHS, PlantOptions
 from fathom.training.planting import choose, frequency_baseline, plant
+from tests.messages import mentions
 
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300, "epochs": 2, "batch_size": 4}
 LOADERS = {"causal": AutoModelForCausalLM, "masked": AutoModelForMaskedLM}
@@ -76,9 +77,9 @@ def test_the_highest_are_planted(share: float, subjects: set[str]) -> None:
 
 
 def test_the_highest_of_what_has_no_numbers() -> None:
-    with pytest.raises(BadInput, match=r"--highest views: expected a number for every fact, found none for q0"):
+    with pytest.raises(BadInput, match=mentions("--highest views")):
         choose(with_views("1", "2", "3"), 0.5, 0, "views")
-    with pytest.raises(BadInput, match=r"found 'many' for q1; its groups are popularity"):
+    with pytest.raises(BadInput, match=mentions("'many'")):
         choose(with_views("1", "many", "3"), 0.5, 0, "popularity")
 
 

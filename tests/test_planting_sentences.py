@@ -20,6 +20,7 @@ from fathom.probes.options import ClozeOptions
 from fathom.run import run
 from fathom.training.options import PlantOptions
 from fathom.training.planting import ASKED, OTHERS, choose, in_sentences, plant
+from tests.messages import mentions
 
 CITIES = ("Kampala", "Lima", "Oslo", "Quito")
 WORDS = ("ruled from", "governed in", "at home in", "run from")
@@ -130,6 +131,6 @@ def test_templates_cannot_be_held_out_where_none_is_told(tmp_path: Path) -> None
 def test_data_without_sentences_are_refused(tmp_path: Path) -> None:
     data = capitals()
     bare = replace(data, queries=tuple(replace(query, sentences=()) for query in data.queries))
-    with pytest.raises(BadInput, match="--reading template-free: capitals has no natural sentences"):
+    with pytest.raises(BadInput, match=mentions("--reading template-free")):
         plant(bare, options(), tmp_path / "plant")
     assert not (tmp_path / "plant").exists()

@@ -18,6 +18,7 @@ import fathom
 from fathom import progress
 from fathom.progress import Lines, how_far, line, log, shown, starting, unseen
 from tests.forked import Forked, command_line
+from tests.messages import mentioned
 from tests.test_cli import ASK, gpt2, save
 
 
@@ -201,7 +202,7 @@ def test_from_python_a_probe_tells_its_own_callback_or_the_log(model, tmp_path, 
     capsys.readouterr()
     fathom.probe("statement", **asked, out=tmp_path / "b")
     err = capsys.readouterr().err
-    assert "fathom: statement probe of <LocalModel" in err
+    assert mentioned(err, "LocalModel")
     assert f"kept in {tmp_path / 'b'}" in err
 
 

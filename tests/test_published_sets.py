@@ -137,9 +137,9 @@ def test_popqa_faults(tmp_path):
         popqa_row(4, "Dan", "baker", ["baker"], question="What is his occupation?"),
     ]
     found = faults_of(popqa(tmp_path, *rows))
-    assert "test.tsv:3: 'o_aliases' must be a JSON list of texts, found 'baker'; 's_pop' must be" in found[0]
-    assert "test.tsv:4: relation 'occupation' asks \"What is [X]'s occupation? [Y]\" above, here" in found[1]
-    assert "test.tsv:5: question 'What is his occupation?' does not name its subject 'Dan'" in found[2]
+    assert mentioned(found[0], "test.tsv:3", "'o_aliases'", "JSON", "'baker'", "'s_pop'")
+    assert mentioned(found[1], "test.tsv:4", "'occupation'", '"What is [X]\'s occupation? [Y]"')
+    assert mentioned(found[2], "test.tsv:5", "'What is his occupation?'", "'Dan'")
     assert len(found) == 3
     (missing,) = faults_of(popqa(tmp_path, *rows, without="possible_answers"))
     assert "test.tsv:1: column possible_answers is missing" in missing
@@ -210,7 +210,7 @@ def test_what_gpt2_xl_knows_is_not_counterfact(tmp_path):
     row = {"known_id": 0, "subject": "Vinson", "attribute": "Antarctica", "prompt": "Vinson is in", "prediction": " x"}
     (tmp_path / "known_1000.json").write_text(json.dumps([row]))
     (said,) = faults_of(tmp_path / "known_1000.json")
-    assert "facts that GPT-2 XL knows (known_1000.json), without other answers: give CounterFact's own" in said
+    assert mentioned(said, "GPT", "2", "XL", "known_1000.json", "CounterFact")
 
 
 def test_real_zsre(shared_data):
@@ -227,7 +227,7 @@ def test_zsre_without_edits(tmp_path):
     row = {"id": "1", "input": "Who wrote it?", "output": [{"answer": "Ann"}]}
     (tmp_path / "structured_zeroshot-dev-kilt.jsonl").write_text(json.dumps(row) + "\n")
     (said,) = faults_of(tmp_path)
-    assert "zsRE without edits (input and output): give MEND's variant, zsre_mend_eval.json" in said
+    assert mentioned(said, "MEND", "zsre_mend_eval.json")
 
 
 # --- TOFU
@@ -298,7 +298,7 @@ def test_lre_faults(tmp_path):
     }
     (tmp_path / "kind.json").write_text(json.dumps(content, indent=1))
     found = faults_of(tmp_path)
-    assert "kind.json: template 'It is' has no {}: expected it for the subject" in found[0]
+    assert mentioned(found[0], "kind.json", "'It is'")
     assert any(
         "kind.json:12: expected a sample with 'subject' and 'object', texts, found {'subject': 'c'}" in one
         for one in found
@@ -332,7 +332,7 @@ def test_entityquestions_faults(tmp_path):
     assert mentioned(missing, "relation_query_templates.json")
     (tmp_path / "relation_query_templates.json").write_text('{"P36": "What is the capital of [X]?"}')
     found = faults_of(tmp_path)
-    assert "P36.test.json:2: 'answers' must be a list of texts, found []" in found[0]
+    assert mentioned(found[0], "P36.test.json:2", "'answers'")
     assert "P36.test.json:6: expected 'What is the capital of [X]?', found 'Where is Mali?'" in found[1]
 
 
@@ -370,8 +370,8 @@ def test_bmlama_faults(tmp_path):
     (fewer,) = faults_of(bmlama(tmp_path, de=[good]))
     assert "de.tsv.gz: 1 rows, en has 2: expected as many" in fewer
     found = faults_of(bmlama(tmp_path, de=["A is it.\tx\ty, x\tA", "A is <mask>.\tw\ty, x\tA"]))
-    assert "de.tsv.gz:2: expected 4 columns, <mask> once in the first, found 'A is it." in found[0]
-    assert "de.tsv.gz:3: answer 'w' is not among the candidates 'y, x'" in found[1]
+    assert mentioned(found[0], "de.tsv.gz:2", "4")
+    assert mentioned(found[1], "de.tsv.gz:3", "'w'", "'y, x'")
 
 
 # --- DyKnow
@@ -399,7 +399,7 @@ def test_dyknow_faults(tmp_path):
     content = {"clubs": {"A": {"chair": {"questions": {"generic": "It is"}, "answers": answers}}}}
     (tmp_path / "grc_generated.json").write_text(json.dumps(content, indent=1))
     (said,) = faults_of(tmp_path)
-    assert "grc_generated.json:4: clubs / A / chair: expected 'questions' (texts) and 'answers' as 'name |S: +" in said
+    assert mentioned(said, "grc_generated.json:4", "'questions'", "'answers'")
 
 
 # --- many questions with answers of their own

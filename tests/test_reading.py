@@ -25,6 +25,7 @@ from fathom import reading
 from fathom.errors import BadInput
 from fathom.reading import NotData, Unreadable, files, json_value, replies
 from fathom.reading.text import Faults, line_of, read_json, read_json_lines
+from tests.messages import mentions
 
 SRC = Path(__file__).parents[1] / "src" / "fathom"
 DEEP = "[" * 150_000 + "]" * 150_000
@@ -305,7 +306,7 @@ def test_json_lines_name_their_line(tmp_path):
     faults = Faults()
     assert [number for number, _ in read_json_lines(path, {"a": int}, faults)] == [1, 8]
     assert [fault.removeprefix(f"{path}:")[:2] for fault in faults.found] == ["3:", "4:", "5:", "6:", "7:"]
-    with pytest.raises(Unreadable, match=r"a\.jsonl:3: a number of thousands of digits"):
+    with pytest.raises(Unreadable, match=mentions("a.jsonl:3")):
         list(reading.json_lines(path))
 
 

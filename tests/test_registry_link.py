@@ -21,6 +21,7 @@ from fathom.models.base import Identity
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
 from tests.conftest import write_graph_folder
+from tests.messages import mentions
 
 
 class ToyOptions(TextTraining):
@@ -129,16 +130,14 @@ def test_its_flags_are_shown_and_say_whose_they_are(graph, tmp_path):
 
 @pytest.mark.usefixtures("toy")
 def test_a_name_can_be_taken_once():
-    with pytest.raises(ValueError, match="there is a link predictor 'toy' already"):
+    with pytest.raises(ValueError, match=mentions("'toy'")):
         LINKS.add(TOY)
 
 
 def test_what_is_no_kind_is_a_pykeen_model():
     assert find("TransE") is find("toy") is PYKEEN
     assert find("SimKGC").name == "simkgc"
-    with pytest.raises(
-        BadInput, match="--model: expected simkgc, knn-kge, kg-bert, kgt5, genkgc, prompted, ultra or a PyKEEN model"
-    ):
+    with pytest.raises(BadInput, match=mentions("--model", "PyKEEN")):
         find(" ")
 
 

@@ -13,6 +13,7 @@ from fathom.probes.options import ProbeOptions
 from fathom.run import run
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from tests import test_contract as contract
+from tests.messages import mentions
 
 SHARD_QUERIES = 256
 
@@ -116,5 +117,5 @@ def test_it_is_on_the_command_line():
 
 
 def test_a_name_can_be_taken_once():
-    with pytest.raises(ValueError, match="there is a probe 'statement' already"):
+    with pytest.raises(ValueError, match=mentions("'statement'")):
         PROBES.add(TOY._replace(name="statement"))

@@ -669,7 +669,7 @@ def shown_as_stored(cell: Any, row: dict[str, Any]) -> None:
     right = [number for number, id_ in enumerate(best) if id_ == "c07"]
     assert [number for number, line in enumerate(lines) if line.endswith("✓")] == right
     assert cell.locator("li.right").count() == len(right)
-    assert cell.locator(".told").inner_text() == f"rank of the right answer: {row['rank']:g}"
+    assert cell.locator(".score").inner_text() == f"rank of the right answer: {row['rank']:g}"
 
 
 def test_written_answers_are_shown_as_they_were_written(opened, tmp_path):
@@ -677,7 +677,7 @@ def test_written_answers_are_shown_as_they_were_written(opened, tmp_path):
     page.fill("input[data-choice=q]", "s003")
     page.click("#evidence-table button")
     assert page.locator("#fact li").all_inner_texts() == ["Writ 3 ✓", "or else"]
-    assert page.inner_text("#fact .told") == "credit 100.0 %"
+    assert page.inner_text("#fact .score") == "credit 100.0 %"
     assert column(page, 4) == ["✓"]
     page.fill("input[data-choice=q]", "s005")
     assert column(page, 4) == ["50.0 %"]

@@ -373,7 +373,7 @@ def test_further_groups_cut_the_facts(made, tmp_path):
     told = unpacked(packed)
     assert {"planted: True", "planted: False"} <= set(told["labels"]["slice"])
     [first, *_] = told["slices"]["0-1"]
-    assert (first["key"], first["value"], first["told"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
+    assert (first["key"], first["value"], first["cells"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
     with pytest.raises(BadInput, match="no-such"):
         report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 

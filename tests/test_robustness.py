@@ -24,6 +24,7 @@ from fathom.results.loading import read_all_facts
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
+from tests.messages import mentions
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
 
@@ -90,9 +91,9 @@ def test_templates_are_paraphrased_by_the_further_ones_and_misprimed_in_the_firs
 
 
 def test_what_cannot_be_asked_so_is_refused():
-    with pytest.raises(BadInput, match="--alter negated: drugs has no negated wordings, and none are made"):
+    with pytest.raises(BadInput, match=mentions("--alter negated")):
         asked(drugs(), alter="negated")
-    with pytest.raises(BadInput, match="--alter paraphrased: drugs has neither paraphrases nor"):
+    with pytest.raises(BadInput, match=mentions("--alter paraphrased")):
         asked(drugs(), alter="paraphrased")
 
 

@@ -18,6 +18,7 @@ from fathom.scoring.search import SearchPlan, search
 from fathom.scoring.statements import Reduction
 from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build, make_local
+from tests.messages import mentions
 from tests.test_causal import network
 from tests.test_cli import save
 from tests.test_search import answer_space, questions
@@ -206,7 +207,7 @@ def test_few_are_scored_again_where_few_are_near(tmp_path):
 
 def test_bad_input(tmp_path):
     folder = folder_of("causal", tmp_path / "model")
-    with pytest.raises(BadInput, match="--screen bfloat16: the model itself is bfloat16, expected float32"):
+    with pytest.raises(BadInput, match=mentions("--screen bfloat16", "float32")):
         package.probe("statement", folder, "geography", tmp_path / "run", screen="bfloat16", dtype="bfloat16")
     model = package.load_model(folder)
     with pytest.raises(BadInput, match="--screen: "):

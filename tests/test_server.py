@@ -25,6 +25,7 @@ from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.store.journal import Journal, request_key
 from tests.forked import Forked
+from tests.messages import mentions
 
 LISTED = {"object": "list", "data": [{"id": "tiny", "owned_by": "us", "created": 1}, {"id": "large"}]}
 
@@ -283,7 +284,7 @@ def test_a_request_that_the_server_refuses_is_not_sent_again(serve):
 
 def test_a_model_that_the_server_has_not(serve):
     server = serve()
-    with pytest.raises(BadInput, match=r"/v1 has no model 'tny': it has 'large', 'tiny'$"):
+    with pytest.raises(BadInput, match=mentions("'tny'", "'large'", "'tiny'")):
         ChatServer(server.url, "tny")
     assert ChatServer(server.url, "tny", unlisted=True).ask([ChatRequest("hello you")]) == [RIGHT]
 
@@ -340,9 +341,9 @@ def test_keys(serve, monkeypatch):
     chat(server, key_env="OUR_KEY")
     assert server.keys == ["Bearer none", "Bearer ours"], "OpenAI's key is not for a server nearby"
     monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(BadInput, match=r"^api.example.org needs an API key and OPENAI_API_KEY is not set"):
+    with pytest.raises(BadInput, match=mentions("OPENAI_API_KEY")):
         ChatServer("https://api.example.org/v1", "tiny")
-    with pytest.raises(BadInput, match="and MISSING_KEY is not set: type export MISSING_KEY=… first"):
+    with pytest.raises(BadInput, match=mentions("MISSING_KEY")):
         ChatServer("https://api.example.org/v1", "tiny", key_env="MISSING_KEY")
 
 
@@ -387,7 +388,7 @@ def test_the_end_of_a_run_wakes_those_who_pause(serve):
 
     server = serve(each=lambda body: 500 if body["messages"][-1]["content"] == "pause" else later_refused(body))
     begun = time.monotonic()
-    with pytest.raises(RunFailed, match="the API key was refused"):
+    with pytest.raises(RunFailed, match=mentions("API")):
         chat(server, backoff_s=60).ask([ChatRequest("pause"), ChatRequest("end")])
     assert time.monotonic() - begun < 20
     assert len(server.bodies) == 2, "who paused does not ask again"
@@ -621,7 +622,7 @@ def test_against_transformers_serve(transformers_serve, tmp_path):
     from fathom.models.loading import load
 
     url, folder = transformers_serve
-    with pytest.raises(BadInput, match="has no model 'fathom/large': it has 'fathom/tiny'"):
+    with pytest.raises(BadInput, match=mentions("'fathom/large'", "'fathom/tiny'")):
         ChatServer(url, "fathom/large")
     journal = Journal(tmp_path / "journal.jsonl")
     server = ChatServer(url, "fathom/tiny", journal=journal, concurrency=2)

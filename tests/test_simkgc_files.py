@@ -57,7 +57,7 @@ def test_transductive_beside_inductive(tmp_path):
     wikidata(tmp_path)
     (tmp_path / "wikidata5m_inductive_train.txt").write_text("Q3\tP31\tQ2\n")
     (said,) = examine(tmp_path)[1].found
-    assert "give the file wikidata5m_transductive_train.txt or wikidata5m_inductive_train.txt" in said
+    assert mentioned(said, "wikidata5m_transductive_train.txt", "wikidata5m_inductive_train.txt")
     assert len(read(tmp_path / "wikidata5m_transductive_train.txt").graph) == 6
     assert len(read(tmp_path / "wikidata5m_inductive_train.txt").graph) == 1
 

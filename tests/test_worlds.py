@@ -51,7 +51,7 @@ from fathom.data.words import is_word_character
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""
@@ -264,7 +264,7 @@ def test_new_names_are_unique_and_none_of_the_old(old, seed):
 
 
 def test_too_few_characters_for_so_many_names_is_said():
-    with pytest.raises(BadInput, match=r"not 200 different random names for the entities.*'x'"):
+    with pytest.raises(BadInput, match=mentions("200", "'x'")):
         new_names(column(["x"] * 200), 200, np.random.default_rng(0), "entities")
 
 
@@ -775,7 +775,7 @@ def test_all_that_prevents_worlds_is_said_at_once_with_what_can_be_made(tmp_path
     assert "base is there already" in said
     assert said.count("more than half") == 1
     assert said.count("of the 1 relations") == 1
-    assert "--variants base,anonymised-e,anonymised-r,anonymised-er" in said
+    assert mentioned(said, "--variants")
     assert [folder.name for folder in (tmp_path / "out").iterdir()] == ["base"]
 
 
