@@ -383,7 +383,7 @@ def test_date_filter(tmp_path, after, kept):
     if kept:
         assert len(facts(build(tmp_path, [file], "aspirin\n", after=after).out)) == 1
     else:
-        with pytest.raises(BadInput, match=mentions("'not after 2022-03-\\d\\d'", "1")):
+        with pytest.raises(BadInput, match=mentions("'not after 2022-03-")):
             build(tmp_path, [file], "aspirin\n", after=after)
         assert not (tmp_path / "out").exists()
 

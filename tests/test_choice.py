@@ -35,6 +35,7 @@ from fathom.studies.reasoning.choice import analyse as choice
 from fathom.studies.reasoning.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 from tests.forked import Forked
+from tests.messages import mentions
 from tests.quiz import write
 from tests.scripted import ScriptedModel
 
@@ -278,7 +279,6 @@ def test_a_reply_that_could_mean_two_options():
 
 openai = pytest.importorskip("openai", reason="needs the extra api")
 
-from tests.messages import mentions
 from tests.test_server import cached_chat_model, completion, transformers_serve  # noqa: E402, F401
 
 

@@ -174,7 +174,7 @@ CASES = {
         '"unscored": 1',
         ("questions", 2),
         several_scorings="mask-max",
-        unfinished="is unfinished: numbers are of the finished part only",
+        unfinished="is unfinished",
     ),
 }
 PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment", "chains"}

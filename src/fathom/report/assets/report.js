@@ -204,9 +204,9 @@ async function drawChart({ name, brush, spec }, choice) {
   drawn.firstElementChild.ariaHidden = "true";
   box.querySelector("summary").ariaLabel = `Save the chart ${name}`;
   charts.set(name, view);
-  const chosen = (value) => Object.fromEntries(brush.map(([key, name]) => [name, (value[key] ?? []).map(String)]));
+  const sets = (value) => Object.fromEntries(brush.map(([key, name]) => [name, (value[key] ?? []).map(String)]));
   // Not at once: a chart that runs cannot be filled.
-  if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(chosen(value))));
+  if (brush.length) view.addSignalListener("brush", (_, value) => requestAnimationFrame(() => choice.set(sets(value))));
 }
 
 // After a choice outside the chart: a chart forgets its brush only when it is drawn anew.
