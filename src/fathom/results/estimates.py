@@ -210,11 +210,7 @@ def mean(
     weights: Floats | None = None,
     form: str = ".1%",
 ) -> Estimate:
-    """Return the mean of values, shape (n), with its interval; undefined without values.
-
-    :param sample: how they were drawn.
-    :param form: display format.
-    """
+    """Return the mean of values, shape (n), drawn as *sample*, with its interval; undefined without values."""
     if not np.size(values):
         return point_estimate(NOTHING, recipe, form=form)
     return _estimate(_between(values, sample, limits, weights), np.size(values), recipe, sample, form, tested=False)
@@ -228,10 +224,7 @@ def difference(
     limits: tuple[float, float] = _SIGNED,
     form: str = "+.1%",
 ) -> Estimate:
-    """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined without values.
-
-    :param form: display format.
-    """
+    """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined without values."""
     n = np.size(first)
     if not n:
         return point_estimate(NOTHING, recipe, form=form)
