@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import BuiltCloze
-from fathom.building.cloze.documents import Unit, Unreadable
+from fathom.building.cloze.documents import Unit, UnreadableDocument
 from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.names import AMBIGUOUS, NameFinder
 from fathom.building.cloze.options import ClozeBuildOptions
@@ -457,7 +457,7 @@ def test_the_older_layout_and_other_encodings(tmp_path):
     text = f'<?xml version="1.0" encoding="ISO-8859-1"?><MedlineCitationSet>{inner}</MedlineCitationSet>'
     (tmp_path / "a.xml").write_bytes(text.encode("latin-1"))
     assert texts(build(tmp_path, [tmp_path / "a.xml"], "aspirin\n").out) == ["Schön [Y]."]
-    with pytest.raises(Unreadable, match="UTF-16"):
+    with pytest.raises(UnreadableDocument, match="UTF-16"):
         next(Medline(titles=False).units(io.BytesIO(text.encode("utf-16"))))
 
 

@@ -185,7 +185,7 @@ def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: p
 def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another model's tokenizer has no revision of that name."""
     from fathom.models import loading
-    from fathom.models.hub import Part
+    from fathom.models.hub import ModelPart
 
     asked: dict[str, str | None] = {}
 
@@ -193,7 +193,7 @@ def test_a_revision_is_that_of_the_model_alone(good: Path, tmp_path: Path, monke
         asked[part.name] = part.revision
         if len(asked) == 2:
             raise BadInput("enough")
-        return from_pretrained(kind, Part(str(good)), {})
+        return from_pretrained(kind, ModelPart(str(good)), {})
 
     from_pretrained = loading.from_pretrained
     monkeypatch.setattr(loading, "from_pretrained", record)

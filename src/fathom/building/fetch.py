@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.building.options import FetchOptions
-from fathom.data.published import Entry, Source, fetched, shelf
+from fathom.data.published import PublishedDataset, PublishedFile, fetched, shelf
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import Unreadable, file_exists, json_file
 from fathom.reading.archives import is_archive, unpack
@@ -40,13 +40,13 @@ class Fetched(NamedTuple):
     made: bool
     first: tuple[str, ...] = ()
 
-    def typed(self, entry: Entry) -> list[str]:
+    def typed(self, entry: PublishedDataset) -> list[str]:
         """Return arguments of ``--data``: names if the folder is in the cache, else paths."""
         at_name = fetched(entry.name) == self.folder
         return [str((Path(entry.name) if at_name else self.folder) / part) for part in entry.reads or ("",)]
 
 
-def fetchable_table(entries: Mapping[str, Entry]) -> Table:
+def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
     """Tabulate the data sets: licence, checksums, and the folder if it was fetched."""
     return Table(
         ("name", "data set", "licence", "checksums", "fetched"),
@@ -63,7 +63,7 @@ def fetchable_table(entries: Mapping[str, Entry]) -> Table:
 
 
 def fetch(
-    entry: Entry,
+    entry: PublishedDataset,
     options: FetchOptions,
     *,
     on_bytes: OnBytes | None = None,
@@ -96,7 +96,7 @@ def fetch(
     return Fetched(folder, True, first)
 
 
-def one_source(address: str, name: str | None, sha256: str | None = None) -> Entry:
+def one_source(address: str, name: str | None, sha256: str | None = None) -> PublishedDataset:
     """A data set of one file or archive at an address of the user's own. :raises BadInput: no name for it."""
     from pydantic import ValidationError
 
@@ -104,8 +104,10 @@ def one_source(address: str, name: str | None, sha256: str | None = None) -> Ent
     for ending in (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"):
         end = end.removesuffix(ending)
     try:
-        source = Source(url=address, sha256=sha256)
-        return Entry(name=name or end, home=address, licence="not known: see where it is published", sources=(source,))
+        source = PublishedFile(url=address, sha256=sha256)
+        return PublishedDataset(
+            name=name or end, home=address, licence="not known: see where it is published", sources=(source,)
+        )
     except ValidationError as error:
         fault = error.errors()[0]
         if "sha256" in fault["loc"]:
@@ -119,7 +121,7 @@ def contents_of(folder: Path, places: Iterable[str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
+def _come(source: PublishedFile, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
     """Download the file of a source. :raises BadInput: it has another checksum; then it is removed."""
     whole = part.with_suffix(".whole")
     if not whole.exists():
@@ -136,7 +138,7 @@ def _come(source: Source, part: Path, on_bytes: OnBytes | None, pause_s: float) 
 
 
 def _put_together(
-    entry: Entry,
+    entry: PublishedDataset,
     files: list[Path],
     folder: Path,
     checksums: Path,
@@ -169,7 +171,7 @@ def _put_together(
     return tuple(source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
 
 
-def _place(source: Source, file: Path, folder: Path) -> list[str]:
+def _place(source: PublishedFile, file: Path, folder: Path) -> list[str]:
     if source.take is not None or (source.name is None and is_archive(file)):
         return unpack(file, folder, source.take or ("*",), source.strip)
     to = folder / source.place
@@ -179,7 +181,7 @@ def _place(source: Source, file: Path, folder: Path) -> list[str]:
 
 
 def _check(
-    source: Source, folder: Path, places: list[str], digest: str, known: Mapping[str, str], accept: bool
+    source: PublishedFile, folder: Path, places: list[str], digest: str, known: Mapping[str, str], accept: bool
 ) -> None:
     """:raises BadInput: the contents are others than those known, or than those fetched before."""
     if source.contents is not None:
@@ -197,7 +199,7 @@ def _check(
         )
 
 
-def _record(entry: Entry, folder: Path, placed: Mapping[str, str]) -> dict[str, Any]:
+def _record(entry: PublishedDataset, folder: Path, placed: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": entry.name,
         "licence": entry.licence,
@@ -207,7 +209,7 @@ def _record(entry: Entry, folder: Path, placed: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _fetched_before(folder: Path, entry: Entry) -> Fetched:
+def _fetched_before(folder: Path, entry: PublishedDataset) -> Fetched:
     """:raises BadInput: another folder is in the way, or its files have changed."""
     if not folder.is_dir() or not file_exists(folder / RECORD):
         raise BadInput(f"{folder} is in the way: it was not fetched; move it, or choose another --out")
@@ -231,7 +233,7 @@ def _short(address: str) -> str:
     return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
-def _key(source: Source) -> str:
+def _key(source: PublishedFile) -> str:
     return source.url if source.take is None else f"{source.url} {' '.join(source.take)}"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from fathom.building.cloze.options import last_day
 from fathom.building.fetch import Fetched, fetch
 from fathom.building.options import FetchOptions
-from fathom.data.published import Entry, Source, shelf
+from fathom.data.published import PublishedDataset, PublishedFile, shelf
 from fathom.errors import BadInput
 from fathom.reading.download import OnBytes, download
 from fathom.store.files import make_folder
@@ -39,12 +39,12 @@ def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, paus
     if not wanted:
         raise BadInput(f"{folder} lists no file of PubMed that was written from {first} to {last}")
     names = [file for name in wanted for file in (name, f"{name}.md5")]
-    entry = Entry(
+    entry = PublishedDataset(
         name=f"pubmed-{first}-{last}",
         about=f"{len(wanted)} files of PubMed, {first} to {last}",
         home=folder,
         licence=LICENCE,
-        sources=tuple(Source(url=folder + name, take=None, name=name) for name in names),
+        sources=tuple(PublishedFile(url=folder + name, take=None, name=name) for name in names),
     )
     return fetch(entry, options, on_bytes=on_bytes, pause_s=pause_s, check=_check)
 

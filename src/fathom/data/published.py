@@ -23,7 +23,7 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
 
 
-class Source(BaseModel):
+class PublishedFile(BaseModel):
     """A file or archive to fetch; ``published.yaml`` explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,7 +48,7 @@ class Source(BaseModel):
         return last if re.match(_PLACE, last) else "data"
 
 
-class Entry(BaseModel):
+class PublishedDataset(BaseModel):
     """A data set that can be fetched; ``published.yaml`` explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,10 +59,10 @@ class Entry(BaseModel):
     licence: str = "not stated"
     reads: tuple[str, ...] = ()
     base: str = ""
-    sources: tuple[Source, ...] = Field(min_length=1)
+    sources: tuple[PublishedFile, ...] = Field(min_length=1)
 
     @cached_property
-    def whole_sources(self) -> tuple[Source, ...]:
+    def whole_sources(self) -> tuple[PublishedFile, ...]:
         """The sources with complete addresses."""
         return tuple(
             source if "://" in source.url else source.model_copy(update={"url": self.base + source.url})
@@ -76,7 +76,7 @@ class Entry(BaseModel):
         return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
 
 
-def read_table(file: Path = TABLE) -> dict[str, Entry]:
+def read_table(file: Path = TABLE) -> dict[str, PublishedDataset]:
     """Read the entries by name. :raises BadInput: one line for each fault."""
     content = yaml_file(file)
     if not isinstance(content, dict) or not content:
@@ -84,7 +84,11 @@ def read_table(file: Path = TABLE) -> dict[str, Entry]:
     entries, faults = {}, []
     for name, fields in content.items():
         try:
-            entry = Entry(name=name, **fields) if isinstance(fields, Mapping) else Entry(name=name, sources=())
+            entry = (
+                PublishedDataset(name=name, **fields)
+                if isinstance(fields, Mapping)
+                else PublishedDataset(name=name, sources=())
+            )
             for source in entry.whole_sources:
                 host_of(source.url, f"{name}: url", "https://example.org/data.zip")
             entries[entry.name] = entry
@@ -96,7 +100,7 @@ def read_table(file: Path = TABLE) -> dict[str, Entry]:
     return entries
 
 
-def entry_of(name: str, entries: Mapping[str, Entry]) -> Entry:
+def entry_of(name: str, entries: Mapping[str, PublishedDataset]) -> PublishedDataset:
     """Return an entry by name, ignoring case. :raises BadInput: there is none."""
     entry = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
     if entry is None:

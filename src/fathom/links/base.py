@@ -24,7 +24,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import AnyModel
-from fathom.models.hub import Part, from_pretrained
+from fathom.models.hub import ModelPart, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import json_value
@@ -97,7 +97,7 @@ class Predictor(AnyModel):
         """Check options quickly, without a graph. :raises BadInput: such as an unknown language model."""
         weights = getattr(options, "weights", None)
         if weights is not None and getattr(options, "server", None) is None:
-            from_pretrained(AutoConfig, Part(weights), {})
+            from_pretrained(AutoConfig, ModelPart(weights), {})
 
     def prepare(self, progress: Progress) -> None:
         """Compute what all queries share, such as entity vectors; called again after the weights have changed."""

@@ -24,7 +24,7 @@ from fathom.links.base import Predictor
 from fathom.links.options import TextTraining
 from fathom.models.base import Attention, Identity
 from fathom.models.families import known_attention
-from fathom.models.hub import Part, from_pretrained
+from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.loading import check_weights, content_hash, load_tokenizer
 from fathom.training.loop import ADAMW, Optimizer, Stage
 
@@ -103,12 +103,12 @@ def language_model(
     torch.manual_seed(options.seed)  # what the weights lack is drawn by it
     if source is None and options.init == "pretrained":
         network, loaded = from_pretrained(
-            auto, Part(name), {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
+            auto, ModelPart(name), {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
         )
         # BERT's pooler is used by kg-bert alone, which learns one.
         check_weights(network, [key for key in loaded["missing_keys"] if set(new).isdisjoint(key.split("."))], name)
     else:
-        config = from_pretrained(AutoConfig, Part(name), {})
+        config = from_pretrained(AutoConfig, ModelPart(name), {})
         try:
             network = auto.from_config(config, dtype=torch.float32)
         except ValueError as error:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
 from fathom.errors import BadInput, MissingExtra
-from fathom.models.hub import Part, check_folder, library_message, quiet
+from fathom.models.hub import ModelPart, check_folder, library_message, quiet
 from fathom.reading import Faults, read_json, shapes_in
 
 CONFIGURATION = "adapter_config.json"
@@ -54,7 +54,7 @@ def has_tokenizer(adapter: str) -> bool:
 
 
 def with_adapters(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[Part]
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, adapters: Sequence[ModelPart]
 ) -> PreTrainedModel:
     """Apply adapters one after the other: all but the last are merged into the weights, so that changes add up.
 
@@ -67,7 +67,7 @@ def with_adapters(
 
 
 def _with_adapter(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: Part, *, merge: bool
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, *, merge: bool
 ) -> PreTrainedModel:
     try:
         from peft import PeftModel

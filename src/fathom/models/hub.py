@@ -43,7 +43,7 @@ TOKENIZERS = ("*token*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "tekken.js
 """Files of tokenizers; a folder without any has none."""
 
 
-class Part(NamedTuple):
+class ModelPart(NamedTuple):
     """One part of a model: weights, an adapter, a tokenizer.
 
     :param name: on the hub, or a folder.
@@ -54,7 +54,7 @@ class Part(NamedTuple):
     revision: str | None = None
 
 
-def from_pretrained(kind: Any, part: Part, options: Mapping[str, Any]) -> Any:
+def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> Any:
     """Return ``kind.from_pretrained(name, **options)`` of the part's revision.
 
     :raises BadInput: one line on anything that goes wrong, with what to type instead.

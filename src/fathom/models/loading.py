@@ -26,7 +26,7 @@ from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.hub import HASHED, Part, from_pretrained
+from fathom.models.hub import HASHED, ModelPart, from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
@@ -125,9 +125,9 @@ def load(
 class _Parts(NamedTuple):
     """All parts of a model."""
 
-    weights: Part
-    adapters: tuple[Part, ...]
-    tokenizer: Part
+    weights: ModelPart
+    adapters: tuple[ModelPart, ...]
+    tokenizer: ModelPart
 
     @property
     def folders(self) -> list[str]:
@@ -141,14 +141,14 @@ def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: 
     """
     if revision is not None and os.path.isdir(name):
         raise BadInput(f"--revision {revision}: '{name}' is a folder, and only models on the hub have revisions")
-    named = weights = Part(name, revision)
-    on_top = [Part(adapter) for adapter in adapters]
+    named = weights = ModelPart(name, revision)
+    on_top = [ModelPart(adapter) for adapter in adapters]
     base = base_of(name, revision)
     if base is not None:
-        weights, on_top = Part(base), [named, *on_top]
+        weights, on_top = ModelPart(base), [named, *on_top]
     vocabulary = next((part for part in reversed(on_top) if has_tokenizer(part.name)), weights)
     if tokenizer is not None:
-        vocabulary = named if tokenizer == name else Part(tokenizer)
+        vocabulary = named if tokenizer == name else ModelPart(tokenizer)
     return _Parts(weights, tuple(on_top), vocabulary)
 
 
@@ -343,7 +343,7 @@ def load_tokenizer(
     name: str, *, revision: str | None = None, trust_remote_code: bool = False
 ) -> PreTrainedTokenizerBase:
     """Load a tokenizer. :raises BadInput: there is none."""
-    return from_pretrained(AutoTokenizer, Part(name, revision), {"trust_remote_code": trust_remote_code})
+    return from_pretrained(AutoTokenizer, ModelPart(name, revision), {"trust_remote_code": trust_remote_code})
 
 
 def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:

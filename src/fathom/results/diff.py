@@ -69,7 +69,7 @@ class OfFact(NamedTuple):
     answers: str
 
 
-class Part(NamedTuple):
+class GroupChange(NamedTuple):
     """The facts of one group, or all.
 
     :param facts: number of facts ranked by both runs.
@@ -109,7 +109,7 @@ class Change(Tabular):
     :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[GroupChange, ...]
     by: str
     k: int
     listed: int = 0
@@ -190,7 +190,7 @@ def diff(
     return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)))
 
 
-def _decided(parts: Sequence[Part], missing: str) -> list[Part]:
+def _decided(parts: Sequence[GroupChange], missing: str) -> list[GroupChange]:
     """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
     changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
     above = [above_chance(f"{part.name} is above the baselines", part.baselines, missing) for part in parts]
@@ -221,14 +221,14 @@ def _different_settings(first: RunFacts, second: RunFacts) -> list[str]:
     return notes + [f"settings differ between before (there) and after (here): {'; '.join(lines)}"] * bool(lines)
 
 
-def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBaselines) -> Part:
+def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBaselines) -> GroupChange:
     """:raises BadInput: no fact in common, or other candidates."""
     facts = common_facts([first, second])
     sample = second.sample(facts)
     hits = [first.hits(k), second.hits(k)]
     before, after = (own[side.at(facts)] for side, own in zip((first, second), hits, strict=True))
     cut = "accuracy" if k == 1 else f"hits@{k}"
-    return Part(
+    return GroupChange(
         name,
         len(facts),
         (len(first.scored_facts) - len(facts), len(second.scored_facts) - len(facts)),
@@ -314,13 +314,13 @@ def _baselines_table(change: Change) -> Table:
     return Table.of(rows, "after, next to the baselines", [LEGENDS[name] for name in used], main="", formats=FORMATS)
 
 
-def _baseline_cells(part: Part) -> dict[str, Cell | Estimate]:
+def _baseline_cells(part: GroupChange) -> dict[str, Cell | Estimate]:
     """Return the baselines of a group and the verdict on them; nothing without any."""
     values: dict[str, Cell | Estimate] = {one.baseline: one.value for one in part.baselines}
     return values | ({"verdict": part.verdict} if values else {})
 
 
-def _group(change: Change, part: Part) -> dict[str, Cell | Estimate]:
+def _group(change: Change, part: GroupChange) -> dict[str, Cell | Estimate]:
     """Return the first column of a table by groups."""
     return {change.by: part.name} if change.by else {}
 

@@ -224,7 +224,7 @@ def difference(
     limits: tuple[float, float] = _SIGNED,
     form: str = "+.1%",
 ) -> Estimate:
-    """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined without values."""
+    """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined if empty."""
     n = np.size(first)
     if not n:
         return point_estimate(NOTHING, recipe, form=form)

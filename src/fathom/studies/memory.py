@@ -52,7 +52,7 @@ HITS = "hits@10"
 Result = tuple[Estimate, Noise]
 
 
-class Training(NamedTuple):
+class CellTraining(NamedTuple):
     """One training.
 
     :param hits: Hits@10; None if the cell failed or is missing.
@@ -80,7 +80,7 @@ class CellResult(NamedTuple):
     """
 
     cell: Cell
-    trainings: tuple[Training, ...]
+    trainings: tuple[CellTraining, ...]
     numbers: Mapping[str, Estimate]
     noise: Noise
 
@@ -303,13 +303,13 @@ def _adjusted(effect: Effect, decision: Decision) -> Effect:
     return effect._replace(adjusted=decision.p_value, value=value)
 
 
-def _trained(state: CellState, grid: _Grid, out: Path) -> Training:
+def _trained(state: CellState, grid: _Grid, out: Path) -> CellTraining:
     outcome, failed = grid.runs.get(state.cell), grid.failed[state.cell]
     if outcome is None:
-        return Training(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
+        return CellTraining(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
     hits = outcome.mean(HITS, outcome.values(metric(HITS)), form=".3f")
     ended = read_begun(state.cell.model_folder(out))["ended"]
-    trained = Training(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
+    trained = CellTraining(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
     curve = read_curve(state.cell.model_folder(out))
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained
 

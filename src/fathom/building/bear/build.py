@@ -31,7 +31,7 @@ from fathom.building.bear.review import (
     write_template_sheet,
 )
 from fathom.building.bear.server import WikidataServer
-from fathom.building.bear.sources import Source, sources_of
+from fathom.building.bear.sources import WikidataSource, sources_of
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint
@@ -208,7 +208,7 @@ class _Builder:
                 counts[property_][str(state)] = count
         return {property_: states | self._log.counts_of(property_) for property_, states in counts.items()}
 
-    def write(self, folder: Path, sources: Sequence[Source], count_tokens: CountTokens | None) -> list[Table]:
+    def write(self, folder: Path, sources: Sequence[WikidataSource], count_tokens: CountTokens | None) -> list[Table]:
         """All files. :returns: tables about them."""
         self.notes += self._flag.notes if self._flag is not None else []
         for source in sources:
@@ -280,7 +280,9 @@ class _Builder:
         for number, name in sorted(names.items()):
             yield {"id": f"Q{number}", "label": name, "aliases": self._store.aliases(number)}
 
-    def _manifest(self, root: str, variants: Mapping[str, Sequence[ChosenRelation]], sources: Sequence[Source]) -> Json:
+    def _manifest(
+        self, root: str, variants: Mapping[str, Sequence[ChosenRelation]], sources: Sequence[WikidataSource]
+    ) -> Json:
         """Nothing in it depends on the day or the place, so that the same data give the same bytes."""
         return {
             "command": "fathom build bear",

@@ -20,7 +20,7 @@ from fathom.building.bear.entities import (
     WantedStatements,
 )
 from fathom.building.bear.plan import BearPlan
-from fathom.building.bear.sources import Source
+from fathom.building.bear.sources import WikidataSource
 from fathom.errors import BadInput, refuse
 from fathom.reading import Faults, read_lines
 
@@ -183,7 +183,7 @@ def wanted_of(plan: BearPlan) -> WantedStatements:
     return WantedStatements(wanted, plan.language, frozenset(ended), plan.as_of)
 
 
-def gather(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
+def gather(sources: Sequence[WikidataSource], store: FactStore, plan: BearPlan) -> None:
     """All facts of the plan's relations, and what is known of their ends.
 
     :raises BadInput: what is wrong with the sources, and relations of which none has a statement.
@@ -197,7 +197,7 @@ def gather(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
     store.finish()
 
 
-def _check_found(sources: Sequence[Source], store: FactStore, plan: BearPlan) -> None:
+def _check_found(sources: Sequence[WikidataSource], store: FactStore, plan: BearPlan) -> None:
     faults = []
     where = ", ".join(source.name for source in sources)
     for property_ in plan.properties:

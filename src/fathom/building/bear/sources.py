@@ -31,7 +31,7 @@ from fathom.reading import Faults, Unreadable, check_file, opened, shown
 from fathom.reading.files import LONGEST_LINE, MEGABYTE
 
 
-class Source(Protocol):
+class WikidataSource(Protocol):
     """Something that holds Wikidata, or a part of it."""
 
     name: str
@@ -247,10 +247,12 @@ def _claim(property_: str, object_: Any) -> Statement:
     return Statement(property_, number, state=StatementState.COUNTS if number else StatementState.NO_ITEM)
 
 
-def sources_of(inputs: Sequence[Path], wanted: WantedStatements, partial: bool, progress: Progress) -> list[Source]:
+def sources_of(
+    inputs: Sequence[Path], wanted: WantedStatements, partial: bool, progress: Progress
+) -> list[WikidataSource]:
     """One for each file. :raises BadInput: each that is missing or of another kind."""
     faults: list[str] = []
-    sources: list[Source] = []
+    sources: list[WikidataSource] = []
     for path in inputs:
         try:
             check_file(path)

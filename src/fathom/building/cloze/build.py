@@ -17,15 +17,15 @@ from pathlib import Path
 from fathom._version import VERSION
 from fathom.building.cloze import corpora, counts
 from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
-from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable
+from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument
 from fathom.building.cloze.duplicates import SPLIT_THRESHOLD, NearDuplicates, split_clusters
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
-from fathom.building.cloze.rows import Occurrences, Resolved, Row, Rows, is_own_name, rows_in
-from fathom.building.cloze.sentences import KEPT, Selector, Sentence
+from fathom.building.cloze.rows import Occurrences, Resolved, Row, SentenceRows, is_own_name, rows_in
+from fathom.building.cloze.sentences import KEPT, CorpusSentence, Selector
 from fathom.building.options import ClozeFiles
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
@@ -103,7 +103,7 @@ class _Builder:
         latest = self._latest(work / "records")
         if self.options.answerable != "off":
             self._neighbours = Neighbours(work / "neighbours")
-        rows = Rows(work, self.listed.entities, merge=self.options.merge)
+        rows = SentenceRows(work, self.listed.entities, merge=self.options.merge)
         with closing(rows):
             self._read(latest, rows)
         self.counts.take(counts.DUPLICATE, rows.drop_repeated())
@@ -163,7 +163,7 @@ class _Builder:
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
         return records.resolve("last")
 
-    def _read(self, latest: Resolved, rows: Rows) -> None:
+    def _read(self, latest: Resolved, rows: SentenceRows) -> None:
         places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpora.corpus_of(source, self.options)
@@ -177,13 +177,13 @@ class _Builder:
                     self.counts.documents[outcome] += 1
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
-    def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: Rows) -> str:
+    def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: SentenceRows) -> str:
         """Return the outcome of a record, "" for a list of deletions."""
         try:
             if unit.fault:
-                raise Unreadable(unit.fault)
+                raise UnreadableDocument(unit.fault)
             document = corpus.document(unit)
-        except Unreadable as error:
+        except UnreadableDocument as error:
             self.troubles.add(self.sources[number], f"{corpus.place} {unit.place:,}", f"record skipped: {error}")
             return counts.BROKEN
         if document is None:
@@ -198,11 +198,11 @@ class _Builder:
             return counts.UNDATED
         return counts.EARLY if options.after is not None and document.date <= options.after else ""
 
-    def _keep(self, number: int, document: Document, rows: Rows) -> str:
+    def _keep(self, number: int, document: Document, rows: SentenceRows) -> str:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
         outcome = counts.EMPTY
-        pending: list[tuple[Sentence, Row | None]] = []
+        pending: list[tuple[CorpusSentence, Row | None]] = []
         texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
@@ -232,7 +232,7 @@ class _Builder:
             return False
         return bool(self._near_duplicates.repeats(document.id, "\n".join(texts)))
 
-    def _take(self, outcome: str, row: Row | None, rows: Rows) -> None:
+    def _take(self, outcome: str, row: Row | None, rows: SentenceRows) -> None:
         if row is None:
             self.counts.sentences[outcome] += 1
             return
@@ -248,7 +248,7 @@ class _Builder:
         """Read paragraphs; of a text that is damaged in the middle, those before."""
         try:
             yield from document.parts
-        except Unreadable as error:
+        except UnreadableDocument as error:
             self.troubles.add(self.sources[number], "text", str(error))
 
     def empty(self) -> list[str]:

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.cloze.documents import Corpus, JsonLines, PlainText, Unit, Unreadable
+from fathom.building.cloze.documents import Corpus, JsonLines, PlainText, Unit, UnreadableDocument
 from fathom.building.cloze.markup import Hypertext, render_markdown, render_restructured
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Jats, Medline, is_jats
 from fathom.errors import BadInput, refuse
-from fathom.reading import Unreadable as Rejected
-from fathom.reading import check_file, opened, stands
+from fathom.reading import Unreadable, check_file, opened, stands
 
 MEDLINE, JATS, JSON_LINES, TEXT = "PubMed XML", "JATS XML", "JSON Lines", "plain text"
 HTML, MARKDOWN, RESTRUCTURED = "HTML", "Markdown", "reStructuredText"
@@ -93,7 +92,7 @@ def find_sources(inputs: Iterable[Path], notes: list[str]) -> list[TextFile]:
                 continue
             try:
                 check_file(path)
-            except Rejected as error:
+            except Unreadable as error:
                 faults.append(f"--input {error}")
                 continue
             name = (Path(given.name) / path.relative_to(given)).as_posix() if given.is_dir() else given.name
@@ -122,7 +121,7 @@ def _head(path: Path) -> bytes:
         check_file(path)
         with opened(path, unpack=_is_packed(path)) as file:
             return file.read(_HEAD)
-    except Rejected:
+    except Unreadable:
         return b""
 
 
@@ -144,9 +143,9 @@ def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None)
     try:
         with opened(source.path, unpack=_is_packed(source.path)) as file:
             yield from corpus.units(file)
-    except (Unreadable, Rejected) as error:
+    except (UnreadableDocument, Unreadable) as error:
         if troubles is not None:
-            why = error.why if isinstance(error, Rejected) else str(error)
+            why = error.why if isinstance(error, Unreadable) else str(error)
             troubles.add(source, "the rest of the file is skipped", why)
 
 

@@ -59,7 +59,7 @@ class Unit(NamedTuple):
     fault: str = ""
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """A record, or the rest of a file, that cannot be read; it is skipped, named and counted."""
 
 
@@ -70,7 +70,7 @@ class Corpus:
     """What :attr:`Unit.place` counts."""
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
-        """Read records one at a time, in file order. :raises Unreadable: the rest of the file is malformed."""
+        """Read records one at a time, in file order. :raises UnreadableDocument: the rest of the file is malformed."""
         yield Unit(1, file)
 
     def keys(self, unit: Unit) -> Keys:
@@ -78,7 +78,7 @@ class Corpus:
         return Keys()
 
     def document(self, unit: Unit) -> Document | None:
-        """Parse a record; None for a list of deletions. :raises Unreadable: the record is broken."""
+        """Parse a record; None for a list of deletions. :raises UnreadableDocument: the record is broken."""
         raise NotImplementedError
 
 
@@ -93,18 +93,18 @@ class JsonLines(Corpus):
         for number, line, fault in _lines(file):
             try:
                 yield Unit(number, {} if fault else self._row(line), fault)
-            except Unreadable as error:
+            except UnreadableDocument as error:
                 yield Unit(number, {}, str(error))
 
     def _row(self, line: bytes) -> Json:
         try:
             row = json_value(decode(line, self.encoding))
         except NotData as error:
-            raise Unreadable(error.why) from error
+            raise UnreadableDocument(error.why) from error
         if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-            raise Unreadable('expected {"id": "…", "text": "…", "date": "…"}')
+            raise UnreadableDocument('expected {"id": "…", "text": "…", "date": "…"}')
         if row.get("date") and not _day(row["date"]):
-            raise Unreadable(f"expected a date such as 2022-03-01, 2022-03 or 2022, found {row['date']!r}")
+            raise UnreadableDocument(f"expected a date such as 2022-03-01, 2022-03 or 2022, found {row['date']!r}")
         return row
 
     def keys(self, unit: Unit) -> Keys:
@@ -134,7 +134,7 @@ class PlainText(Corpus):
     def document(self, unit: Unit) -> Document:
         """Read paragraphs one at a time, so that a long file need not fit in memory.
 
-        :raises Unreadable: a line that is not in the encoding.
+        :raises UnreadableDocument: a line that is not in the encoding.
         """
         if self.by_line:
             return Document(f"{self.name}:{unit.place}", "", [Paragraph(tidy(decode(unit.content, self.encoding)))])
@@ -159,18 +159,18 @@ class PlainText(Corpus):
                 yield Paragraph(text)
         except UnicodeError as error:
             where = f"not {self.encoding} near line {number + 1}"
-            raise Unreadable(f"{where}: the rest is skipped; --encoding names another") from error
+            raise UnreadableDocument(f"{where}: the rest is skipped; --encoding names another") from error
         finally:
             reader.detach()
 
 
 def decode(content: bytes, encoding: str) -> str:
-    """Decode a text, without its byte order mark. :raises Unreadable: it is not in the encoding."""
+    """Decode a text, without its byte order mark. :raises UnreadableDocument: it is not in the encoding."""
     try:
         return content.decode(encoding).lstrip("\ufeff")
     except UnicodeError as error:
         where = f" (byte {error.start})" if isinstance(error, UnicodeDecodeError) else ""
-        raise Unreadable(f"not {encoding}{where}; --encoding names another") from error
+        raise UnreadableDocument(f"not {encoding}{where}; --encoding names another") from error
 
 
 def _lines(file: BufferedIOBase) -> Iterator[Unit]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from io import BufferedIOBase
 from typing import Any
 
-from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, Unreadable, decode
+from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument, decode
 from fathom.building.cloze.typography import LISTS, tidy
 from fathom.errors import optional
 
@@ -74,12 +74,12 @@ def render_markdown(text: str) -> str:
 def render_restructured(text: str) -> str:
     """Convert reStructuredText to HTML, without citations, footnote marks and fields such as author and date.
 
-    :raises Unreadable: a line is too long, or docutils fails.
+    :raises UnreadableDocument: a line is too long, or docutils fails.
     """
     nodes, core = optional("docutils.nodes", "text"), optional("docutils.core", "text")
     lines = enumerate(text.splitlines(), start=1)
     if too_long := next((number for number, line in lines if len(line) > _LONGEST_LINE), None):
-        raise Unreadable(f"line {too_long:,} is longer than {_LONGEST_LINE:,} characters: break it")
+        raise UnreadableDocument(f"line {too_long:,} is longer than {_LONGEST_LINE:,} characters: break it")
     dropped = (nodes.field_list, nodes.footnote_reference, nodes.citation_reference, nodes.citation)
     try:
         tree = core.publish_doctree(text, settings_overrides=_SETTINGS)
@@ -87,7 +87,7 @@ def render_restructured(text: str) -> str:
             node.parent.remove(node)
         return str(core.publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS))
     except Exception as error:  # whatever foreign text makes docutils raise
-        raise Unreadable(f"no reStructuredText: {type(error).__name__}: {error}") from error
+        raise UnreadableDocument(f"no reStructuredText: {type(error).__name__}: {error}") from error
 
 
 class Hypertext(Corpus):
@@ -103,7 +103,7 @@ class Hypertext(Corpus):
         yield Unit(1, content, f"longer than {_LARGEST:,} bytes: split it" if len(content) > _LARGEST else "")
 
     def document(self, unit: Unit) -> Document:
-        """Return its text without tables, code and navigation. :raises Unreadable: it is not in the encoding."""
+        """Return text without tables, code and navigation. :raises UnreadableDocument: it is not in the encoding."""
         text = decode(unit.content, self.encoding).replace("\r\n", "\n")
         if self._render is not None:
             text = self._render(text)
@@ -116,7 +116,7 @@ class Hypertext(Corpus):
         try:
             root = self._html.document_fromstring(text.encode("utf-8", "replace"), parser)
         except self._etree.ParserError as error:
-            raise Unreadable(f"no HTML: {error}") from error
+            raise UnreadableDocument(f"no HTML: {error}") from error
         for line_break in root.iter("br"):
             line_break.tail = f" {line_break.tail or ''}"
         walker = self._etree.iterwalk(root, events=("start", "end"))

@@ -18,7 +18,7 @@ from io import BufferedIOBase
 from itertools import chain
 from typing import Any
 
-from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, Unreadable
+from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, Unit, UnreadableDocument
 from fathom.building.cloze.markup import blocks
 from fathom.building.cloze.typography import LISTS, pairs_in, tidy
 from fathom.errors import optional
@@ -65,23 +65,23 @@ class _Xml(Corpus):
     def _open(self, head: bytes) -> None:
         """Prepare to parse records, which have no XML declaration: that of the file names their encoding.
 
-        :raises Unreadable: UTF-16, or an encoding that lxml does not know.
+        :raises UnreadableDocument: UTF-16, or an encoding that lxml does not know.
         """
         if head.startswith((b"\xff\xfe", b"\xfe\xff", b"<\x00", b"\x00<")):
-            raise Unreadable("UTF-16: save it as UTF-8")
+            raise UnreadableDocument("UTF-16: save it as UTF-8")
         declared = _DECLARED.search(head[:400])
         encoding = declared[1].decode() if declared else "utf-8"
         safe = {"resolve_entities": False, "no_network": True, "huge_tree": True}
         try:
             self._parser = self._etree.XMLParser(encoding=encoding, **safe)
         except LookupError as error:
-            raise Unreadable(f"unknown encoding {encoding!r}: save it as UTF-8") from error
+            raise UnreadableDocument(f"unknown encoding {encoding!r}: save it as UTF-8") from error
 
     def _parse(self, content: bytes) -> Any:
         try:
             return self._etree.fromstring(content, self._parser)
         except self._etree.XMLSyntaxError as error:
-            raise Unreadable(f"not well-formed XML: {error.msg}") from error
+            raise UnreadableDocument(f"not well-formed XML: {error.msg}") from error
 
     def _title(self, element: Any) -> list[Paragraph]:
         text = tidy("".join(element.itertext())) if self.titles and element is not None else ""
@@ -94,7 +94,7 @@ class Medline(_Xml):
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Read records as they lie in the file, from tag to tag, and lists of deletions.
 
-        :raises Unreadable: UTF-16, or an encoding that lxml does not know.
+        :raises UnreadableDocument: UTF-16, or an encoding that lxml does not know.
         """
         # read1: of a damaged compressed file it gives what can be unpacked before it fails.
         buffer = file.read1(_BLOCK)
@@ -126,7 +126,7 @@ class Medline(_Xml):
     def document(self, unit: Unit) -> Document | None:
         """Return title and abstract; None for a list of deletions.
 
-        :raises Unreadable: broken XML, a book chapter, or no article.
+        :raises UnreadableDocument: broken XML, a book chapter, or no article.
         """
         if unit.content.startswith(b"<DeleteCitation"):
             return None
@@ -135,7 +135,7 @@ class Medline(_Xml):
         article = None if citation is None else citation.find("Article")
         if article is None:
             what = "a book chapter" if record.tag == "PubmedBookArticle" else "no MedlineCitation with an Article"
-            raise Unreadable(f"{what}: not read")
+            raise UnreadableDocument(f"{what}: not read")
         abstract = article.findall("Abstract/AbstractText")
         paragraphs = [Paragraph(tidy("".join(part.itertext())), part.get("Label", "")) for part in abstract]
         dates = (
@@ -192,10 +192,10 @@ class Jats(_Xml):
         self.name = name
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
-        """Read articles, from tag to tag. :raises Unreadable: the encoding is unknown, or the file is too large."""
+        """Read articles, from tag to tag. :raises UnreadableDocument: unknown encoding, or too large."""
         content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
-            raise Unreadable(f"longer than {_LARGEST:,} bytes: give one article per file")
+            raise UnreadableDocument(f"longer than {_LARGEST:,} bytes: give one article per file")
         self._open(content)
         for match in _ARTICLE.finditer(content):
             yield Unit(match.start(), match[0], "" if match[0].endswith(b"</article>") else "no </article>")
@@ -206,7 +206,7 @@ class Jats(_Xml):
         return Keys(((id_, 1),)) if id_ else Keys()
 
     def document(self, unit: Unit) -> Document:
-        """Return title, abstract and body. :raises Unreadable: broken XML."""
+        """Return title, abstract and body. :raises UnreadableDocument: broken XML."""
         article = self._parse(unit.content)
         language = article.get("{http://www.w3.org/XML/1998/namespace}lang", "").lower()[:2]
         languages = (LANGUAGES.get(language, language),) if language else ()

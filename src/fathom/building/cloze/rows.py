@@ -124,7 +124,7 @@ class Row(NamedTuple):
     ngram: Sequence[str] = ()
 
 
-class Rows:
+class SentenceRows:
     """Sentences in temporary files; *merge* makes one query of a type's sentences with the same prompt."""
 
     def __init__(self, folder: Path, entities: Sequence[ListedEntity], *, merge: bool) -> None:

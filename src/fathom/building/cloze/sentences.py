@@ -25,7 +25,7 @@ KEPT = "kept"
 _DASHES = "-‐‑–"
 
 
-class Sentence(NamedTuple):
+class CorpusSentence(NamedTuple):
     """A sentence at a character of its paragraph; the last three fields are set if it names exactly one entity."""
 
     offset: int
@@ -46,12 +46,12 @@ class Selector:
         self._leaks = Leaks([entity.names for entity in entities], options.keep)
         self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
 
-    def sentences(self, paragraph: str) -> list[Sentence]:
+    def sentences(self, paragraph: str) -> list[CorpusSentence]:
         """Split a paragraph that names an entity; return no sentences of others."""
         mentions = self.finder.find(paragraph)
         return list(self._judged(paragraph, mentions)) if mentions else []
 
-    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[Sentence]:
+    def _judged(self, paragraph: str, mentions: list[Mention]) -> Iterator[CorpusSentence]:
         at = 0
         for start, end in self._bounds(paragraph, mentions):
             inside = at
@@ -65,7 +65,7 @@ class Selector:
             if len(named) == 1:
                 yield self._one_name(paragraph, offset, text, named[0])
             else:
-                yield Sentence(offset, text, SEVERAL if named else NO_NAME)
+                yield CorpusSentence(offset, text, SEVERAL if named else NO_NAME)
 
     def _bounds(self, paragraph: str, mentions: list[Mention]) -> Iterator[tuple[int, int]]:
         """Return characters of each sentence. A name is never cut: a splitter may divide "E. coli"."""
@@ -83,16 +83,16 @@ class Selector:
         if start < len(paragraph):
             yield start, len(paragraph)
 
-    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> Sentence:
+    def _one_name(self, paragraph: str, offset: int, text: str, name: Mention) -> CorpusSentence:
         if name.entity == AMBIGUOUS:
-            return Sentence(offset, text, SHARED)
+            return CorpusSentence(offset, text, SHARED)
         start, end = name.start - offset, name.end - offset
         before, surface, after = text[:start], text[start:end], text[end:]
         outcome = self._fault(paragraph, text, name)
         if not outcome:
             leak = self._leaks.kind(before, after, surface, name.entity)
             outcome = LEAKS[leak] if leak else KEPT
-        return Sentence(offset, text, outcome, name.entity, before + ANSWER + after, surface)
+        return CorpusSentence(offset, text, outcome, name.entity, before + ANSWER + after, surface)
 
     def _fault(self, paragraph: str, text: str, name: Mention) -> str:
         neighbours = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]
