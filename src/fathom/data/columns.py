@@ -169,7 +169,7 @@ def first_lines(file: Path, count: int) -> list[str]:
 
 
 def ends_within_a_line(file: Path) -> bool:
-    """Whether the last line has no line end, as in a truncated file."""
+    """Return whether the last line has no line end, as in a truncated file."""
     last = b"\n"
     with opened(file) as stream:
         while part := stream.read(BLOCK):
@@ -183,7 +183,7 @@ def first_fields(file: Path) -> int:
 
 
 def is_blank(texts: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Whether each text is empty or white space; shape (texts,)."""
+    """Return whether each text is empty or white space; shape (texts,)."""
     return np.asarray(pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy())
 
 

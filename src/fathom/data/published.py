@@ -38,7 +38,7 @@ class PublishedFile(BaseModel):
 
     @property
     def is_known(self) -> bool:
-        """Whether its checksum is known before fetching."""
+        """Return whether its checksum is known before fetching."""
         return bool(self.sha256 or self.contents)
 
     @property

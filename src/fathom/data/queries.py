@@ -200,7 +200,7 @@ class QuerySet:
 
     @cached_property
     def has_sentences(self) -> bool:
-        """Whether some queries have natural sentences."""
+        """Return whether some queries have natural sentences."""
         return any(query.sentences for query in self.queries)
 
     def phrasings(self, query: Query) -> Sequence[Template]:

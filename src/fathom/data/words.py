@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def is_word_character(sign: str) -> bool:
-    """Whether a character is part of a word in any script: a letter, digit, combining mark or underscore."""
+    """Return whether a character is part of a word in any script: a letter, digit, combining mark or underscore."""
     return sign.isalnum() or sign == "_" or unicodedata.category(sign).startswith("M")
 
 
@@ -21,7 +21,7 @@ def word_characters() -> NDArray[np.bool_]:
 
 
 def occurs_as_word(name: str, text: str) -> bool:
-    """Whether *name* occurs in *text* on word boundaries."""
+    """Return whether *name* occurs in *text* on word boundaries."""
     if not name:
         return False
     first, last = is_word_character(name[0]), is_word_character(name[-1])

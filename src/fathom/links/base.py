@@ -60,7 +60,7 @@ class Predictor(AnyModel):
     device: torch.device
     tokenizer: Any = None
     validating = False
-    """Whether it is :meth:`validate` that asks, which is content with less."""
+    """Return whether it is :meth:`validate` that asks, which is content with less."""
 
     def __init__(self, graph: KnowledgeGraph, options: LinkTraining, source: Path | None, device: torch.device) -> None:
         self.graph, self.options, self.device = graph, options, device

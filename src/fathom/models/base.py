@@ -71,7 +71,7 @@ class AnyModel:
     parameters: int | None = None
     """Number of weights; None if unknown."""
     is_served = False
-    """Whether a server answers. One process then sends all calls, as many at a time as the server takes."""
+    """Return whether a server answers. One process then sends all calls, as many at a time as the server takes."""
     open_again: Callable[..., AnyModel] | None = None
     """Opens the same model in another process, on the ``device`` given."""
 
@@ -101,13 +101,13 @@ class Model(AnyModel):
     """Longest sequence the positions allow; None for no limit."""
     vocabulary_size: int
     takes_vectors = False
-    """Whether the input may mix vectors with token embeddings; some models need the token ids themselves."""
+    """Return whether the input may mix vectors with token embeddings; some models need the token ids themselves."""
     rough: Model | None = None
     """A copy in lower precision that scores first (:mod:`fathom.scoring.screening`)."""
     adds_bos = False
-    """Whether BOS is put before each text, requested or not."""
+    """Return whether BOS is put before each text, requested or not."""
     lacks_first = False
-    """Whether the first token after BOS gets no log-probability."""
+    """Return whether the first token after BOS gets no log-probability."""
     stateless = "it gives no hidden states"
     """Why methods on hidden states fail."""
 

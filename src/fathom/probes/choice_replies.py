@@ -114,7 +114,7 @@ def _explained(text: str, keys: Sequence[str]) -> Iterator[int]:
 
 
 def _names_several(reply: str, names: Sequence[str]) -> bool:
-    """Whether a reply is like "a or b", or like "(b) bank" where (b) is another option."""
+    """Return whether a reply is like "a or b", or like "(b) bank" where (b) is another option."""
     keys, text = [answer_key(name) for name in names], _bare(reply)
     if _SEVERAL.fullmatch(text):
         letters = re.findall(r"\b[a-zA-Z]\b", text)

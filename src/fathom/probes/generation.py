@@ -61,7 +61,7 @@ class GenerationProbe(ShardedProbe):
         takes_bos = plain and self.model.attention is Attention.CAUSAL
         self.bos = resolve_bos(self.model.tokenizer, Bos(options.bos)) if takes_bos else None
         self.stops_in_text = plain and not self.cutter.cuts
-        """Whether a reply can end after the answer: not if reasoning can precede it."""
+        """Return whether a reply can end after the answer: not if reasoning can precede it."""
         by_relation = queryset.by_relation()
         self.user_questions = _user_questions(options.questions, list(by_relation))
         built_in = {relation: queryset.relations[relation].questions for relation in by_relation}

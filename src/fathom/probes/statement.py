@@ -202,7 +202,7 @@ class StatementProbe(ShardedProbe):
                     yield from shards_of(number, alike, size)
 
     def _searches(self, number: int, space: CandidateSet) -> bool:
-        """Whether the exact search is cheaper. Only the search caches few-shot lines, which are long."""
+        """Return whether the exact search is cheaper. Only the search caches few-shot lines, which are long."""
         wanted = len(space) > KEEP_SCORES_UP_TO or self.options.max_rank is not None
         if self.rough is None:
             wanted |= number == NO_TEMPLATE

@@ -178,7 +178,7 @@ class VocabularyProbe(ShardedProbe):
         return list(dict.fromkeys((shard.space, self._spaced(shard)) for shard in self._shards.values()))
 
     def _spaced(self, shard: Shard) -> bool:
-        """Whether a name's token is scored after a space."""
+        """Return whether a name's token is scored after a space."""
         if shard.template == NO_TEMPLATE:
             return not (self.causal and self.options.trailing_space)
         text = self.queryset.relations[shard.queries[0].relation].templates[shard.template].text

@@ -78,7 +78,7 @@ class Cutter:
 
     @property
     def cuts(self) -> bool:
-        """Whether a form of reasoning is given."""
+        """Return whether a form of reasoning is given."""
         return self._reasoning is not None
 
     def circumstances(self) -> dict[str, Any]:

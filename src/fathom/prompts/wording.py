@@ -52,7 +52,7 @@ class Shot(NamedTuple):
     tail: str
 
     def answers(self, query: Query) -> bool:
-        """Whether it reveals an answer of *query*."""
+        """Return whether it reveals an answer of *query*."""
         given = self.head_id if query.direction == "tail" else self.tail_id
         return (given, self.relation_id) == (query.subject_id, query.relation)
 

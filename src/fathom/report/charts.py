@@ -57,7 +57,7 @@ class Drawing(NamedTuple):
 
     @property
     def pairs(self) -> bool:
-        """Whether it shows pairs of runs, see :func:`agreeing`, instead of counts."""
+        """Return whether it shows pairs of runs, see :func:`agreeing`, instead of counts."""
         return self.keys == ("first", "second")
 
 

@@ -37,7 +37,7 @@ class Trie:
 
     @cached_property
     def is_inner(self) -> NDArray[np.bool_]:
-        """Whether each node has children, shape (nodes,)."""
+        """Return whether each node has children, shape (nodes,)."""
         return self.end > np.arange(len(self.end)) + 1
 
     def above(self, node: int) -> Ints:

@@ -30,7 +30,7 @@ class SizeStep(NamedTuple):
 
     @property
     def verdict(self) -> str | None:
-        """Whether accuracy rises or drops significantly; else why not."""
+        """Return whether accuracy rises or drops significantly; else why not."""
         return None if self.decision is None else {1: "rise", -1: "drop"}.get(self.decision.sign, self.decision.word)
 
     @property

@@ -34,7 +34,7 @@ def telling(name: str) -> frozenset[str]:
 
 
 def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
-    """Whether some words stand among others, in a row and as a whole."""
+    """Return whether some words stand among others, in a row and as a whole."""
     size = len(shorter)
     return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
 

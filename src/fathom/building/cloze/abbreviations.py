@@ -19,7 +19,7 @@ _NUMBERED = re.compile(r"([A-Za-z]{2,})-?\d+")
 
 
 def abbreviated(before: str, answer: str, after: str) -> bool:
-    """Whether a bracket abbreviates words with the answer, or the answer is the short or the long form."""
+    """Return whether a bracket abbreviates words with the answer, or the answer is the short or the long form."""
     text = before + answer + after
     start, end = len(before), len(before) + len(answer)
     code = " " not in answer and sum(map(str.isupper, answer)) >= 2
@@ -84,7 +84,7 @@ _LONGEST = 10
 
 
 def spelt_out(before: str, answer: str, after: str) -> bool:
-    """Whether the sentence has the answer's short or long form without brackets."""
+    """Return whether the sentence has the answer's short or long form without brackets."""
     words = _WORD.findall(answer)
     if len(words) == 1:
         short = words[0].removesuffix("s")
@@ -102,7 +102,7 @@ def spelt_out(before: str, answer: str, after: str) -> bool:
 
 
 def _is_adjacent(short: str, before: str, after: str) -> bool:
-    """Whether the long form ends right before the answer, or begins right after it."""
+    """Return whether the long form ends right before the answer, or begins right after it."""
     if mark := _NEXT_TO_BEFORE.search(before):
         words = fold(re.split(r"[,;:.()\[\]]", before[: mark.start()])[-1]).split()[-_LONGEST:]
         ends = [words, words[:-1]] if words and words[-1] in CLASS_WORDS else [words]
@@ -118,7 +118,7 @@ def _is_adjacent(short: str, before: str, after: str) -> bool:
 
 
 def _spells(short: str, words: Sequence[str]) -> bool:
-    """Whether each word gives its first letter and perhaps others, in turn; function words may give none."""
+    """Return whether each word gives its first letter and perhaps others, in turn; function words may give none."""
     counts = {0}  # how many letters the words so far may give
     for word in words:
         before, counts = counts, set() if word not in FUNCTION_WORDS else counts.copy()

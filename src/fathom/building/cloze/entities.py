@@ -59,7 +59,7 @@ class EntityList(NamedTuple):
 
 
 def as_written(name: str, options: ClozeBuildOptions) -> bool:
-    """Whether a name is found only in its own letter case.
+    """Return whether a name is found only in its own letter case.
 
     ``smart``: short names ("NO", "tin") and those with a capital after the first letter of a word ("mRNA", "GABA"),
     which are other words in another case; "Nitric oxide" and "vitamin D" are found in any case.

@@ -85,7 +85,7 @@ class DistinctiveWords:
         self._most = max(_FEW, _SHARE * self._entities)
 
     def occur(self, name: str, text: str, small: str) -> bool:
-        """Whether a text, in lower case *small*, has a distinctive word of *name*, or one of its family."""
+        """Return whether a text, in lower case *small*, has a distinctive word of *name*, or one of its family."""
         alone, words = _beginnings(name)
         return any(
             beginning in small and (alone or self._distinguishes(word)) and _occurs(word, text, small)
@@ -115,7 +115,7 @@ def _beginnings(name: str) -> tuple[bool, list[tuple[str, str]]]:
 
 
 def _is_code(word: str) -> bool:
-    """Whether capitals or digits are part of a word, so that it has no family."""
+    """Return whether capitals or digits are part of a word, so that it has no family."""
     if word.isdigit() or (word.islower() and word.isalpha()):
         return False
     return sum(sign.isdigit() or sign.isupper() for sign in word) >= 2 or not word.isalpha()

@@ -172,7 +172,7 @@ def _in_another_case(rest: _Rest, name: str) -> bool:
 
 
 def _joined_otherwise(rest: _Rest, name: str) -> bool:
-    """Whether the text has a name with other joints: IL6 or "IL 6" for IL-6."""
+    """Return whether the text has a name with other joints: IL6 or "IL 6" for IL-6."""
     parts = _LETTERS_OR_DIGITS.findall(name)
     if len(parts) < 2 or sum(map(len, parts)) < _SHORT or fold(parts[0]) not in rest.small:
         return False

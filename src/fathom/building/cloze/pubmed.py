@@ -48,7 +48,7 @@ _CITATIONS = frozenset(("bibr", "fn", "table-fn"))
 
 
 def is_jats(head: bytes) -> bool:
-    """Whether a file that begins with *head* contains JATS articles, not PubMed records."""
+    """Return whether a file that begins with *head* contains JATS articles, not PubMed records."""
     return _ROOT.search(head) is not None and _PUBMED.search(head) is None
 
 

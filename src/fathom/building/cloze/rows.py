@@ -25,7 +25,7 @@ _VERSIONS, _PLACES = 1 << 8, 1 << 55
 
 
 class Resolved(NamedTuple):
-    """Whether another item with the same key counts, and whether that is a deletion; shape (places,)."""
+    """Return whether another item with the same key counts, and whether that is a deletion; shape (places,)."""
 
     beaten: NDArray[np.bool_]
     withdrawn: NDArray[np.bool_]
@@ -196,7 +196,7 @@ def rows_in(path: Path) -> Iterator[Row]:
 
 
 def is_own_name(surface: str, entity: ListedEntity) -> bool:
-    """Whether the text has the entity's main name, ignoring case and typography."""
+    """Return whether the text has the entity's main name, ignoring case and typography."""
     return _normalised(surface) == _normalised(entity.name)
 
 

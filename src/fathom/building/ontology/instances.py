@@ -83,7 +83,7 @@ class Instances:
         self._store = None
 
     def _is_finest(self, class_: Any, types: Sequence[Any]) -> bool:
-        """Whether none of the other types of a thing is below one; classes above each other are equally fine."""
+        """Return whether none of the other types of a thing is below one; classes above each other are equally fine."""
         return not any(
             other != class_ and self._is_below(other, class_) and not self._is_below(class_, other) for other in types
         )

@@ -70,7 +70,7 @@ class Naming(NamedTuple):
         return {"language": self.language, "namings": places_of(self.iris())}
 
     def reads(self, language: str | None) -> bool:
-        """Whether labels of a language count, None for those without one."""
+        """Return whether labels of a language count, None for those without one."""
         return language is None or _within(language, self.language)
 
 

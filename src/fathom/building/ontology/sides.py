@@ -142,7 +142,7 @@ def widest(names: Collection[str], above: Above) -> list[str]:
 
 
 def _finer(one: Collection[str], other: Collection[str], above: Above) -> bool:
-    """Whether being of a class of *one* implies being of a class of *other*."""
+    """Return whether being of a class of *one* implies being of a class of *other*."""
     return all(name in other or not set(other).isdisjoint(above.get(name, ())) for name in one)
 
 

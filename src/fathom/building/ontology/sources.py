@@ -67,7 +67,7 @@ class Source(Protocol):
 
     name: str
     at_hand: bool
-    """Whether all it holds is at hand, so that what is left out of it can be counted."""
+    """Return whether all it holds is at hand, so that what is left out of it can be counted."""
 
     def rows(self, query: str) -> Iterator[Row]:
         """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
@@ -182,7 +182,7 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
 
 
 def _is_member(file: Path) -> bool:
-    """Whether a file of a folder is RDF; Protégé leaves an XML file that says where imports lie."""
+    """Return whether a file of a folder is RDF; Protégé leaves an XML file that says where imports lie."""
     return kind_of(file) is not None and file.name != "catalog-v001.xml"
 
 

@@ -111,7 +111,7 @@ class Auditor:
 
     @property
     def prepared(self) -> bool:
-        """Whether :meth:`report` includes attacks."""
+        """Return whether :meth:`report` includes attacks."""
         return TfIdf.name in self._attacks
 
     def report(self, world: KnowledgeGraph, name: str, spans: Spans, before: Json | None = None) -> Json:

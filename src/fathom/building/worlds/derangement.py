@@ -126,7 +126,7 @@ def most_frequent(labeling: NDArray[np.int64]) -> tuple[int | None, int]:
 def _clashes(
     labels: Sequence[NDArray[np.int64]], places: NDArray[np.int64], taken: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether each place would take an equal text."""
+    """Return whether each place would take an equal text."""
     clashes = np.zeros(len(places), dtype=bool)
     for labeling in labels:
         clashes |= (labeling[places] == labeling[taken]) & (labeling[places] >= 0)

@@ -50,11 +50,11 @@ class Forms(NamedTuple):
         return Forms(self.texts.filter(pa.array(chosen)), self.entity[chosen], self.kind[chosen])
 
     def have(self, characters: int) -> NDArray[np.bool_]:
-        """Whether each has at least so many characters."""
+        """Return whether each has at least so many characters."""
         return np.asarray(pc.greater_equal(pc.utf8_length(self.texts), characters).to_numpy())
 
     def exact(self, case: Case) -> NDArray[np.bool_]:
-        """Whether the case of each counts; in the others A to Z equal a to z.
+        """Return whether the case of each counts; in the others A to Z equal a to z.
 
         :param case: "exact", "ignore", or "auto": in those with a capital letter.
         """

@@ -82,7 +82,7 @@ class _Bearers:
         self.first = np.searchsorted(owner, np.arange(count + 1))
 
     def have(self, entity: NDArray[np.int32], number: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Whether each entity has the form of that number; arrays of equal shape."""
+        """Return whether each entity has the form of that number; arrays of equal shape."""
         wanted = number.astype(np.int64) * self.entities + entity
         return (entity < self.entities) & _lookup(self.keys, wanted)[1]
 

@@ -78,7 +78,7 @@ class Spans(NamedTuple):
     end: NDArray[np.int64]
 
     def meet(self, others: Spans) -> NDArray[np.bool_]:
-        """Whether each shares a character with one of *others*."""
+        """Return whether each shares a character with one of *others*."""
         if not len(others.row):
             return np.zeros(len(self.row), dtype=bool)
         width = max(int(self.end.max(initial=0)), int(others.end.max())) + 1

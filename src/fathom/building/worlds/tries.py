@@ -169,7 +169,7 @@ class _Trie:
     def same_letters(
         self, data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], name: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Whether texts of equal hash are equal."""
+        """Return whether texts of equal hash are equal."""
         begin, length = self._starts[name], end - start
         same = length == self._starts[name + 1] - begin
         length = np.where(same, length, 1)

@@ -267,7 +267,7 @@ def _nameless(subject: str, relation: str, answer: str) -> str | None:
 
 
 def _one_to_one(graph: KnowledgeGraph, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether every tail of a relation occurs once among *rows*; shape (relations,)."""
+    """Return whether every tail of a relation occurs once among *rows*; shape (relations,)."""
     keys = graph.relation[rows].astype(np.int64) * len(graph.entities) + graph.tail[rows]
     keys.sort()
     once = np.ones(len(graph.relations), dtype=bool)

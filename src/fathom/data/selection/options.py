@@ -93,7 +93,7 @@ class Selection(SelectionOptions):
 
     @property
     def changes_candidates(self) -> bool:
-        """Whether candidates differ from those of the data."""
+        """Return whether candidates differ from those of the data."""
         return self.pool is not None or self.add_candidates is not None
 
     @property

@@ -95,7 +95,7 @@ class ReasoningItem(NamedTuple):
 
     @property
     def memorised(self) -> bool:
-        """Whether P1 is chosen more often than not."""
+        """Return whether P1 is chosen more often than not."""
         return self.memory > 0.5
 
 
@@ -283,7 +283,7 @@ class Preference(NamedTuple):
 
     @property
     def beyond(self) -> bool:
-        """Whether the excess is significant and larger than :data:`BOUND`."""
+        """Return whether the excess is significant and larger than :data:`BOUND`."""
         p_value = self.excess.p_value
         return self.excess.value > BOUND and p_value is not None and p_value < LEVEL
 

@@ -69,7 +69,7 @@ class Trial(NamedTuple):
 
     @property
     def scored(self) -> bool:
-        """Whether it has a rank."""
+        """Return whether it has a rank."""
         return not math.isnan(self.values[_MRR])
 
 

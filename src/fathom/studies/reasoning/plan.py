@@ -82,7 +82,7 @@ class EntailmentPlan(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """Whether there are controls, which need a second pair of pseudowords."""
+        """Return whether there are controls, which need a second pair of pseudowords."""
         return self.options.pairs > 1
 
     def way_of(self, model: Model) -> str:
