@@ -564,3 +564,10 @@ def test_boxes_of_ranks_are_drawn_from_the_facts_with_these_tokens(made):
         line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1 and len(line.get_xdata()) == 2
     ]
     assert {1.0, 5.0} <= set(medians)
+
+
+def test_folders_are_taken_by_name_or_place(made):
+    """The functions of the package, which open runs, keep the names of their parameters."""
+    before, after = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}").path for end in (30, 31))
+    assert library.compare(runs=[before, after]).answer == library.compare([before, after]).answer
+    assert library.diff(str(before), after=after).answer == library.diff(before, library.open_run(after)).answer

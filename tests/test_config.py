@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.options import nearest
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 from tests.test_cli import gpt2, save
 
 
@@ -121,3 +121,13 @@ def test_a_mistyped_option_in_python_is_one_line():
     assert str(told.value).splitlines()[0] == "there is no option --limt: did you mean limit or split?"
     with pytest.raises(fathom.BadInput, match=mentions("'statment'")):
         fathom.probe("statment", model="m", data="geography")
+
+
+def test_a_misspelt_key_is_compared_with_all_options_of_a_builder(fathom, tmp_path):
+    """And one value of a repeated option may stand by itself."""
+    file = tmp_path / "build.yaml"
+    file.write_text(f"seeed: 3\ninput: {tmp_path / 'a.txt'}\nentities: {tmp_path / 'names.txt'}\n")
+    code, _, message = fathom("build", "cloze", "--config", file, "--out", tmp_path / "out")
+    assert code == 2
+    [line] = message.splitlines()
+    assert mentioned(line, "--seeed", "seed?")

@@ -265,7 +265,7 @@ def test_a_stop_leaves_no_folder_and_goes_on(facts, site, tmp_path):
 
 def test_an_endless_answer(facts, monkeypatch):
     monkeypatch.setattr(downloading, "LARGEST_FILE", 10_000)
-    with pytest.raises(BadInput, match=mentions("0", "MB")):
+    with pytest.raises(BadInput, match=mentions("facts", " MB")):
         go(facts)
 
 

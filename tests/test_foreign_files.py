@@ -450,7 +450,7 @@ def test_a_manifest_that_is_none(run, content, said):
 def test_a_plan_stays_in_its_folder(run):
     manifest = json.loads((run / "manifest.json").read_text()) | {"plan": ["../../secret"]}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BadInput, match=mentions("manifest.json", "0")):
+    with pytest.raises(BadInput, match=mentions("manifest.json", "plan")):
         RunFolder.open(run)
 
 

@@ -53,5 +53,5 @@ def test_what_batch_tokens_may_be(said: object, meant: object) -> None:
 
 @pytest.mark.parametrize("said", ["0", 0, -1, "all", 1.5, True, ""])
 def test_what_it_may_not_be(said: object) -> None:
-    with pytest.raises(BadInput, match=mentions("--batch-tokens", "1")):
+    with pytest.raises(BadInput, match=mentions("--batch-tokens", "auto")):
         parse_options(StatementOptions, {"batch_tokens": said})

@@ -345,7 +345,7 @@ def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fath
         merge_runs([first, same], tmp_path / "out")
     with pytest.raises(BadInput, match=mentions("1 of the shards")):
         merge_runs([first, first], tmp_path / "out")
-    with pytest.raises(BadInput, match=mentions("two")):
+    with pytest.raises(BadInput, match=r"found 1$"):
         merge_runs([first], tmp_path / "out")
     second = run("statement", model, data, options("statement", part="2/2"), tmp_path / "2")
     with shared_folder(second.path), pytest.raises(BadInput, match="is at work here"):

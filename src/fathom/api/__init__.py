@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
@@ -109,31 +110,34 @@ def merge_runs(runs: Runs, out: str | Path) -> Result:
     return Result(merging.merge_runs(folders_of(runs), Path(out))).keep_metrics()
 
 
-def _opening(
-    function: Callable[Concatenate[Sequence[RunFolder], P], Returned],
-) -> Callable[Concatenate[Runs, P], Returned]:
-    """Let a function of run folders take paths and results as well."""
+def _opening(function: Callable[..., Returned], *names: str) -> Callable[..., Returned]:
+    """Let a function of run folders take paths and results: a list as one parameter, or one as each of several."""
+    signature = inspect.signature(function)
 
-    def opened(runs: Runs, /, *args: P.args, **options: P.kwargs) -> Returned:
-        return function(folders_of(runs), *args, **options)
+    def opened(*args: Any, **options: Any) -> Returned:
+        bound = signature.bind(*args, **options)
+        for name in names:
+            value = bound.arguments[name]
+            bound.arguments[name] = folders_of(value) if len(names) == 1 else folders_of([value])[0]
+        return function(*bound.args, **bound.kwargs)
 
-    update_wrapper(opened, function)
-    return opened
-
-
-def _opening_two(
-    function: Callable[Concatenate[RunFolder, RunFolder, P], Returned],
-) -> Callable[Concatenate[Run, Run, P], Returned]:
-    def opened(before: Run, after: Run, /, *args: P.args, **options: P.kwargs) -> Returned:
-        first, second = folders_of([before, after])
-        return function(first, second, *args, **options)
-
-    update_wrapper(opened, function)
-    return opened
+    return update_wrapper(opened, function)
 
 
-compare = _opening(compare_folders)
-diff = _opening_two(diff_folders)
+if TYPE_CHECKING:
+
+    def _takes_runs(
+        function: Callable[Concatenate[Sequence[RunFolder], P], Returned],
+    ) -> Callable[Concatenate[Runs, P], Returned]: ...
+
+    def _takes_two(
+        function: Callable[Concatenate[RunFolder, RunFolder, P], Returned],
+    ) -> Callable[Concatenate[Run, Run, P], Returned]: ...
+
+    compare, diff = _takes_runs(compare_folders), _takes_two(diff_folders)
+else:
+    compare = _opening(compare_folders, "runs")
+    diff = _opening(diff_folders, "before", "after")
 
 
 def plots(runs: Runs) -> dict[str, Any]:

@@ -119,11 +119,10 @@ def bear(chosen: options.BearBuildOptions, server: ServerOptions, progress: Prog
 def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
     """Make multiple-choice questions from an ontology: what a model remembers, what it infers, and controls of both."""
     from fathom.building.choices import build_choices
+    from fathom.results.tables import Table
 
-    counts = build_choices(chosen)
-    lines = [f"{name}: {count}" for name, count in counts.items()]
-    query = f"fathom probe choice --data {chosen.out} --model …"
-    return Output(text="\n".join([*lines, f"written to {chosen.out}; to query it: {query}"]))
+    table = Table(("questions", "number"), tuple(build_choices(chosen).items()), "multiple choice")
+    return Output([table], f"\nwritten to {chosen.out}; to query it: fathom probe choice --data {chosen.out} --model …")
 
 
 def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:

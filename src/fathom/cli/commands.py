@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from fathom.errors import Stopped, all_of
-from fathom.options import Given, Group, choices_of, group_of, mark_of, parse_options, read_yaml, spelling
+from fathom.errors import Stopped, all_of, refuse
+from fathom.options import Given, Group, choices_of, group_of, mark_of, nearest, parse_options, read_yaml, spelling
 
 if TYPE_CHECKING:  # not needed for fathom --help
     from pydantic import BaseModel
@@ -30,7 +30,7 @@ SHOWN, FEW = 8, 4
 """How many options ``--help`` shows, unless it would hide fewer than ``FEW``."""
 COMMON = (
     *("model", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
-    *("scoring", "format", "server", "epochs", "weights", "cluster"),
+    *("scoring", "format", "server", "epochs", "weights", "cluster", "input", "endpoint"),
 )
 HELP_ALL = "fathom.help-all"
 REQUIRED = r" \[required]"
@@ -155,11 +155,24 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
     typed.pop("help_all", None)
     given = {name: value for name, value in typed.items() if value not in (None, [], ())}
     given = (_read_config(file, kinds) if file is not None else {}) | given
-    parts = [{name: given.pop(name) for name in kind.model_fields if name in given} for kind in kinds]
-    if not free:
-        parts[-1] |= given  # unknown options of a file, which this model refuses
-    options: list[Any] = all_of(*(partial(parse_options, kind, part) for kind, part in zip(kinds, parts, strict=True)))
+    parts = [
+        {name: _one_or_more(field, given.pop(name)) for name, field in kind.model_fields.items() if name in given}
+        for kind in kinds
+    ]
+    known = [name for kind in kinds for name in kind.model_fields]
+    unknown = [] if free else [f"there is no option {_spelt(name)}: {nearest(name, known)}" for name in given]
+    parsers = [partial(parse_options, kind, part) for kind, part in zip(kinds, parts, strict=True)]
+    options: list[Any] = all_of(*parsers, partial(refuse, unknown))[: len(kinds)]
     return [*options, given] if free else options
+
+
+def _one_or_more(field: FieldInfo, value: Any) -> Any:
+    """Return one value of a repeated option, as a file may have it, as a list."""
+    return [value] if mark_of(field, "repeated") and isinstance(value, str) else value
+
+
+def _spelt(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:

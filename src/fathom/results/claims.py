@@ -116,10 +116,11 @@ def _p_values(claim: Claim) -> list[tuple[str, float | None]]:
     first = next((one for one in claim.contrasts if one.sign or one.estimate is not None), claim.contrasts[0])
     direction = first.sign or _sign(first.estimate)
     values: list[tuple[str, float | None]] = []
-    for name, estimate, sign, _ in claim.contrasts:
-        tested = estimate is not None and not _why_untested(Contrast(name, estimate))
-        right = _sign(estimate) == (sign or direction)
-        values.append((name, (estimate.p_value if right else 1.0) if estimate is not None and tested else None))
+    for contrast in claim.contrasts:
+        estimate, p_value = contrast.estimate, None
+        if estimate is not None and not _why_untested(contrast):
+            p_value = estimate.p_value if _sign(estimate) == (contrast.sign or direction) else 1.0
+        values.append((contrast.name, p_value))
     return values
 
 
@@ -128,9 +129,9 @@ def _why_untested(contrast: Contrast) -> str:
     if estimate is None:
         return contrast.missing or f"{contrast.name} was not measured"
     if estimate.p_value is None or estimate.low is None:
-        return f"{contrast.name}: {estimate.note or 'it has no interval'}"
+        return estimate.note or "it has no interval"
     if (units := estimate.clusters or estimate.n) < FEWEST:
-        return f"{contrast.name}: only {units} of the {FEWEST} independent units that a test needs"
+        return f"only {units} of the {FEWEST} independent units that a test needs"
     return ""
 
 
@@ -160,7 +161,7 @@ def _smallest(estimate: Estimate | None, level: float) -> float | None:
 
 
 def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
-    untested = [why for contrast in claim.contrasts if (why := _why_untested(contrast))]
+    untested = {contrast: why for contrast in claim.contrasts if (why := _why_untested(contrast))}
     if p_value is not None and p_value >= LEVEL:
         values = {name: p for name, p in _p_values(claim) if p is not None}
         lacking = [name for name, p in values.items() if p >= LEVEL]
@@ -169,9 +170,10 @@ def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
     if claim.objection:
         return UNDETERMINED, claim.objection
     if untested or p_value is None:
-        reasons = list(dict.fromkeys(why.partition(": ")[2] or why for why in untested))
-        is_shared = len(untested) > 1 and len(reasons) == 1
-        return UNDETERMINED, reasons[0] if is_shared else "; ".join(dict.fromkeys(untested))
+        if len(untested) > 1 and len(set(untested.values())) == 1:
+            return UNDETERMINED, next(iter(untested.values()))
+        named = [why if one.estimate is None else f"{one.name}: {why}" for one, why in untested.items()]
+        return UNDETERMINED, "; ".join(dict.fromkeys(named))
     return SIGNIFICANT, "every contrast is significant" if len(claim.contrasts) > 1 else ""
 
 

@@ -310,8 +310,10 @@ def _baselines_table(change: Change) -> Table:
     for row, part in zip(rows, change.parts, strict=True):
         if part.above is not None and part.above.word == UNDETERMINED:
             row["verdict"] = SHORT[UNDETERMINED]
-    used = dict.fromkeys(one.baseline for part in change.parts for one in part.baselines)
-    return Table.of(rows, "after, next to the baselines", [LEGENDS[name] for name in used], main="", formats=FORMATS)
+    notes = [LEGENDS[name] for name in dict.fromkeys(one.baseline for part in change.parts for one in part.baselines)]
+    if any(row.get("verdict") == SHORT[UNDETERMINED] for row in rows):
+        notes.append(f"{SHORT[UNDETERMINED]}: {UNDETERMINED}")
+    return Table.of(rows, "after, next to the baselines", notes, formats=FORMATS)
 
 
 def _baseline_cells(part: GroupChange) -> dict[str, Cell | Estimate]:
