@@ -22,7 +22,7 @@ from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
-from fathom.results.loading import wanted_of
+from fathom.results.loading import read_facts, wanted_of
 from fathom.results.names import distinguished
 from fathom.results.power import detectable_with_seeds
 from fathom.results.samples import Sample, with_subjects
@@ -571,3 +571,15 @@ def test_folders_are_taken_by_name_or_place(made):
     before, after = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}").path for end in (30, 31))
     assert library.compare(runs=[before, after]).answer == library.compare([before, after]).answer
     assert library.diff(str(before), after=after).answer == library.diff(before, library.open_run(after)).answer
+
+
+def test_each_cut_is_a_value_of_its_own(made):
+    """Gold answers rank second: no hit at 1, all at 2."""
+    facts = read_facts(made(at_rank(2), FORTY))
+    assert [facts.hits(k).mean() for k in (1, 2, 1)] == [0, 1, 0]
+
+
+def test_a_pair_without_a_difference_says_what_would_have_been_found(made):
+    one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
+    answer = " ".join(compare([one, other]).answer)
+    assert mentioned(answer, "no significant difference", "80%")

@@ -90,7 +90,10 @@ def test_words(name, text, expected):
 def test_tables_print(small):
     printed = render(leakage_tables(small), "text")
     assert "66.67%" in printed
-    assert json.loads(render(leakage_tables(small), "json"))["answers in descriptions"][0]["train"] == 4 / 6
+    tables = json.loads(render(leakage_tables(small), "json"))
+    assert tables["answers in descriptions"][0]["train"] == 4 / 6
+    labels = [row["distinct relations"] for row in tables["relations per entity"]]
+    assert labels == ["1", "2", "3", "4", "5", "more", "pairs"]
 
 
 def test_a_graph_without_descriptions_says_so():

@@ -13,7 +13,7 @@ from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import CandidateSet
 from fathom.models.server import ChatServer
 from fathom.reading import first_few
-from fathom.results.tables import Table
+from fathom.results.tables import Table, render, to_html
 from fathom.store.folder import RunFolder
 from tests.answerers import answered, constant, world
 from tests.conftest import build, make_local
@@ -99,3 +99,11 @@ def test_a_notebook_shows_tables_escaped(run):
     assert "<script>" not in table._repr_html_()
     assert "&lt;script&gt;" in table._repr_html_()
     assert "<table" in fathom.open_run(Path(run.path))._repr_html_()
+
+
+def test_cells_say_yes_or_no_and_numbers_have_a_class():
+    table = Table(("name", "n", "right"), (("a", 1.5, True), ("b", 2.5, False)), formats={"n": ".1f"})
+    lines = render([table], "text").splitlines()
+    assert [line.split() for line in lines[-2:]] == [["a", "1.5", "yes"], ["b", "2.5", "no"]]
+    assert '<td class="number">1.5</td>' in to_html(table)
+    assert '<td class="number">a' not in to_html(table)
