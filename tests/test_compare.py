@@ -19,12 +19,12 @@ from fathom.errors import BadInput
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import metric
 from fathom.results import estimates
-from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
+from fathom.results.claims import FEWEST, NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
 from fathom.results.loading import read_facts, wanted_of
 from fathom.results.names import distinguished
-from fathom.results.power import detectable_with_seeds
+from fathom.results.power import _least, detectable_with_seeds
 from fathom.results.samples import Sample, with_subjects
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -583,3 +583,8 @@ def test_a_pair_without_a_difference_says_what_would_have_been_found(made):
     one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
     answer = " ".join(compare([one, other]).answer)
     assert mentioned(answer, "no significant difference", "80%")
+
+
+@pytest.mark.parametrize("needed", [*range(1, 50), 1000, 1001])
+def test_the_least_number_that_is_enough(needed):
+    assert _least(lambda number: number >= needed) == max(needed, FEWEST)
