@@ -247,7 +247,7 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
 
 
 def altered_table(lines: Sequence[Alteration]) -> Table:
-    """One line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
+    """Return one line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
     rows = [
         {
             "model": one.model,

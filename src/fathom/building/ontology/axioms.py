@@ -37,7 +37,7 @@ def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[So
     :param in_use: those that are not deprecated, the first before those that it stands for.
     """
     stated = _equivalent(declared, in_use, sources, notes)
-    home_of = {iri: iri for iri in declared} | stated  # what is said passes through those that are deprecated
+    home_of = {iri: iri for iri in declared} | stated  # statements pass through deprecated properties
     stated_rows = list(rows_of(sources, "inverses"))
     rows = [(row["property"], row["other"]) for row in stated_rows]
     notes.add_all(

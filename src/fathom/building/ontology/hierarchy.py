@@ -108,7 +108,7 @@ class ClassSteps(NamedTuple):
     """:param steps: one step up each, stated or from definitions.
     :param same: pairs of classes that are equivalent.
     :param wide: classes that everything is an instance of: in none of the steps and pairs.
-    :param empty: classes that are said to have no instances.
+    :param empty: classes stated to have no instances.
     """
 
     steps: list[Step]
@@ -118,7 +118,7 @@ class ClassSteps(NamedTuple):
 
 
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
-    """The hierarchy of classes, step by step; notes say what is said of everything and of nothing."""
+    """The hierarchy of classes, step by step; notes list statements on owl:Thing and owl:Nothing."""
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     for row in rows_of_lists(sources, "class_parts", notes):
         step = (row["class"], row["part"])
