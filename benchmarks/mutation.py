@@ -3,7 +3,7 @@
 Cosmic Ray's operators change one place of a module at a time, in a copy of the sources, and the module's tests run. A
 change that they pass has survived.
 
-    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/] [--jobs 2] [--minutes 120] [--out FILE]
+    python benchmarks/mutation.py [--sample 20] [--seed new] [--only metrics/ …] [--jobs 2] [--minutes 120] [--out FILE]
 
 Survivors stand in the file as they are found. Some change nothing that can be seen, such as ``<`` to ``<=`` where no
 two values are equal; each other one is a test to be written. *places* counts wherever operators fit; of these,
@@ -226,12 +226,14 @@ def main() -> None:
     said = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     said.add_argument("--sample", type=int, help="so many mutants of each module, the same each time; all without it")
     said.add_argument("--seed", default="", help="for another sample")
-    said.add_argument("--only", default="", help="modules whose name begins so")
+    said.add_argument("--only", default=[""], nargs="+", help="modules whose names begin with one of these")
     said.add_argument("--jobs", type=int, default=2)
     said.add_argument("--minutes", type=float, default=120, help="no mutant is begun later")
     said.add_argument("--out", default="mutation.csv")
     given = said.parse_args()
-    of = {one: tests for tests, modules in TESTS.items() for one in modules.split() if one.startswith(given.only)}
+    of = {
+        one: tests for tests, modules in TESTS.items() for one in modules.split() if one.startswith(tuple(given.only))
+    }
     print(f"a sample: at most {given.sample} mutants of each module" if given.sample else "all mutants")
     print(f"{'module':24} {'places':>6} {'mutants':>7} {'killed':>6} {'survived':>8} {'share':>6} {'seconds each':>8}")
     began, done = time.time(), []
