@@ -33,7 +33,7 @@ MASS = stats.norm.pdf(GRID) / stats.norm.pdf(GRID).sum()
 SHARE, BOTH = (0.0, 1.0), (-1.0, 1.0)
 
 
-class Drawn(NamedTuple):
+class SampledFacts(NamedTuple):
     """:param columns: of the quantity. :param relations: of all relations, its truth. :param facts: of these."""
 
     columns: tuple[Floats, ...]
@@ -66,21 +66,21 @@ class World(NamedTuple):
         return float(np.average(of_relation, weights=self.sizes))
 
 
-def shares(world: World, mean: float) -> Drawn:
+def shares(world: World, mean: float) -> SampledFacts:
     """Hits: each relation's rate is drawn from a beta distribution."""
     rates = np.full(len(world.sizes), mean)
     if world.likeness:
         more = (1 - world.likeness) / world.likeness
         rates = world.random.beta(mean * more, (1 - mean) * more, len(world.sizes))
     hits = (world.random.random(len(world.labels)) < rates[world.labels]).astype(float)
-    return Drawn((hits,), world.labels, mean, world.mean(rates))
+    return SampledFacts((hits,), world.labels, mean, world.mean(rates))
 
 
 def _reciprocal(latent: Floats) -> Floats:
     return 1 / np.clip(np.ceil(np.exp(1.2 * latent + 1)), 1, 60)
 
 
-def reciprocal_ranks(world: World) -> Drawn:
+def reciprocal_ranks(world: World) -> SampledFacts:
     """1 / rank of ranks from 1 to 60, some three in ten of them 1 to 2."""
     [effect] = world.effects()
     own = [
@@ -88,19 +88,19 @@ def reciprocal_ranks(world: World) -> Drawn:
         for one in effect
     ]
     values = _reciprocal(world.mixed(effect, world.noise()))
-    return Drawn((values,), world.labels, float((MASS * _reciprocal(GRID)).sum()), world.mean(np.array(own)))
+    return SampledFacts((values,), world.labels, float((MASS * _reciprocal(GRID)).sum()), world.mean(np.array(own)))
 
 
-def differences(world: World, by_relation: bool) -> Drawn:
+def differences(world: World, by_relation: bool) -> SampledFacts:
     """Hits of two models that know as much. *by_relation*: one knows more of some relations, the other of others."""
     shared, own = world.effects(2)
     own = own * np.sqrt(0.2 * bool(world.likeness)) * by_relation
     fact = world.noise() * 0.7
     hits = [world.mixed(shared, world.noise()) + sign * own[world.labels] + fact > 0.3 for sign in (1, -1)]
-    return Drawn(tuple(one.astype(float) for one in hits), world.labels, 0.0, 0.0)
+    return SampledFacts(tuple(one.astype(float) for one in hits), world.labels, 0.0, 0.0)
 
 
-def correlations(world: World, r: float) -> Drawn:
+def correlations(world: World, r: float) -> SampledFacts:
     """Pairs correlated by *r*, within relations and between."""
 
     def pair(one: Floats, other: Floats) -> tuple[Floats, Floats]:
@@ -115,30 +115,30 @@ def correlations(world: World, r: float) -> Drawn:
         return world.likeness * between + (1 - world.likeness) * within
 
     here = shared(left, right, r) / np.sqrt(shared(left, left, 1.0) * shared(right, right, 1.0))
-    return Drawn(columns, world.labels, r, float(here))
+    return SampledFacts(columns, world.labels, r, float(here))
 
 
-def _mean(drawn: Drawn, **how: Any) -> Interval:
+def _mean(drawn: SampledFacts, **how: Any) -> Interval:
     return interval(drawn.columns[0], limits=SHARE, **how)
 
 
-def _difference(drawn: Drawn, **how: Any) -> Interval:
+def _difference(drawn: SampledFacts, **how: Any) -> Interval:
     return interval(np.subtract(*drawn.columns), limits=BOTH, **how)
 
 
-def _correlation(drawn: Drawn, **how: Any) -> Interval:
+def _correlation(drawn: SampledFacts, **how: Any) -> Interval:
     return correlate(*drawn.columns, **how)
 
 
 class Quantity(NamedTuple):
     """:param relations: how it is drawn to ask for the truth of all relations. :param facts: of these."""
 
-    relations: Callable[[World], Drawn]
-    facts: Callable[[World], Drawn]
+    relations: Callable[[World], SampledFacts]
+    facts: Callable[[World], SampledFacts]
     asked: Callable[..., Interval]
 
 
-def _same(draw: Callable[[World], Drawn], asked: Callable[..., Interval]) -> Quantity:
+def _same(draw: Callable[[World], SampledFacts], asked: Callable[..., Interval]) -> Quantity:
     return Quantity(draw, draw, asked)
 
 
@@ -155,7 +155,7 @@ QUANTITIES = {
 }
 
 
-class Counted(NamedTuple):
+class IntervalCounts(NamedTuple):
     """Of the intervals of one cell.
 
     :param covering: how many hold the truth.
@@ -180,8 +180,11 @@ class Counted(NamedTuple):
 
 
 def count(
-    draw: Callable[[World], Drawn], asked: Callable[[Drawn], Interval], truth: str, worlds: Iterator[World]
-) -> Counted:
+    draw: Callable[[World], SampledFacts],
+    asked: Callable[[SampledFacts], Interval],
+    truth: str,
+    worlds: Iterator[World],
+) -> IntervalCounts:
     covering, excluding, rough, zero, widths = 0, 0, 0, True, []
     for world in worlds:
         drawn = draw(world)
@@ -194,7 +197,7 @@ def count(
         rough += "rough" in found.note
         widths.append(found.high - found.low)
     width = float(np.mean(widths)) if widths else float("nan")
-    return Counted(covering, len(widths), excluding if zero else None, rough, width)
+    return IntervalCounts(covering, len(widths), excluding if zero else None, rough, width)
 
 
 def sizes_of(clusters: int, facts: int, kind: str) -> npt.NDArray[np.int64]:
@@ -217,7 +220,7 @@ def main() -> None:
         f"{'quantity':20} {'facts':>5} {'relations':>9} {'sizes':>9} {'likeness':>8}  "
         f"{'by relation':34}  within relations"
     )
-    cells: dict[tuple[str, int], list[tuple[Counted, Counted]]] = {}
+    cells: dict[tuple[str, int], list[tuple[IntervalCounts, IntervalCounts]]] = {}
     for name, quantity in QUANTITIES.items():
         if name.startswith(given.only):
             for facts, clusters, kind, likeness in product(FACTS, CLUSTERS, SIZES, LIKENESS):
@@ -282,7 +285,7 @@ def report_trainings(replicates: int) -> None:
 
 def counted(
     quantity: Quantity, sizes: npt.NDArray[np.int64], likeness: float, replicates: int
-) -> tuple[Counted, Counted]:
+) -> tuple[IntervalCounts, IntervalCounts]:
     """By relation, and within relations."""
 
     def worlds() -> Iterator[World]:
@@ -295,7 +298,7 @@ def counted(
     )
 
 
-def ranges_of(cells: Sequence[Counted]) -> tuple[str, str]:
+def ranges_of(cells: Sequence[IntervalCounts]) -> tuple[str, str]:
     """Least and greatest coverage, and rate of false positives, over cells of which fewer than half of the intervals
     are noted to be rough: it is there that they are claimed to hold."""
     claimed = [one for one in cells if one.made and 2 * one.rough < one.made]

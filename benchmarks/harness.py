@@ -123,7 +123,7 @@ def wrap(network: Any, words: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ timing and processes
 
 
-class Took(NamedTuple):
+class Duration(NamedTuple):
     """Seconds by the clock and of the processor."""
 
     clock: float
@@ -133,11 +133,11 @@ class Took(NamedTuple):
         return f"{self.clock:.1f} s by the clock, {self.cpu:.1f} s of the processor"
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, Took]:
+def timed(work: Callable[[], Any]) -> tuple[Any, Duration]:
     """Return what *work* returns and how long it took."""
     clock, cpu = time.perf_counter(), time.process_time()
     result = work()
-    return result, Took(time.perf_counter() - clock, time.process_time() - cpu)
+    return result, Duration(time.perf_counter() - clock, time.process_time() - cpu)
 
 
 def in_turns(

@@ -44,7 +44,7 @@ LIKELY, OTHERS, SECOND_SEED = 60, 40, 20261124
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Drawn(NamedTuple):
+class SampledSentence(NamedTuple):
     """:param weight: how many sentences it stands for, over how many all of the sample do on average."""
 
     masked: str
@@ -83,13 +83,13 @@ def _in_turn(letters: str, text: str) -> bool:
     return letters[0] == text[0] and all(letter in rest for letter in letters)
 
 
-def named_once(type_: str, folder: str, parts: Sequence[str]) -> list[Drawn]:
+def named_once(type_: str, folder: str, parts: Sequence[str]) -> list[SampledSentence]:
     """All that name one entity once."""
     every = ClozeBuildOptions(keep=get_args(Fault))
     listed = listed_of(type_)
     selector = Selector(listed, every, ())
     return [
-        Drawn(sentence.masked, sentence.surface, listed[sentence.entity])
+        SampledSentence(sentence.masked, sentence.surface, listed[sentence.entity])
         for text in sentences(DATA / "biomedical" / "ner" / folder, parts)
         for sentence in selector.sentences(text)
         if sentence.outcome == KEPT and sentence.entity is not None
@@ -102,7 +102,7 @@ def listed_of(type_: str) -> Sequence[ListedEntity]:
     return read_entities([f"{type_}={DATA / 'biomedical' / 'ner' / f'{type_}.tsv'}"], ClozeBuildOptions()).entities
 
 
-def drawn(sample: str) -> list[Drawn]:
+def drawn(sample: str) -> list[SampledSentence]:
     """Return the sample's sentences by number."""
     if sample == FIRST:
         return [
@@ -110,7 +110,7 @@ def drawn(sample: str) -> list[Drawn]:
             for type_, folder in SETS
             for one in random.Random(SEED).sample(named_once(type_, folder, ["test"]), EACH)
         ]
-    found: list[Drawn] = []
+    found: list[SampledSentence] = []
     draw = random.Random(SECOND_SEED)
     for type_, folder in SETS:
         every = list(dict.fromkeys(named_once(type_, folder, ["train", "devel"])))
@@ -123,7 +123,7 @@ def drawn(sample: str) -> list[Drawn]:
     return found
 
 
-def judged(one: Drawn) -> str:
+def judged(one: SampledSentence) -> str:
     """Return the filter's decision on a sentence, given the whole list."""
     before, _, after = one.masked.partition("[Y]")
     kind = leaks_of(one.entity.type).kind(before, after, one.surface, listed_of(one.entity.type).index(one.entity))
@@ -136,7 +136,7 @@ def leaks_of(type_: str) -> Leaks:
     return Leaks([entity.names for entity in listed_of(type_)], ())
 
 
-def share(name: str, sentences: Sequence[Drawn], hits: Sequence[Drawn]) -> tuple[str, ...]:
+def share(name: str, sentences: Sequence[SampledSentence], hits: Sequence[SampledSentence]) -> tuple[str, ...]:
     """Return a row of the table: counted, with Wilson's interval, and weighted."""
     value, low, high = share_interval(len(hits), len(sentences))
     weighted = sum(one.weight for one in hits) / (sum(one.weight for one in sentences) or 1)

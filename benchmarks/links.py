@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from harness import DATA, Table, Took, benchmark, network, scratch, timed, tokenizer
+from harness import DATA, Duration, Table, benchmark, network, scratch, timed, tokenizer
 from torch.nn.functional import cross_entropy, normalize
 from transformers import BertConfig
 
@@ -31,7 +31,7 @@ SHARD = 512
 # ---------------------------------------------------------------------------------------------------------- training
 
 
-class Plain:
+class PlainSimKgc:
     """SimKGC straight from the paper and its authors' code: pad to the longest of the batch, encode every text."""
 
     def __init__(self, predictor: Predictor) -> None:
@@ -118,13 +118,13 @@ def links_train(data: Path = DATA / "wn18rr", batch: int = 64, steps: int = 5, t
     """Compare SimKGC's training with a plain PyTorch loop on the same batches; MiniLM's shape."""
     torch.set_num_threads(threads)
     ours = predictor_of(data, batch)
-    plain = Plain(ours)
+    plain = PlainSimKgc(ours)
     batches = list(shuffled(len(ours.triples), batch, 0, 0))[: steps + 2]
     ours.network.eval()
     with torch.no_grad():
         apart = max(abs(ours.loss(rows).item() - plain.loss(rows).item()) for rows in batches[:4])
     ours.network.train()
-    times: dict[str, list[Took]] = {"Fathom": [], "plain": []}
+    times: dict[str, list[Duration]] = {"Fathom": [], "plain": []}
     optimizer = torch.optim.AdamW(grouped(list(ours.network.parameters()), ours.options.weight_decay), lr=1e-5)
 
     def step(loss: torch.Tensor) -> None:
@@ -228,7 +228,7 @@ def links_full(
 # ----------------------------------------------------------------------------------------------------------- ranking
 
 
-def ranked(questions, space, gold, known) -> tuple[list, Took]:
+def ranked(questions, space, gold, known) -> tuple[list, Duration]:
     """Rank shard by shard, as a run does. :returns: results, and the time."""
     shards = [slice(first, first + SHARD) for first in range(0, len(questions), SHARD)]
     return timed(

@@ -91,7 +91,7 @@ class Mutant(NamedTuple):
     source: str
 
 
-class Tested(NamedTuple):
+class ModuleResult(NamedTuple):
     """:param seconds: of one mutant; NaN where the tests fail without a change."""
 
     module: str
@@ -192,16 +192,16 @@ def _test(tests: str) -> None:
     os._exit(pytest.main([*files, *how]))
 
 
-def examine(module: str, tests: str, sample: int | None, end: float, seed: str = "") -> Tested:
+def examine(module: str, tests: str, sample: int | None, end: float, seed: str = "") -> ModuleResult:
     """:param end: no mutant is begun later, by the clock. :param seed: for other mutants than before."""
     if time.time() > end:
-        return Tested(module, 0, 0, [], 0.0)
+        return ModuleResult(module, 0, 0, [], 0.0)
     file = Path("src", "fathom", f"{module}.py")
     source = file.read_text(encoding="utf-8")
     places, found = mutants(source, seed=f"{seed}{module}")
     sys.dont_write_bytecode, began = False, time.time()
     if not passes(tests, limit=600):
-        return Tested(module, places, 0, [], float("nan"))
+        return ModuleResult(module, places, 0, [], float("nan"))
     limit, done, survivors = 20 + 5 * (time.time() - began), 0, []
     sys.dont_write_bytecode, began = True, time.time()  # two mutants of one second and size would be taken for one
     for mutant in islice(found, sample):
@@ -211,10 +211,10 @@ def examine(module: str, tests: str, sample: int | None, end: float, seed: str =
         survivors += [mutant] if passes(tests, limit) else []
         done += 1
     file.write_text(source, encoding="utf-8")
-    return Tested(module, places, done - len(survivors), survivors, (time.time() - began) / max(done, 1))
+    return ModuleResult(module, places, done - len(survivors), survivors, (time.time() - began) / max(done, 1))
 
 
-def show(one: Tested) -> None:
+def show(one: ModuleResult) -> None:
     tested = one.killed + len(one.survivors)
     share = f"{one.killed / tested:.0%}" if tested else "–"
     seconds = f"{one.seconds:.1f}" if one.seconds == one.seconds else "its tests fail without a change"
@@ -251,7 +251,7 @@ def main() -> None:
     tested = sum(one.killed + len(one.survivors) for one in done)
     survivors = [mutant for one in done for mutant in one.survivors]
     seconds = given.jobs * (time.time() - began) / max(tested, 1)
-    show(Tested("all", sum(one.places for one in done), tested - len(survivors), survivors, seconds))
+    show(ModuleResult("all", sum(one.places for one in done), tested - len(survivors), survivors, seconds))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ models:
 """
 
 
-class Took(NamedTuple):
+class ShardTimes(NamedTuple):
     """:param asking: seconds from the first shard to the last.
     :param all: seconds from start to end.
     :param load: of the machine at the end, one minute's.
@@ -67,17 +67,17 @@ def run_all(kind: str, *called: tuple[str, ...]) -> float:
     return time.perf_counter() - begun
 
 
-def probe(kind: str, model: Path, out: Path, asked: list[str]) -> Took:
+def probe(kind: str, model: Path, out: Path, asked: list[str]) -> ShardTimes:
     call = ("probe", "statement", "--model", str(model), "--out", str(out), *asked)
     took = run_all(kind, *((*call, *more) for more in KINDS[kind]))
     ends = [file.stat().st_mtime for file in (out / "predictions").iterdir()]
-    return Took(max(ends) - (out / "queries.parquet").stat().st_mtime, took, os.getloadavg()[0])
+    return ShardTimes(max(ends) - (out / "queries.parquet").stat().st_mtime, took, os.getloadavg()[0])
 
 
-def study(kind: str, plan: Path, out: Path) -> Took:
+def study(kind: str, plan: Path, out: Path) -> ShardTimes:
     took = run_all(kind, *(("kgc", "study", str(plan), "--out", str(out), *more) for more in STUDY_KINDS[kind]))
     ends = [file.stat().st_mtime for file in out.glob("cells*/**/*")]
-    return Took(max(ends) - (out / "study.json").stat().st_mtime, took, os.getloadavg()[0])
+    return ShardTimes(max(ends) - (out / "study.json").stat().st_mtime, took, os.getloadavg()[0])
 
 
 @benchmark
@@ -90,7 +90,7 @@ def parallel(
         model = folder / "model"
         network("GPT2LMHeadModel", n_layer=layers, n_embd=width, n_head=width // 64).save_pretrained(model)
         tokenizer("gpt2").save_pretrained(model)
-        took: dict[str, list[Took]] = {kind: [] for kind in kinds}
+        took: dict[str, list[ShardTimes]] = {kind: [] for kind in kinds}
         in_rounds(rounds, folder, took, lambda kind, out: probe(kind, model, out, options), same_predictions)
 
 
@@ -105,15 +105,15 @@ def parallel_study(kinds: tuple[str, ...] = tuple(STUDY_KINDS), rounds: int = 3)
         (folder / "plan.yaml").write_text(PLAN)
         graph = ("data", "sample", str(DATA / "wn18rr"), "--entities", "1000", "--out", str(folder / "graph"))
         run_all("sample", graph)
-        took: dict[str, list[Took]] = {kind: [] for kind in kinds}
+        took: dict[str, list[ShardTimes]] = {kind: [] for kind in kinds}
         in_rounds(rounds, folder, took, lambda kind, out: study(kind, folder / "plan.yaml", out), same_cells)
 
 
 def in_rounds(
     rounds: int,
     folder: Path,
-    took: dict[str, list[Took]],
-    measure: Callable[[str, Path], Took],
+    took: dict[str, list[ShardTimes]],
+    measure: Callable[[str, Path], ShardTimes],
     same: Callable[[Path, Path], None],
 ) -> None:
     """Each kind in turn, and the best of each at the end. :raises SystemExit: two have made different files."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import harness
 
 
-class Listed(NamedTuple):
+class ListedBenchmark(NamedTuple):
     """A benchmark that was found, not imported.
 
     :param title: first line of its documentation.
@@ -28,7 +28,7 @@ class Listed(NamedTuple):
     registered: bool
 
 
-def benchmarks() -> dict[str, Listed]:
+def benchmarks() -> dict[str, ListedBenchmark]:
     """Return all benchmarks by name; a script's name is that of its file."""
     listed = {}
     for file in sorted(Path(__file__).parent.glob("*.py")):
@@ -41,7 +41,7 @@ def benchmarks() -> dict[str, Listed]:
         if file.stem not in ("run", "harness"):
             named = {harness.name_of(node.name): node for node in nodes} or {file.stem: tree}
             for name, node in named.items():
-                listed[name] = Listed(file, (ast.get_docstring(node) or "").partition("\n")[0], bool(nodes))
+                listed[name] = ListedBenchmark(file, (ast.get_docstring(node) or "").partition("\n")[0], bool(nodes))
     return listed
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import DATA, Table, Took, benchmark, bert, scratch, timed
+from harness import DATA, Duration, Table, benchmark, bert, scratch, timed
 
 import fathom
 from fathom.data.queries import QuerySet
@@ -46,7 +46,7 @@ def by_loop(model: Any, data: QuerySet, queries: int) -> dict[str, list[float]]:
     return scores
 
 
-def probed(model: Any, probe: str, data: Path, **options: Any) -> tuple[Took, list[dict[str, Any]], dict[str, Any]]:
+def probed(model: Any, probe: str, data: Path, **options: Any) -> tuple[Duration, list[dict[str, Any]], dict[str, Any]]:
     """Return the time, the predictions and the circumstances of a run."""
     with scratch() as folder:
         result, took = timed(lambda: fathom.probe(probe, model, data, folder / "run", progress=False, **options))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from harness import DATA, benchmark, own_process, peak, scratch, timed
-from tests.wikidata import KINDS, OTHERS, PLANTED, THING, Said, bear_items, item, write_dump
+from tests.wikidata import KINDS, OTHERS, PLANTED, THING, ItemClaim, bear_items, item, write_dump
 
 import fathom
 
@@ -31,8 +31,8 @@ _NUMBER, _ANSWER, _NAME = 77_777_777, 88_888_888, "Zqzqzq"
 
 def template(relation: bool) -> bytes:
     """A line as :func:`tests.wikidata.item` makes it, with names in many languages."""
-    said = [Said("P31", 35_120), Said("P625", 90_001), Said("P1082", 90_002)]
-    said += [Said("P17", _ANSWER, begun="1990-10-03")] if relation else [Said("P276", _ANSWER)]
+    said = [ItemClaim("P31", 35_120), ItemClaim("P625", 90_001), ItemClaim("P1082", 90_002)]
+    said += [ItemClaim("P17", _ANSWER, begun="1990-10-03")] if relation else [ItemClaim("P276", _ANSWER)]
     row = item(_NUMBER, _NAME, said, [f"{_NAME} the other"], 3, OTHERS)
     return json.dumps(row, separators=(",", ":")).encode()
 
@@ -43,7 +43,7 @@ def lines(entities: int) -> Iterator[bytes]:
     yield b"[\n"
     for number in range(1, ANSWERS + 1):
         yield json.dumps(
-            item(number, f"land n{number}", [Said("P31", 35_120)], links=20), separators=(",", ":")
+            item(number, f"land n{number}", [ItemClaim("P31", 35_120)], links=20), separators=(",", ":")
         ).encode()
         yield b",\n"
     for number in range(FIRST, FIRST + entities - ANSWERS):

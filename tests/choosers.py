@@ -17,13 +17,13 @@ from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.progress import Progress
 from fathom.prompts.choices import Choices
 from fathom.results.samples import Origin
-from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelQuestions
+from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelQuestions, QuestionChoices
 
 MEMORY, UNSAID, SAID, NOTHING, ANOTHER = "memory", "unsaid", "said", "nothing", "another"
 """Forms: the question for P1; the conclusion without P1, with it, without any premise, and with P1 of another item."""
 
 
-class Asked(NamedTuple):
+class ChooserQuestion(NamedTuple):
     """One question.
 
     :param item: which premise it is about.
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     lot: random.Random
 
 
-Chooser = Callable[[Asked], str]
+Chooser = Callable[[ChooserQuestion], str]
 
 
 def remembered(item: str) -> bool:
@@ -49,16 +49,16 @@ def remembered(item: str) -> bool:
     return random.Random(f"memory {item}").random() < 0.5
 
 
-def constant(asked: Asked) -> str:
+def constant(asked: ChooserQuestion) -> str:
     """Always "(b)"."""
     return asked.options[1]
 
 
-def at_random(asked: Asked) -> str:
+def at_random(asked: ChooserQuestion) -> str:
     return asked.lot.choice(asked.options)
 
 
-def frequent(asked: Asked) -> str:
+def frequent(asked: ChooserQuestion) -> str:
     """What is right most often."""
     return max(asked.options, key=lambda option: (asked.often[option], option))
 
@@ -68,20 +68,20 @@ def copying(otherwise: Chooser) -> Chooser:
     return lambda asked: asked.named or otherwise(asked)
 
 
-def remembering(asked: Asked) -> str:
+def remembering(asked: ChooserQuestion) -> str:
     """Right exactly where the question for P1 is right, whatever the premises."""
     wrong = [option for option in asked.options if option != asked.gold]
     return asked.gold if remembered(asked.item) else asked.lot.choice(wrong)
 
 
-def copying_or_associating(asked: Asked) -> str:
+def copying_or_associating(asked: ChooserQuestion) -> str:
     """Copies P1 where it is said, and says what it remembers of whatever P2 mentions."""
     if asked.form == NOTHING:
         return at_random(asked)
     return asked.named or remembering(asked)
 
 
-def reasoning(asked: Asked) -> str:
+def reasoning(asked: ChooserQuestion) -> str:
     """Combines P1 and P2; for a P1 that is missing takes memory, which serves in nine of ten cases."""
     if asked.form == MEMORY:
         return remembering(asked)
@@ -163,7 +163,7 @@ class Script:
         named = {SAID: query.gold[0], ANOTHER: query.groups.get("lure", "")}.get(form, "")
         lot = random.Random(f"{question} {options}")
         item = query.groups.get("premise", query.id)
-        asked = Asked(item, form, query.gold[0], named, options, self.often, lot)
+        asked = ChooserQuestion(item, form, query.gold[0], named, options, self.often, lot)
         return f"({ascii_lowercase[options.index(self.chooser(asked))]})"
 
 
@@ -181,7 +181,7 @@ def simulated(chooser: Chooser, seed: int, items: int = 100, size: int = 4, cont
             if controls or not options:
                 options = _drawn(lot, [gold, lure] if form == ANOTHER else [gold], kinds, size)
             named = {SAID: gold, ANOTHER: lure}.get(form, "")
-            asked = Asked(f"{seed} {number}", form, gold, named, options, often, lot)
+            asked = ChooserQuestion(f"{seed} {number}", form, gold, named, options, often, lot)
             questions |= [_marked(number, asked, chooser(asked), lure)]
     return ModelQuestions("m", "chat", questions, [])
 
@@ -192,7 +192,7 @@ def _drawn(lot: random.Random, shown: list[str], kinds: Sequence[str], size: int
     return drawn
 
 
-def _marked(number: int, asked: Asked, choice: str, lure: str) -> tuple[str, MarkedQuestion]:
+def _marked(number: int, asked: ChooserQuestion, choice: str, lure: str) -> tuple[str, MarkedQuestion]:
     groups = {"rule": "rdfs9", "premise": f"subClassOf/{number}"} if asked.form != MEMORY else {"task": "subClassOf"}
     groups |= {
         MEMORY: {},
@@ -204,5 +204,5 @@ def _marked(number: int, asked: Asked, choice: str, lure: str) -> tuple[str, Mar
     id_ = f"subClassOf/{number}" if asked.form == MEMORY else f"rdfs9 {asked.form}/{number}"
     letters = (ascii_lowercase[asked.options.index(option)] for option in (choice, asked.gold))
     shares = [{letter: 1.0} for letter in letters]
-    chosen = Chosen(tuple(asked.options), asked.gold, {choice: 1.0}, *shares)
+    chosen = QuestionChoices(tuple(asked.options), asked.gold, {choice: 1.0}, *shares)
     return id_, MarkedQuestion(groups, float(choice == asked.gold), "", Origin("", id_, "", None), chosen)

@@ -15,7 +15,7 @@ SERVER.set_forkserver_preload(["tests.conftest", "tests.sharing", "fathom.cli", 
 """Its first process waits for these; a module that is missing here costs time alone."""
 
 
-class Forked:
+class ForkedCall:
     """A call in a process of its own.
 
     :param work: a function that can be imported. It ends as a script would: what it raises is its exit code. It has the

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.run.on_ray import ShardJob, ShardWorker
-from tests.forked import Forked
+from tests.forked import ForkedCall
 
 STATEMENTS = 200
 """Per shard."""
@@ -43,10 +43,10 @@ def command(model: Path, out: Path, *more: str, log: Path, pause: float = 0.0) -
     return [sys.executable, "-m", "tests.sharing", str(log), str(pause), *asked]
 
 
-def begin(*told: Any, log: Path, **more: Any) -> Forked:
+def begin(*told: Any, log: Path, **more: Any) -> ForkedCall:
     """:func:`command`, begun; what it prints is kept beside *log*."""
     _, _, _, *words = command(*told, log=log, **more)
-    return Forked(called, words, said=log.with_name(f"{log.name}.{time.monotonic_ns()}.said"))
+    return ForkedCall(called, words, said=log.with_name(f"{log.name}.{time.monotonic_ns()}.said"))
 
 
 def called(words: list[str]) -> None:
@@ -55,7 +55,7 @@ def called(words: list[str]) -> None:
     main()
 
 
-def ended(*processes: Forked) -> list[str]:
+def ended(*processes: ForkedCall) -> list[str]:
     """What each has printed. :raises AssertionError: one has failed."""
     said = []
     for process in processes:

@@ -12,9 +12,9 @@ from scipy import stats
 
 from fathom.metrics.table import metric
 from fathom.results.baselines import (
-    Compared,
+    BaselineComparison,
+    BaselineRanks,
     RandomOrder,
-    Ranked,
     _ranks_of_means,
     above_chance,
     baselines,
@@ -191,7 +191,7 @@ def test_names_by_hand():
 
 
 def test_ranks_of_ties():
-    found = Ranked(np.array([[1.0, np.nan], [4.0, np.nan]]))
+    found = BaselineRanks(np.array([[1.0, np.nan], [4.0, np.nan]]))
     assert found.hits(1).tolist() == pytest.approx([1 / 4, np.nan], nan_ok=True)
     assert found.reciprocal().tolist() == pytest.approx([(1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, np.nan], nan_ok=True)
 
@@ -283,7 +283,7 @@ def test_verdicts_in_words():
     def verdict(missing="", **p_values):
         """:param p_values: of differences that are above 0, below 0 where p is negative."""
         found = [
-            Compared(
+            BaselineComparison(
                 name, 0.0, point_estimate("no interval", value=0.1)._replace(p_value=p and abs(p), low=p and -1.0, n=9)
             )
             for name, p in p_values.items()

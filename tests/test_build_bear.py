@@ -38,7 +38,7 @@ from fathom.building.bear.entities import (
 )
 from fathom.building.bear.facts import FactStore
 from fathom.building.bear.names import overlapping, revealing, words
-from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan, Revealing
+from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan, RevealingNames
 from fathom.building.bear.pools import (
     INCOMPLETE,
     ITSELF,
@@ -65,8 +65,8 @@ from fathom.formats import examine, read
 from fathom.formats.bear import BearInstance, BearRelation, write_bear
 from fathom.results.summary import summarise
 from tests.messages import mentions
-from tests.test_by_number import Asked, hit
-from tests.wikidata import KINDS, PERSON, PLANTED, THING, Said, bear_items, item, triples_of, write_dump
+from tests.test_by_number import QueryRun, hit
+from tests.wikidata import KINDS, PERSON, PLANTED, THING, ItemClaim, bear_items, item, triples_of, write_dump
 
 TEMPLATES = ["[X] lies in [Y].", "[Y] is where [X] lies.", "One finds [X] in [Y]."]
 FEW = {"instances": 4, "tolerance": 0, "least_answers": 2, "most_answers": 2, "least_per_answer": 2,
@@ -88,7 +88,7 @@ def towns(**changed: dict) -> list[dict]:
     lands = [item(number, name, links=50) for number, name in enumerate(("Avar", "Bemo", "Cilu"), start=1)]
     found = []
     for number, name in enumerate(("Dor", "Eft", "Fim", "Gand", "Hult", "Isk", "Jalt", "Korn"), start=10):
-        said = {"label": name, "links": 40 - number, "said": [Said("P17", number % 3 + 1)]} | changed.get(name, {})
+        said = {"label": name, "links": 40 - number, "said": [ItemClaim("P17", number % 3 + 1)]} | changed.get(name, {})
         found.append(item(number, said["label"], said["said"], said.get("aliases", ()), said["links"]))
     return lands + found
 
@@ -175,7 +175,7 @@ def test_what_held_on_a_day_counts_whatever_is_preferred_now():
 
 def test_an_entity_of_an_old_or_odd_dump_is_read():
     """Older values have no id, empty maps are lists, a name may stand under "mul" alone."""
-    row = item(7, "Oslo", [Said("P17", 20)], links=3)
+    row = item(7, "Oslo", [ItemClaim("P17", 20)], links=3)
     del row["claims"]["P17"][0]["mainsnak"]["datavalue"]["value"]["id"]
     row |= {"aliases": [], "labels": {"mul": {"language": "mul", "value": "Oslo"}}}
     row["sitelinks"]["commonswiki"] = {"site": "commonswiki", "title": "Oslo"}
@@ -243,16 +243,16 @@ NAMES = st.text("abcdé TheofÖ-", min_size=1, max_size=12)
     ],
 )
 def test_names_that_give_the_answer_away(subject, answer, aliases, why):
-    assert revealing(subject, answer, aliases, Revealing()) == why
+    assert revealing(subject, answer, aliases, RevealingNames()) == why
 
 
 @given(NAMES, NAMES)
 def test_no_name_reveals_with_every_rule_off_and_its_own_name_always_does_with_them_on(subject, answer):
-    assert revealing(subject, answer, [answer], Revealing(tokens=False, fuzzy=101, aliases=False)) == ""
+    assert revealing(subject, answer, [answer], RevealingNames(tokens=False, fuzzy=101, aliases=False)) == ""
     if words(answer):
-        assert revealing(f"{subject} {answer}", answer, [], Revealing()) != ""
-        assert revealing(subject.upper(), answer, [], Revealing(fuzzy=101)) == revealing(
-            subject, answer, [], Revealing(fuzzy=101)
+        assert revealing(f"{subject} {answer}", answer, [], RevealingNames()) != ""
+        assert revealing(subject.upper(), answer, [], RevealingNames(fuzzy=101)) == revealing(
+            subject, answer, [], RevealingNames(fuzzy=101)
         ) or "ß" in subject  # fmt: skip
 
 
@@ -412,20 +412,22 @@ def test_towns_give_two_answers_with_the_two_most_popular_towns_each(tmp_path):
         ({"label": "…"}, NO_LABEL),
         ({"label": "Bemo Hill"}, REVEALING),
         ({"label": "Gand"}, SAME_NAME),
-        ({"said": [Said("P17", 2), Said("P17", 3)]}, SEVERAL),
-        ({"said": [Said("P17", 2), Said("P17", None)]}, INCOMPLETE),
-        ({"said": [Said("P17", 10)]}, ITSELF),
-        ({"said": [Said("P17", 77)]}, NOT_THERE),
-        ({"said": [Said("P17", 2, "deprecated")]}, StatementState.DEPRECATED),
-        ({"said": [Said("P17", 2, over="1999")]}, StatementState.ENDED),
-        ({"said": [Said("P17", 2, "normal"), Said("P17", 77, "preferred")]}, StatementState.OUTRANKED),
+        ({"said": [ItemClaim("P17", 2), ItemClaim("P17", 3)]}, SEVERAL),
+        ({"said": [ItemClaim("P17", 2), ItemClaim("P17", None)]}, INCOMPLETE),
+        ({"said": [ItemClaim("P17", 10)]}, ITSELF),
+        ({"said": [ItemClaim("P17", 77)]}, NOT_THERE),
+        ({"said": [ItemClaim("P17", 2, "deprecated")]}, StatementState.DEPRECATED),
+        ({"said": [ItemClaim("P17", 2, over="1999")]}, StatementState.ENDED),
+        ({"said": [ItemClaim("P17", 2, "normal"), ItemClaim("P17", 77, "preferred")]}, StatementState.OUTRANKED),
     ],
 )
 def test_what_is_wrong_with_the_most_popular_town_leaves_it_out_and_is_counted(tmp_path, changed, why):
     other = {"Gand": {"links": 39}} if changed.get("label") == "Gand" else {}
     built = build(
         tmp_path,
-        towns(Dor=changed, **({name: {"label": name, "said": [Said("P17", 2)]} | one for name, one in other.items()})),
+        towns(
+            Dor=changed, **({name: {"label": name, "said": [ItemClaim("P17", 2)]} | one for name, one in other.items()})
+        ),
     )
     assert {row["sub_id"] for row in rows(built.out)} & {"Q10"} == set()
     facts = 2 if why in (SEVERAL,) else 1
@@ -507,7 +509,7 @@ def test_every_fact_of_a_pool_meets_every_constraint_and_none_that_does_is_lost(
 
 def test_several_right_answers_are_kept_filtered_or_one_is_chosen(tmp_path):
     """Dor is in Bemo and in Cilu, which is the more popular."""
-    items = towns(Dor={"said": [Said("P17", 2), Said("P17", 3)]})
+    items = towns(Dor={"said": [ItemClaim("P17", 2), ItemClaim("P17", 3)]})
     items[2]["sitelinks"] |= items[0]["sitelinks"] | {"zzwiki": {"site": "zzwiki", "title": "Cilu"}}
 
     def answers(name: str, several: str) -> Counter:
@@ -522,10 +524,14 @@ def test_several_right_answers_are_kept_filtered_or_one_is_chosen(tmp_path):
 
 def test_types_of_subjects_and_answers_are_those_of_the_plan_or_below(tmp_path):
     """Town (Q100) is below settlement (Q101) is below place (Q102)."""
-    classes = [item(100, "town", [Said("P279", 101)]), item(101, "settlement", [Said("P279", 102)]), item(102, "place")]
-    said = {name: {"said": [Said("P17", n % 3 + 1), Said("P31", 100)]} for n, name in
+    classes = [
+        item(100, "town", [ItemClaim("P279", 101)]),
+        item(101, "settlement", [ItemClaim("P279", 102)]),
+        item(102, "place"),
+    ]
+    said = {name: {"said": [ItemClaim("P17", n % 3 + 1), ItemClaim("P31", 100)]} for n, name in
             enumerate(("Dor", "Eft", "Fim", "Gand", "Hult", "Isk", "Jalt", "Korn"), start=10)}  # fmt: skip
-    said["Dor"]["said"][1] = Said("P31", 103)
+    said["Dor"]["said"][1] = ItemClaim("P31", 103)
     relation = {"property": "P17", "subject_types": ["Q102"]}
     built = build(tmp_path, [*towns(**said), *classes], write_plan(tmp_path, relation))
     assert subjects(built) == {"Fim", "Isk", "Eft", "Hult"}
@@ -564,7 +570,9 @@ def test_popularity_of_subject_and_answer_are_groups_that_accuracy_is_broken_dow
     assert popular == {"Dor": "30", "Eft": "29", "Gand": "27", "Hult": "26"}
     assert {query.groups["answer_popularity"] for query in queries} == {"50"}
     assert "valid_from" not in queries[0].groups
-    run = Asked([(one.id, one.subject, "P17", one.groups) for one in queries], [hit(one.id, True) for one in queries])
+    run = QueryRun(
+        [(one.id, one.subject, "P17", one.groups) for one in queries], [hit(one.id, True) for one in queries]
+    )
     _, bins, trend = summarise(run, ["popularity:2"]).tables
     assert [row[1] for row in bins.rows] == ["26 to 27", "29 to 30"]
     assert trend.title == "Trend of accuracy by popularity"
@@ -582,12 +590,14 @@ def test_what_is_built_is_under_wikidata_s_licence(rebuilt):
 
 
 def test_dates_of_facts_are_kept(tmp_path):
-    built = build(tmp_path, towns(Dor={"said": [Said("P17", 2, begun="1830-10")]}))
+    built = build(tmp_path, towns(Dor={"said": [ItemClaim("P17", 2, begun="1830-10")]}))
     dated = {row["sub_label"]: row.get("valid_from") for row in rows(built.out)}
     assert dated == {"Dor": "1830-10", "Gand": None, "Eft": None, "Hult": None}
     plan = write_plan(tmp_path / "b", "P17", as_of="1830-09")
-    assert "Dor" not in subjects(build(tmp_path / "b", towns(Dor={"said": [Said("P17", 2, begun="1830-10")]}), plan))
-    ended = towns(Dor={"said": [Said("P17", 2, begun="1830", over="1999-12-31")]})
+    assert "Dor" not in subjects(
+        build(tmp_path / "b", towns(Dor={"said": [ItemClaim("P17", 2, begun="1830-10")]}), plan)
+    )
+    ended = towns(Dor={"said": [ItemClaim("P17", 2, begun="1830", over="1999-12-31")]})
     plan = write_plan(tmp_path / "c", {"property": "P17", "ended": True})
     assert next(row["valid_until"] for row in rows(build(tmp_path / "c", ended, plan).out) if row["sub_label"] == "Dor")
 
@@ -616,11 +626,11 @@ def test_outliers_are_listed_and_only_a_person_removes_them(tmp_path):
     """Of three lands, one is said to be a person; after the review it is gone, and what was kept is not asked again."""
     items = towns()
     for row, class_ in zip(items, (THING, PERSON, THING), strict=False):
-        row["claims"] |= item(1, "", [Said("P31", class_)])["claims"]
+        row["claims"] |= item(1, "", [ItemClaim("P31", class_)])["claims"]
     plan = write_plan(tmp_path, "P17", coherence={"share": 0.6})
     first = build(
         tmp_path / "a",
-        [*items, item(THING, "land", [Said("P279", 7)]), item(PERSON, "person", [Said("P279", 7)])],
+        [*items, item(THING, "land", [ItemClaim("P279", 7)]), item(PERSON, "person", [ItemClaim("P279", 7)])],
         plan,
     )
     assert {row["obj_label"] for row in rows(first.out)} == {"Bemo", "Cilu"}  # it stays
@@ -814,7 +824,7 @@ def test_two_entities_of_one_id_and_other_faults_of_a_dump_are_shown_at_once(tmp
 
 def test_properties_that_are_not_there_are_all_named(tmp_path):
     plan = write_plan(tmp_path, "P17", "P990", "P991", "P6")
-    items = [*towns(), item(90, "Ulm", [Said("P6", 91, "deprecated")])]
+    items = [*towns(), item(90, "Ulm", [ItemClaim("P6", 91, "deprecated")])]
     with pytest.raises(BadInput) as raised:
         build(tmp_path, items, plan)
     assert raised.value.faults == [
@@ -825,7 +835,7 @@ def test_properties_that_are_not_there_are_all_named(tmp_path):
 
 
 def test_an_infeasible_relation_is_named_with_the_nearest_that_can_be(tmp_path):
-    few = [item(60 + n, f"w{n}", [Said("P30", 80 + n % 2)], links=1) for n in range(3)]
+    few = [item(60 + n, f"w{n}", [ItemClaim("P30", 80 + n % 2)], links=1) for n in range(3)]
     items = [*towns(), *few, item(80, "North", links=2), item(81, "South", links=2)]
     built = build(tmp_path, items, write_plan(tmp_path, "P17", "P30"))
     assert set(read(built.out).by_relation()) == {"P17"}
@@ -905,10 +915,10 @@ def odd_towns() -> list[dict]:
     """With dates, ranks, an unknown value and other names."""
     return towns(
         Dor={
-            "said": [Said("P17", 2, "preferred", begun="1830-10-04"), Said("P17", 3)],
+            "said": [ItemClaim("P17", 2, "preferred", begun="1830-10-04"), ItemClaim("P17", 3)],
             "aliases": ["Alt Dor", "Dorre"],
         },
-        Gand={"label": "Gand", "said": [Said("P17", 2), Said("P17", None)]},
+        Gand={"label": "Gand", "said": [ItemClaim("P17", 2), ItemClaim("P17", None)]},
     )
 
 
@@ -958,7 +968,7 @@ def test_an_endpoint_gives_what_the_dump_gives(tmp_path):
     pyoxigraph = pytest.importorskip("pyoxigraph")
     from tests.test_ontology_build import server, solutions
 
-    items = [*odd_towns(), item(70, "Ended", [Said("P17", 2, over="1999-12-31")], links=60)]
+    items = [*odd_towns(), item(70, "Ended", [ItemClaim("P17", 2, over="1999-12-31")], links=60)]
     store = pyoxigraph.Store()
     store.bulk_load("".join(triples_of(items, truthy=False)).encode(), pyoxigraph.RdfFormat.N_TRIPLES)
     plan = write_plan(tmp_path, "P17")
@@ -1037,7 +1047,7 @@ def test_bear_made_again_keeps_bears_constraints(rebuilt, variant):
         assert list(overlapping(names)) == []
         assert len({words(query.subject) for query in queries}) == len(queries)
         assert not any(
-            revealing(query.subject, data.candidates[relation].name_of(query.gold[0]), [], Revealing())
+            revealing(query.subject, data.candidates[relation].name_of(query.gold[0]), [], RevealingNames())
             for query in queries
         )
         if relation == "P36":
@@ -1082,7 +1092,7 @@ def test_few_of_bears_own_facts_are_taken_for_revealing(shared_data):
     """The paper's own rule has let them through: 0.2 % of its facts are names that reveal by ours."""
     data = read(shared_data / "bear" / "BEAR")
     names = {q.id: data.candidates[q.candidates].name_of(q.gold[0]) for q in data.queries}
-    found = [query.id for query in data.queries if revealing(query.subject, names[query.id], [], Revealing())]
+    found = [query.id for query in data.queries if revealing(query.subject, names[query.id], [], RevealingNames())]
     assert len(found) == 19
 
 

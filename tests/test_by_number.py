@@ -30,7 +30,7 @@ def rankc(first, second):
     return ranking.rankc(top_chances(first), top_chances(second))
 
 
-class Asked(Fake):
+class QueryRun(Fake):
     """A run of queries of one's own: (id, fact, relation, groups), the first candidate right."""
 
     def __init__(
@@ -64,19 +64,19 @@ def hit(query: str, right: bool, template: int = 0) -> dict[str, Any]:
     return scored(query, template, [0.6, 0.3, 0.1] if right else [0.3, 0.6, 0.1], 2 - right, 2 - right)
 
 
-def by_views(views: Sequence[str], right: Sequence[bool], relations: str = "", **more: str) -> Asked:
+def by_views(views: Sequence[str], right: Sequence[bool], relations: str = "", **more: str) -> QueryRun:
     relations = relations or "R" * len(views)
     queries = [
         (f"q{n}", f"f{n}", relation, {"popularity": "a class", "subject_views": count, **more})
         for n, (count, relation) in enumerate(zip(views, relations, strict=True))
     ]
-    return Asked(queries, [hit(f"q{n}", one) for n, one in enumerate(right)])
+    return QueryRun(queries, [hit(f"q{n}", one) for n, one in enumerate(right)])
 
 
 # --- bins
 
 
-def labels(run: Asked, typed: str) -> list[str]:
+def labels(run: QueryRun, typed: str) -> list[str]:
     found = parse_bins(Rows(run), typed)
     assert found is not None
     return list(found.labels)
@@ -127,7 +127,7 @@ def test_crossed_bins_and_bins_of_other_keys():
 
 def test_classes_stay_classes_where_there_are_no_numbers():
     """As runs of a knowledge graph have them."""
-    run = Asked([("q0", "f0", "R", {"popularity": "1 to 3"})], [hit("q0", True)])
+    run = QueryRun([("q0", "f0", "R", {"popularity": "1 to 3"})], [hit("q0", True)])
     (_, table) = summarise(run, ["popularity"]).tables
     assert table.rows[0][1] == "1 to 3"
 
@@ -141,7 +141,7 @@ def test_one_table_for_csv():
 # --- trend
 
 
-def trend(run: Asked, typed: str = "popularity") -> dict[str, tuple[Any, ...]]:
+def trend(run: QueryRun, typed: str = "popularity") -> dict[str, tuple[Any, ...]]:
     table = summarise(run, [typed]).tables[2]
     return {row[1]: row[2:7] for row in table.rows}
 
@@ -253,7 +253,7 @@ def test_rankc_of_what_cannot_be_compared(first, second):
 # --- consistency over templates and languages
 
 
-def lines(run: Asked, over: str) -> dict[tuple[str, str], tuple[Any, ...]]:
+def lines(run: QueryRun, over: str) -> dict[tuple[str, str], tuple[Any, ...]]:
     """facts, RankC, by chance, same answer."""
     table = consistency_table(run, over)
     at = [table.columns.index(name) for name in ("facts", "RankC", "by chance", "same answer")]
@@ -269,8 +269,8 @@ def test_over_templates():
         scored("q1", 1, [0.5, 0.2, 0.3], 1, 1),
     ]
     value = ((E + 1) / Z3 + (E**2 + E / 2 + 1) / Z3) / 2
-    found = lines(Asked(queries, rows), "template")
-    assert Result(Asked(queries, rows)).consistency().rows[0][3] == 2
+    found = lines(QueryRun(queries, rows), "template")
+    assert Result(QueryRun(queries, rows)).consistency().rows[0][3] == 2
     assert found == {("0", "1"): (2, pytest.approx(value), pytest.approx(rankc_by_chance(3)), 0.5)}
 
 
@@ -297,7 +297,7 @@ def test_over_languages():
         scored("en/2", 0, [0.5, 0.3, 0.2], 1, 1),  # of other candidates: left out
         scored("de/2", 0, [0.5, 0.3], 1, 1),
     ]
-    run = Asked(queries, rows, **spaces)
+    run = QueryRun(queries, rows, **spaces)
     found, turned = lines(run, "language"), (E + 1) / Z3
     assert found["en", "de"][:2] == (1, pytest.approx(1))
     assert found["en", "fr"][:2] == found["de", "fr"][:2] == (1, pytest.approx(turned))
@@ -307,7 +307,7 @@ def test_over_languages():
 
 
 def test_nothing_to_compare():
-    run = Asked([("q0", "f0", "R", {})], [hit("q0", True)])
+    run = QueryRun([("q0", "f0", "R", {})], [hit("q0", True)])
     assert lines(run, "template") == {("all pairs", ""): (0, None, None, None)}
     with pytest.raises(BadInput, match=mentions("--consistency language")):
         consistency_table(run, "language")

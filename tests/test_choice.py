@@ -34,7 +34,7 @@ from fathom.studies.reasoning.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNK
 from fathom.studies.reasoning.choice import analyse as choice
 from fathom.studies.reasoning.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
-from tests.forked import Forked
+from tests.forked import ForkedCall
 from tests.messages import mentions
 from tests.quiz import write
 from tests.scripted import ScriptedModel
@@ -547,7 +547,7 @@ def test_killed_and_resumed_no_question_is_paid_for_twice(serve, quiz, tmp_path)
 
     server, out = serve(each=six_then_none), tmp_path / "run"
     journal = out / "artifacts" / "answers.jsonl"
-    process = Forked(_asked, str(quiz), str(out), server.url, said=tmp_path / "said")
+    process = ForkedCall(_asked, str(quiz), str(out), server.url, said=tmp_path / "said")
     while not journal.exists() or journal.read_bytes().count(b"\n") < 5:  # the sixth may wait beside the seventh
         assert process.goes_on()
         time.sleep(0.01)

@@ -41,12 +41,12 @@ from fathom.studies.reasoning.choice_controls import (
     letter_preferences,
     preferences,
 )  # fmt: skip
-from fathom.studies.reasoning.choice_questions import Chosen, MarkedQuestion, ModelQuestions
+from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelQuestions, QuestionChoices
 from tests.choosers import (
     NOT_REASONING,
     NOTHING,
-    Asked,
     Chooser,
+    ChooserQuestion,
     Script,
     ScriptedChat,
     at_random,
@@ -94,7 +94,7 @@ def test_parts_of_which_one_is_empty():
 
 def marked(options, gold, choice):
     letters = [{"ab"[options.index(name)]: 1.0} for name in (choice, gold)]
-    chosen = Chosen(tuple(options), gold, {choice: 1.0}, *letters)
+    chosen = QuestionChoices(tuple(options), gold, {choice: 1.0}, *letters)
     return MarkedQuestion({"task": "type"}, float(gold == choice), "", Origin("", "", "", None), chosen)
 
 
@@ -367,7 +367,7 @@ def test_few_items_tell_nothing():
     (False, "of 20 items no P1 is memorised: there are no halves to compare"),
 ])  # fmt: skip
 def test_one_half_alone_is_named(right, because):
-    def of_one_half(asked: Asked) -> str:
+    def of_one_half(asked: ChooserQuestion) -> str:
         others = [option for option in asked.options if option != asked.gold]
         return asked.gold if right else others[0]
 
@@ -442,7 +442,7 @@ def test_memorised_is_what_is_right_in_more_than_half_of_the_orders(memory, memo
 def test_luck_is_no_memory():
     """A model that combines premises but guesses what it should remember: its halves are by chance."""
 
-    def without_memory(asked: Asked) -> str:
+    def without_memory(asked: ChooserQuestion) -> str:
         return asked.gold if asked.form == "said" else at_random(asked)
 
     asked = simulated(without_memory, 1)

@@ -25,7 +25,7 @@ from transformers import (
 from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
-from tests.forked import Forked, command_line
+from tests.forked import ForkedCall, command_line
 from tests.messages import mentioned, mentions
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"}
@@ -321,7 +321,7 @@ def test_sigterm_is_as_gentle_as_ctrl_c(tmp_path):
     out, printed = tmp_path / "here" / "out", tmp_path / "printed"
     out.parent.mkdir()
     words = ["plant", "--out", str(out), "--kind", "causal", "--epochs", "500"]
-    process = Forked(command_line, *words, said=printed)
+    process = ForkedCall(command_line, *words, said=printed)
     until = time.monotonic() + 120
     while not out.with_name(".out.tmp").exists() and time.monotonic() < until:
         time.sleep(0.05)

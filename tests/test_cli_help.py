@@ -93,7 +93,7 @@ class Base(BaseModel):
     again: int = 1
 
 
-class Derived(Base):
+class DerivedOptions(Base):
     group: ClassVar = Group.PROMPTS
     own: int = 1
     again: int = 2
@@ -109,9 +109,9 @@ class Loose(BaseModel):
     [
         (Base, "plain", "Scoring"),
         (Base, "moved", "Run"),
-        (Derived, "own", "Prompts"),
-        (Derived, "again", "Scoring"),
-        (Derived, "moved", "Run"),
+        (DerivedOptions, "own", "Prompts"),
+        (DerivedOptions, "again", "Scoring"),
+        (DerivedOptions, "moved", "Run"),
         (Loose, "nothing", None),
     ],
 )

@@ -42,11 +42,11 @@ from tests.answerers import (
     world,
 )
 
-Made = Callable[..., RunFolder]
+RunMaker = Callable[..., RunFolder]
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Made:
+def made(tmp_path: Path) -> RunMaker:
     """Runs, each in a folder of its own."""
     count = iter(range(10_000))
     return lambda answer, data, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
@@ -76,7 +76,7 @@ def rarely(found: Sequence[bool]) -> bool:
 
 
 class TestAgreement:
-    def test_answerers_by_lot_do_not_agree(self, made: Made) -> None:
+    def test_answerers_by_lot_do_not_agree(self, made: RunMaker) -> None:
         """Ten answerers, each by a lot of its own: of their 45 pairs about 2 have an interval without zero."""
         runs = [made(at_random(seed), world(EVEN)) for seed in range(10)]
         found = [agreement.analyse([one, other]) for place, one in enumerate(runs) for other in runs[:place]]
@@ -85,7 +85,7 @@ class TestAgreement:
             assert rarely([not holds_zero(number) for number in numbers])
             assert abs(np.mean(values(numbers))) < 0.05
 
-    def test_knowing_as_much_is_not_agreeing(self, made: Made) -> None:
+    def test_knowing_as_much_is_not_agreeing(self, made: RunMaker) -> None:
         """Each knows half of each relation, drawn by lot: the same accuracy, other facts."""
         data = world(EVEN)
         runs = [made(knowing(first_few(data, 0.5, seed), at_random(seed)), data) for seed in range(8)]
@@ -95,7 +95,7 @@ class TestAgreement:
         # 28 pairs of halves meet in a quarter of the facts.
         assert np.mean([one.both_hit.value for one in found]) == pytest.approx(0.25, abs=0.03)
 
-    def test_the_same_answers_agree_and_opposite_ones_do_the_opposite(self, made: Made) -> None:
+    def test_the_same_answers_agree_and_opposite_ones_do_the_opposite(self, made: RunMaker) -> None:
         """Right answers stand at ranks 1 to 20, and from the other end at 20 to 1."""
         one, same = made(constant, world(EVEN)), made(constant, world(EVEN))
         opposite = made(lambda *asked: [-score for score in constant(*asked)], world(EVEN))
@@ -109,14 +109,14 @@ class TestAgreement:
         assert quadrants(found) == [0.5, 0.5, 0, 0]
         assert quadrants(other) == [0, 0, 0.5, 0.5]
 
-    def test_quadrants_tell_who_hits(self, made: Made) -> None:
+    def test_quadrants_tell_who_hits(self, made: RunMaker) -> None:
         """The first knows all; the second has five of twenty within 5, rank 5 itself among them."""
         found = agreement.analyse(
             [made(knowing({f"q{n:03}" for n in range(100)}), world(EVEN)), made(constant, world(EVEN))], k=5
         )
         assert quadrants(found) == [0.25, 0, 0.75, 0]
 
-    def test_finding_the_same_relations_easy_is_not_knowing_the_same_facts(self, made: Made) -> None:
+    def test_finding_the_same_relations_easy_is_not_knowing_the_same_facts(self, made: RunMaker) -> None:
         """Each knows 0 to all of five relations, which facts of these by lot: the ranks correlate over all relations,
         and not within them."""
         data = world(EVEN)
@@ -127,7 +127,7 @@ class TestAgreement:
         assert rarely([significant(one.within) for one in found])
         assert np.mean([one.within.value for one in found]) == pytest.approx(0, abs=0.05)
 
-    def test_within_relations_by_hand(self, made: Made) -> None:
+    def test_within_relations_by_hand(self, made: RunMaker) -> None:
         """Ranks 1, 10 and 10, 100 of two relations by the one, 1, 10 and 1, 10 by the other: as far from the means of
         their relations, so r = 1; over all the logarithms 0, 1, 1, 2 and 0, 1, 0, 1 have r = √(1/2)."""
         data = world([[0]] * 4, relations=2, size=100)
@@ -165,14 +165,14 @@ TWO_GOLDS = [[place, place + 1] for place in range(20) if place % 5 != 4] * 5
 
 
 class TestLengthBias:
-    def test_an_answerer_by_lot_has_none(self, made: Made) -> None:
+    def test_an_answerer_by_lot_has_none(self, made: RunMaker) -> None:
         """Of twenty answerers about one has an interval without zero."""
         found = length_bias([made(at_random(seed), world(EVEN), model=f"m{seed}") for seed in range(20)])
         for numbers in ([bias.ranks for bias in found], [bias.log_ranks for bias in found]):
             assert rarely([not holds_zero(number) for number in numbers])
             assert rarely([significant(number) for number in numbers])
 
-    def test_by_lot_among_unequally_many_none_is_left_within_relations(self, made: Made) -> None:
+    def test_by_lot_among_unequally_many_none_is_left_within_relations(self, made: RunMaker) -> None:
         """Fifty facts among four names of one word, fifty among twenty of up to five: lot ranks the former higher, as
         their rank is 2.5 on average, and not 10.5."""
         data = world([[number % 4 if number < 50 else number % 20] for number in range(100)], relations=2)
@@ -185,13 +185,13 @@ class TestLengthBias:
         [short] = length_bias([made(short_names_first, data, model="short")])
         assert short.within.value == pytest.approx(1)
 
-    def test_a_constant_answerer_has_none(self, made: Made) -> None:
+    def test_a_constant_answerer_has_none(self, made: RunMaker) -> None:
         """It has its favourites, but they are as long as the others: r = 0."""
         [found] = length_bias([made(constant, world(EVEN))])
         assert found.ranks.value == pytest.approx(0, abs=1e-9)
         assert holds_zero(found.ranks)
 
-    def test_it_has_the_sign_of_what_is_favoured(self, made: Made) -> None:
+    def test_it_has_the_sign_of_what_is_favoured(self, made: RunMaker) -> None:
         """Four names of each length are tied: ranks 2.5, 6.5, 10.5, 14.5, 18.5 on a line, up or down."""
         runs = [made(short_names_first, world(EVEN), model="short"), made(long_names_first, world(EVEN), model="long")]
         short, long = length_bias(runs)
@@ -201,7 +201,7 @@ class TestLengthBias:
         lengths, ranks = [1, 2, 3, 4, 5], np.log10([2.5, 6.5, 10.5, 14.5, 18.5])
         assert short.log_ranks.value == pytest.approx(np.corrcoef(lengths, ranks)[0, 1])
 
-    def test_one_who_says_the_most_frequent_answer_is_above_it_at_no_length(self, made: Made) -> None:
+    def test_one_who_says_the_most_frequent_answer_is_above_it_at_no_length(self, made: RunMaker) -> None:
         """Eleven answers of twenty have one word, and eight of these are one answer, which it always says: right of 8
         in 11 of one word, as the majority is, and of nothing else, where lot is right of 1 in 20. Who knows all is
         above either at each length."""
@@ -221,7 +221,7 @@ class TestLengthBias:
 
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_the_length_is_that_of_the_answer_that_was_ranked(
-        self, made: Made, count: Callable[[list[str]], list[int]] | None
+        self, made: RunMaker, count: Callable[[list[str]], list[int]] | None
     ) -> None:
         """A fact with several right answers has the rank of the best one. Led by length, that is the shortest: r = 1,
         which the length of the first, or of the longest, would not give."""
@@ -235,7 +235,7 @@ class TestLengthBias:
 
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_an_answer_that_cannot_be_scored_is_not_the_one_that_was_ranked(
-        self, made: Made, count: Callable[[list[str]], list[int]] | None
+        self, made: RunMaker, count: Callable[[list[str]], list[int]] | None
     ) -> None:
         """As where a probe scores names of one token alone: here all but those of one word are left out of the ranks,
         and every fact has a right answer of one word and one of three."""
@@ -253,7 +253,7 @@ class TestLengthBias:
 
 
 class TestRepeated:
-    def test_a_constant_answerer_repeats_itself_throughout(self, made: Made) -> None:
+    def test_a_constant_answerer_repeats_itself_throughout(self, made: RunMaker) -> None:
         """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
         [found] = repeated([made(constant, world(EVEN))]).runs
         assert found.distinct == (1, 5, 10)
@@ -261,7 +261,7 @@ class TestRepeated:
         shares = [values(entity.shares) for entity in found.entities]
         assert shares == [[1, 1, 1], *[[0, 1, 1]] * 4, *[[0, 0, 1]] * 5]
 
-    def test_an_answerer_by_lot_repeats_nothing(self, made: Made) -> None:
+    def test_an_answerer_by_lot_repeats_nothing(self, made: RunMaker) -> None:
         """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
         [found] = repeated([made(at_random(0), world(EVEN))]).runs
         assert found.distinct == (20, 20, 20)
@@ -270,7 +270,7 @@ class TestRepeated:
             assert np.mean(told) == pytest.approx(expected)
             assert max(told) < expected + 0.2
 
-    def test_one_who_knows_says_something_else_each_time(self, made: Made) -> None:
+    def test_one_who_knows_says_something_else_each_time(self, made: RunMaker) -> None:
         """Twenty facts with an answer each: no first answer repeats another."""
         data = world(EVEN[:20])
         [found] = repeated([made(knowing({query.id for query in data.queries}), data)]).runs
@@ -324,13 +324,13 @@ class TestPools:
     few, many = (world([[number % 10] for number in range(100)], size=size) for size in (10, 20))
 
     @pytest.mark.parametrize("answer", [constant, at_random(1)])
-    def test_candidates_that_are_never_chosen_cost_nothing(self, made: Made, answer: Answerer) -> None:
+    def test_candidates_that_are_never_chosen_cost_nothing(self, made: RunMaker, answer: Answerer) -> None:
         pair, found = paired([made(crowded(answer, -1000), data) for data in (self.few, self.many)])
         assert pair.differs == ("answer pools (10 and 20 candidates)",)
         assert values(found) == [0, 0, 0]
         assert [number.p_value for number in found] == [1, 1, 1]
 
-    def test_candidates_that_beat_the_answer_cost_it(self, made: Made) -> None:
+    def test_candidates_that_beat_the_answer_cost_it(self, made: RunMaker) -> None:
         """Right answers at ranks 1 to 10 come to stand at 11 to 20, in whatever order the runs are named."""
         runs = [made(crowded(constant, 1000), data) for data in (self.few, self.many)]
         for order, sign in ((runs, 1), (runs[::-1], -1)):
@@ -346,24 +346,24 @@ class TestPools:
 class TestReadings:
     data = world(EVEN)
 
-    def asked(self, made: Made, free: Answerer, based: Answerer) -> list[Estimate]:
+    def asked(self, made: RunMaker, free: Answerer, based: Answerer) -> list[Estimate]:
         pair, found = paired([made(free, self.data, reading=FREE), made(based, self.data, reading=BY_TEMPLATE)])
         assert pair.differs == (f"readings ({FREE} and {BY_TEMPLATE})",)
         return found
 
     @pytest.mark.parametrize("answer", [constant, at_random(0), by_frequency_in(world(EVEN))])
-    def test_one_who_does_not_heed_the_wording_shows_none(self, made: Made, answer: Answerer) -> None:
+    def test_one_who_does_not_heed_the_wording_shows_none(self, made: RunMaker, answer: Answerer) -> None:
         found = self.asked(made, answer, answer)
         assert values(found) == [0, 0, 0]
         assert [number.p_value for number in found] == [1, 1, 1]
 
-    def test_answers_by_lot_differ_by_chance_alone(self, made: Made) -> None:
+    def test_answers_by_lot_differ_by_chance_alone(self, made: RunMaker) -> None:
         found = [self.asked(made, at_random(seed), at_random(100 + seed)) for seed in range(20)]
         for numbers in zip(*found, strict=True):
             assert rarely([significant(number) for number in numbers])
             assert rarely([not holds_zero(number) for number in numbers])
 
-    def test_the_reading_that_is_answered_better_is_told(self, made: Made) -> None:
+    def test_the_reading_that_is_answered_better_is_told(self, made: RunMaker) -> None:
         """By sentences 12 of 20 facts of each relation, by templates 7 of them: 0.6 − 0.35, and the other way round."""
         more, less = (knowing(known_of(self.data, [share])) for share in (0.6, 0.35))
         assert values(self.asked(made, more, less)) == pytest.approx([0.25] * 3)
@@ -375,7 +375,7 @@ class TestReadings:
 # --- relations: two data sets are as hard, and the same relations are
 
 
-def of_shares(made: Made, shares: Sequence[float], each: Sequence[int], name: str) -> RunFolder:
+def of_shares(made: RunMaker, shares: Sequence[float], each: Sequence[int], name: str) -> RunFolder:
     """The run of a model that knows such shares of the relations of a data set."""
     data = world([[number % 20] for number in range(sum(each))], each=each, name=name)
     return made(knowing(known_of(data, shares)), data)
@@ -384,7 +384,7 @@ def of_shares(made: Made, shares: Sequence[float], each: Sequence[int], name: st
 class TestRelations:
     falling = (1, 0.8, 0.6, 0.4, 0.2)
 
-    def test_the_same_knowledge_makes_no_difference(self, made: Made) -> None:
+    def test_the_same_knowledge_makes_no_difference(self, made: RunMaker) -> None:
         """However many facts of each relation were drawn: over facts, shares would be 32/60 and 58/80."""
         drawn = {"D": (10, 10, 10, 10, 20), "E": (30, 20, 10, 10, 10)}
         runs = [of_shares(made, self.falling, each, name) for name, each in drawn.items()]
@@ -395,7 +395,7 @@ class TestRelations:
         assert not significant(found.difference)
         assert found.correlation.value == pytest.approx(1)
 
-    def test_relations_known_by_lot_do_not_agree_and_are_as_hard(self, made: Made) -> None:
+    def test_relations_known_by_lot_do_not_agree_and_are_as_hard(self, made: RunMaker) -> None:
         """Twelve relations of which each data set's model knows shares of its own: of fifteen pairs about one differs,
         or correlates."""
         lot = np.random.default_rng(0)
@@ -408,7 +408,7 @@ class TestRelations:
         assert rarely([significant(model.correlation) for model in found])
         assert rarely([not holds_zero(model.correlation) for model in found])
 
-    def test_the_harder_data_set_is_told(self, made: Made) -> None:
+    def test_the_harder_data_set_is_told(self, made: RunMaker) -> None:
         """D is 0.2 better in each relation: D − E is 0.2, E − D −0.2, and the relations are as hard: r = 1."""
         easy = of_shares(made, self.falling, (10,) * 5, "D")
         hard = of_shares(made, [share - 0.2 for share in self.falling], (10,) * 5, "E")
@@ -416,7 +416,7 @@ class TestRelations:
         assert (found.difference.value, other.difference.value) == pytest.approx((0.2, -0.2))
         assert found.correlation.value == pytest.approx(1)
 
-    def test_where_other_relations_are_hard_the_correlation_says_so(self, made: Made) -> None:
+    def test_where_other_relations_are_hard_the_correlation_says_so(self, made: RunMaker) -> None:
         """Shares in steps of 0.2 around their mean: turned round r = −1 and no difference; with the first two exchanged
         r = (0.4·0.2 + 0.2·0.4 + 0 + 0.2·0.2 + 0.4·0.4) / (2·0.4² + 2·0.2²) = 0.36 / 0.4."""
         first = of_shares(made, self.falling, (10,) * 5, "D")
@@ -432,7 +432,7 @@ class TestRelations:
 class TestRankings:
     data = world(EVEN)
 
-    def ranked(self, made: Made, based: Sequence[Answerer], free: Sequence[Answerer]) -> rankings.Rankings:
+    def ranked(self, made: RunMaker, based: Sequence[Answerer], free: Sequence[Answerer]) -> rankings.Rankings:
         return rankings.analyse(
             [
                 made(answer, self.data, model=f"m{number}", reading=reading)
@@ -441,7 +441,7 @@ class TestRankings:
             ]
         )
 
-    def test_equal_models_share_a_place_and_have_no_ranking(self, made: Made) -> None:
+    def test_equal_models_share_a_place_and_have_no_ranking(self, made: RunMaker) -> None:
         found = self.ranked(made, [constant] * 3, [at_random(0)] * 3)
         assert [[score.place for score in column.scores] for column in found.columns] == [[2, 2, 2], [2, 2, 2]]
         [agreed] = found.agreements
@@ -450,7 +450,7 @@ class TestRankings:
         assert agreed.tau.low is None
 
     @pytest.mark.slow
-    def test_rankings_by_lot_do_not_agree(self, made: Made) -> None:
+    def test_rankings_by_lot_do_not_agree(self, made: RunMaker) -> None:
         """Models of which each knows every fact by the toss of a coin are as good as one another: how they rank is
         chance, by template and by sentence, and the interval of their agreement says so."""
         for seed in range(6):
@@ -458,7 +458,7 @@ class TestRankings:
             [agreed] = self.ranked(made, *sides).agreements
             assert holds_zero(agreed.tau)
 
-    def test_rankings_that_are_alike_or_opposite_are_told(self, made: Made) -> None:
+    def test_rankings_that_are_alike_or_opposite_are_told(self, made: RunMaker) -> None:
         """Shares of 0.8, 0.6, 0.4 and 0.2 keep their order in nearly every resample of a hundred facts."""
         models = [knowing(first_few(self.data, share, 7)) for share in (0.8, 0.6, 0.4, 0.2)]
         alike, opposite = self.ranked(made, models, models), self.ranked(made, models, models[::-1])
@@ -468,7 +468,7 @@ class TestRankings:
             assert values([agreed.tau, agreed.rho]) == pytest.approx([sign, sign])
             assert not holds_zero(agreed.tau)
 
-    def test_a_rise_from_one_guess_to_a_luckier_one_is_no_knowledge(self, made: Made, tmp_path: Path) -> None:
+    def test_a_rise_from_one_guess_to_a_luckier_one_is_no_knowledge(self, made: RunMaker, tmp_path: Path) -> None:
         """By template the small model always says what is right of 5 in 100 facts, the large one what is right of 40: a
         rise of 35 points, and neither is above always saying the latter. By sentence the small one says the latter, and
         the large one knows all: a rise of 60 points, of one who knows."""
@@ -511,7 +511,7 @@ class TestRankings:
 class TestPerplexity:
     data = world(EVEN)
 
-    def related(self, made: Made, points: Sequence[tuple[float, float]]) -> Estimate:
+    def related(self, made: RunMaker, points: Sequence[tuple[float, float]]) -> Estimate:
         """:param points: perplexity of a model, and its accuracy."""
         runs = [
             made(knowing(known_of(self.data, [accuracy])), self.data, model=f"m{number}", perplexity=told)
@@ -523,7 +523,7 @@ class TestPerplexity:
         return found.related[0].correlation
 
     @pytest.mark.slow
-    def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: Made) -> None:
+    def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: RunMaker) -> None:
         """Perplexities 2 to 5 of models as good in the middle as they are bad at the ends, and the other way round:
         r = 0. Of perplexities and accuracies by lot, about one in twenty is significant."""
         for accuracies in ((0.2, 0.8, 0.8, 0.2), (0.8, 0.2, 0.2, 0.8)):
@@ -539,7 +539,7 @@ class TestPerplexity:
 
     @pytest.mark.parametrize(("accuracies", "sign"), [((0.8, 0.6, 0.4, 0.2), -1), ((0.2, 0.4, 0.6, 0.8), 1)])
     def test_accuracy_that_falls_with_it_has_the_negative_sign(
-        self, made: Made, accuracies: Sequence[float], sign: int
+        self, made: RunMaker, accuracies: Sequence[float], sign: int
     ) -> None:
         """On the line of perplexities 2, 3, 4, 5 r is −1; of perplexities themselves, not of their logarithms: with 2,
         4, 8, 16 the deviations −5.5, −3.5, 0.5, 8.5 and 1.5, 0.5, −0.5, −1.5 have r = −23 / √(115 · 5)."""

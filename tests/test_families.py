@@ -7,7 +7,7 @@ import warnings
 import pytest
 import transformers
 
-from tests.zoo import FAMILIES, MULTIMODAL, OWN, UNBUILT, Seen, seen
+from tests.zoo import FAMILIES, MULTIMODAL, OWN, UNBUILT, FamilyResult, seen
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ DOCUMENTED = "5.23."
 """The version of transformers of which the documents say what can be built."""
 
 
-def look(name: str) -> Seen:
+def look(name: str) -> FamilyResult:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return seen(name, ALL[name])

@@ -35,7 +35,7 @@ from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
 from fathom.studies.options import GridOptions
 from fathom.training.loop import NotANumber
-from tests.forked import Forked, command_line
+from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
 from tests.sharing import kept
 
@@ -586,7 +586,7 @@ def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
     plan_file.write_text(TRANSE)
     run_grid(read_plan(plan_file), tmp_path / "alone")
     typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
-    parts = [Forked(command_line, *typed, f"{part}/2", said=tmp_path / f"said-{part}") for part in (1, 2)]
+    parts = [ForkedCall(command_line, *typed, f"{part}/2", said=tmp_path / f"said-{part}") for part in (1, 2)]
     codes, said = zip(*(part.ended(300) for part in parts), strict=True)
     assert codes == (0, 0)
     cells = [line.partition("] ")[2] for text in said for line in text.splitlines() if line.startswith("[")]

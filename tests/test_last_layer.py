@@ -38,13 +38,13 @@ def test_some_positions_have_the_states_of_all(kind: str, wanted: int) -> None:
 
 
 def test_a_layer_with_more_than_its_weight_is_asked_whole() -> None:
-    class Adapted(nn.Linear):
+    class AdaptedLinear(nn.Linear):
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
             return super().forward(inputs) + inputs
 
     model = sharp("BertForMaskedLM")
     attention = model._body.encoder.layer[-1].attention.self
-    own = Adapted(48, 48)
+    own = AdaptedLinear(48, 48)
     own.load_state_dict(attention.key.state_dict())
     attention.key = own
     assert len(model._partial_passes) == 1, "what stands behind the attention can still be had at some positions"

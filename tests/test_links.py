@@ -121,7 +121,7 @@ def _kind():
     LINKS.remove(kind)
 
 
-class Scripted(Bilinear):
+class ScriptedPredictor(Bilinear):
     """Scores from a function of the question's number."""
 
     def script(self, scores):
@@ -302,7 +302,7 @@ def asked(model, data, out, **options):
 
 
 def scripted(data, scores):
-    return Scripted(data.graph, Options(), None, CPU).script(scores)
+    return ScriptedPredictor(data.graph, Options(), None, CPU).script(scores)
 
 
 def test_the_run_says_ties_directions_and_what_has_no_score(data, tmp_path):

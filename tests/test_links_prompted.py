@@ -22,9 +22,9 @@ from fathom.data.graph.links import split_links
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.formats import read
 from fathom.links.folder import open_links, read_manifest
-from fathom.links.options import Prompted
+from fathom.links.options import PromptedModel
 from fathom.links.predict import predict_links
-from fathom.links.prompted import Bm25, Local, Predictor, Prompts, Sampled, Shown, parsed, rationale
+from fathom.links.prompted import Bm25, Local, Predictor, Prompts, RankingPrompt, SampledServer, parsed, rationale
 from fathom.models.checks import token_log_probs
 from fathom.models.server import ChatReply
 from tests.conftest import build, write_graph_folder
@@ -75,8 +75,8 @@ def weights(tmp_path_factory, shared_data) -> Path:
     return path
 
 
-def chosen(**options) -> Prompted:
-    return Prompted(**{"weights": "none", "candidates": 10} | options)
+def chosen(**options) -> PromptedModel:
+    return PromptedModel(**{"weights": "none", "candidates": 10} | options)
 
 
 def prompts(data, **options) -> Prompts:
@@ -88,7 +88,7 @@ def asked(data, split="test"):
     return split_links(data.graph, split)
 
 
-def shown_names(shown: Shown) -> set[str]:
+def shown_names(shown: RankingPrompt) -> set[str]:
     found = re.search(r"candidates: (.*)\.\n", shown.prompt)
     assert found is not None
     return set(found[1].split(", "))
@@ -409,10 +409,10 @@ def test_a_masked_model_is_refused(shared_data, tmp_path, folder):
 # ------------------------------------------------------------------------------------------------ what scores become
 
 
-class Scripted:
+class ScriptedAnswerer:
     """Gives the candidates the scores of a dictionary by id, −inf to those that are not in it."""
 
-    scoring, identity, tokenizer = Sampled.scoring, None, None
+    scoring, identity, tokenizer = SampledServer.scoring, None, None
 
     def __init__(self, scores):
         self.by_id = scores
@@ -428,7 +428,7 @@ class Scripted:
 
 def found_for(data, monkeypatch, scores, question=2, **options):
     """By default (Tbilisi, capital, ?), of which the second Georgia is right; all entities are candidates."""
-    monkeypatch.setattr("fathom.links.prompted._open", lambda options, device: Scripted(scores))
+    monkeypatch.setattr("fathom.links.prompted._open", lambda options, device: ScriptedAnswerer(scores))
     predictor = Predictor(data.graph, chosen(candidates=50, **options), None, torch.device("cpu"))
     return predictor.rank(asked(data).take(np.array([question])), 3)[0]
 
@@ -478,10 +478,10 @@ def test_replies_are_read_strictly(reply, key):
 
 
 def votes(texts, names, fault=None):
-    sampled = Sampled.__new__(Sampled)
+    sampled = SampledServer.__new__(SampledServer)
     sampled.counts = Counter()
     reply = ChatReply(tuple(texts), (), (), 0, 0, fault)
-    return sampled, sampled._votes(Shown("", tuple(range(len(names)))), reply, names)
+    return sampled, sampled._votes(RankingPrompt("", tuple(range(len(names)))), reply, names)
 
 
 def test_votes_by_frequency_then_by_who_came_first():

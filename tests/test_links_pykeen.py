@@ -28,7 +28,7 @@ from fathom.links.folder import open_links, read_curve, read_manifest, train_lin
 from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
-from tests.forked import Forked
+from tests.forked import ForkedCall
 from tests.messages import mentions
 
 CPU = torch.device("cpu")
@@ -399,5 +399,5 @@ print(table.lookup("adam").__module__)
 def test_it_stands_beside_libraries_with_optimizers_of_the_same_names(tmp_path):
     """As bitsandbytes brings them, in a process that has loaded quantised weights."""
     pytest.importorskip("bitsandbytes")
-    code, said = Forked(exec, BESIDE, said=tmp_path / "said").ended()
+    code, said = ForkedCall(exec, BESIDE, said=tmp_path / "said").ended()
     assert (code, said.splitlines()[-1:]) == (0, ["torch.optim.adam"]), said

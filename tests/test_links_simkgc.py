@@ -19,7 +19,7 @@ from fathom.links import base
 from fathom.links.base import measured, shuffled
 from fathom.links.folder import open_links, read_curve, train_links
 from fathom.links.options import LinkOptions, SimKgc
-from fathom.links.simkgc import Grouped, Predictor, info_nce
+from fathom.links.simkgc import Predictor, ValuesByKey, info_nce
 from fathom.links.texts import Framing, encode, groups, mean_pool
 from fathom.run import run
 from tests.conftest import write_graph_folder
@@ -214,10 +214,10 @@ def test_the_queue_holds_answers_without_gradient_and_comes_back(untrained):
 
 
 def test_right_answers_by_hand():
-    grouped = Grouped(np.array([7, 3, 7, 7]), np.array([2, 5, 1, 2]))
+    grouped = ValuesByKey(np.array([7, 3, 7, 7]), np.array([2, 5, 1, 2]))
     owner, values = grouped.of(np.array([7, 4, 3]))
     assert (owner.tolist(), values.tolist()) == ([0, 0, 2], [1, 2, 5])
-    assert not len(Grouped(np.zeros(0, int), np.zeros(0, int)).of(np.array([1]))[0])
+    assert not len(ValuesByKey(np.zeros(0, int), np.zeros(0, int)).of(np.array([1]))[0])
 
 
 def test_neighbours_are_named_but_never_the_answer(untrained, data):

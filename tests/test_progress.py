@@ -17,7 +17,7 @@ import pytest
 import fathom
 from fathom import progress
 from fathom.progress import Lines, how_far, line, log, shown, starting, unseen
-from tests.forked import Forked, command_line
+from tests.forked import ForkedCall, command_line
 from tests.messages import mentioned
 from tests.test_cli import ASK, gpt2, save
 
@@ -239,7 +239,7 @@ def test_a_terminal_sees_a_bar_of_the_command_line(model, tmp_path):
     """On a terminal of its own, from the outside."""
     ours, theirs = pty.openpty()
     words = ["probe", "statement", "--model", model, *ASK, "--out", tmp_path / "run"]
-    process = Forked(on_terminal, os.ttyname(theirs), *map(str, words), said=tmp_path / "printed")
+    process = ForkedCall(on_terminal, os.ttyname(theirs), *map(str, words), said=tmp_path / "printed")
     code, _ = process.ended()
     os.close(theirs)
     screen = os.read(ours, 100_000).decode(errors="replace")  # it may end within a sign

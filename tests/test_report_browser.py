@@ -39,7 +39,7 @@ NO_RANKS = dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic", "gold_s
 NOTHING_TOLD = NO_RANKS | dict.fromkeys(("top_ids", "top_scores", "correct"))
 
 
-class Made(NamedTuple):
+class MadeReport(NamedTuple):
     """:param rows: of each run, as its predictions have them."""
 
     url: str
@@ -93,13 +93,13 @@ def written(folder: Path, model: str) -> RunFolder:
 EVEN_NAMES = [f"c{gold[0]:02}" for gold in EVEN]
 
 
-def made(folder: Path, runs: Sequence[RunFolder], title: str = "") -> Made:
+def made(folder: Path, runs: Sequence[RunFolder], title: str = "") -> MadeReport:
     report(runs, folder / "report.html", title=title)
-    return Made(f"file://{folder}/report.html", list(runs), [run.predictions().to_pylist() for run in runs])
+    return MadeReport(f"file://{folder}/report.html", list(runs), [run.predictions().to_pylist() for run in runs])
 
 
 @pytest.fixture(scope="module")
-def main(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def main(tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
     """Three runs: two that know different facts, and one by lot with predictions that are not scored."""
     folder = tmp_path_factory.mktemp("main")
     runs = [
@@ -133,11 +133,11 @@ def listening(browser: Any, faults: list[str], url: str, viewport: Any = DESKTOP
     return page
 
 
-Opened = Callable[..., Any]
+PageOpener = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(browser: Any) -> Iterator[Opened]:
+def opened(browser: Any) -> Iterator[PageOpener]:
     """Opens pages of a test's own."""
     pages, faults = [], []
 
@@ -152,7 +152,7 @@ def opened(browser: Any) -> Iterator[Opened]:
 
 
 @pytest.fixture(scope="module")
-def shared(browser: Any, main: Made) -> tuple[Any, list[str]]:
+def shared(browser: Any, main: MadeReport) -> tuple[Any, list[str]]:
     """A page, and what it complained of: opening one for each test takes long."""
     faults: list[str] = []
     return listening(browser, faults, main.url), faults
@@ -232,7 +232,7 @@ def hits(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {fact: sum(each) / len(each) for fact, each in own.items() if not math.isnan(sum(each))}
 
 
-def of_runs(main: Made, facts: set[str]) -> dict[str, tuple[int, Any]]:
+def of_runs(main: MadeReport, facts: set[str]) -> dict[str, tuple[int, Any]]:
     """What the first chart should show of these facts: how many of them a run scored, and the share it has right."""
     found = {}
     for name, rows in zip("abc", main.rows, strict=True):
@@ -242,7 +242,7 @@ def of_runs(main: Made, facts: set[str]) -> dict[str, tuple[int, Any]]:
     return found
 
 
-def narrowed(page: Any, main: Made, facts: set[str], of_any_relation: set[str] | None = None) -> None:
+def narrowed(page: Any, main: MadeReport, facts: set[str], of_any_relation: set[str] | None = None) -> None:
     """The page shows these facts and no others: table, count and charts.
 
     :param of_any_relation: of which relations were chosen, as the chart of relations, which chooses them, still shows.
@@ -294,7 +294,7 @@ def of_written_answers(folder: Path) -> list[RunFolder]:
 
 
 @pytest.mark.parametrize("runs", [several, one, of_different_data, unscored, unscored_alone, of_written_answers])
-def test_nothing_breaks_whatever_the_runs(runs, opened: Opened, tmp_path: Path):
+def test_nothing_breaks_whatever_the_runs(runs, opened: PageOpener, tmp_path: Path):
     url = made(tmp_path, runs(tmp_path)).url
     page = opened(url)
     assert fits(page)
@@ -314,7 +314,7 @@ def test_nothing_breaks_whatever_the_runs(runs, opened: Opened, tmp_path: Path):
 
 
 @pytest.fixture(scope="module")
-def in_python(main: Made) -> dict[str, list[dict[str, Any]]]:
+def in_python(main: MadeReport) -> dict[str, list[dict[str, Any]]]:
     """What every chart shows, as Python counts it."""
     evidence = Evidence()
     for run, model in zip(main.folders, short_names(main.folders), strict=True):
@@ -408,7 +408,7 @@ def test_a_template_counts_alone_in_charts_cells_and_table(page, main):
     ]
 
 
-def of_rank(main: Made, most: int, least: int = 1, runs: str = "abc") -> set[str]:
+def of_rank(main: MadeReport, most: int, least: int = 1, runs: str = "abc") -> set[str]:
     """Facts of which one of these runs has a prediction there."""
     return {
         fact_of(QUERIES[row["query_id"]])
@@ -784,7 +784,7 @@ def hostile_data() -> QuerySet:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
     folder, data, runs = tmp_path_factory.mktemp("hostile"), hostile_data(), []
     for number, name in enumerate((HOSTILE[1], HOSTILE[3], HOSTILE[4], HOSTILE[5], "constructor", "__proto__", "half")):
         run = answered(folder / f"{number}<img src=x onerror=window.hacked=1>", at_random(number), data, model=name)
@@ -866,7 +866,7 @@ def violations(page: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def small(tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
     """Two runs of twelve facts with all that a report can show; the fewer there is, the sooner axe is done."""
     folder, queries = tmp_path_factory.mktemp("small"), [query for query in DATA.queries if int(query.id[1:]) % 9 == 0]
     data = replace(DATA, queries=tuple(queries))

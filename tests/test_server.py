@@ -24,7 +24,7 @@ pytest.importorskip("openai", reason="needs the extra api")
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.store.journal import Journal, request_key
-from tests.forked import Forked
+from tests.forked import ForkedCall
 from tests.messages import mentions
 
 LISTED = {"object": "list", "data": [{"id": "tiny", "owned_by": "us", "created": 1}, {"id": "large"}]}
@@ -466,7 +466,7 @@ def test_killed_and_resumed(serve, tmp_path):
         return echo(body)
 
     server, path = serve(each=slow), tmp_path / "journal.jsonl"
-    process = Forked(_asked, server.url, str(path), said=tmp_path / "said")
+    process = ForkedCall(_asked, server.url, str(path), said=tmp_path / "said")
     while not path.exists() or path.read_bytes().count(b"\n") < 10:
         assert process.goes_on()
         time.sleep(0.005)

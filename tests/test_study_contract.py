@@ -244,7 +244,7 @@ class TestOfFinishedRuns:
 
     def test_two_models_of_one_name_stay_two(self, name: str, tmp_path: Path) -> None:
         desk, case, study = Desk(tmp_path, Shape()), CASES[name], STUDIES[name]
-        of_each = [case.runs(_Renamed(desk, model)) for model in ("x/m", "y/m")]
+        of_each = [case.runs(_RenamedDesk(desk, model)) for model in ("x/m", "y/m")]
         runs = [*of_each[0], *of_each[1]]
         if name in ("agreement", "memory-slope"):  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
@@ -256,7 +256,7 @@ class TestOfFinishedRuns:
         check(CASES[name].unfinished, name, Desk(tmp_path, Shape(finished=False)))
 
 
-class _Renamed(Desk):
+class _RenamedDesk(Desk):
     """Its runs are all of models of one last name."""
 
     def __init__(self, desk: Desk, model: str) -> None:

@@ -13,7 +13,7 @@ OTHERS = ("de", "fr", "es", "ru", "ja", "zh", "ar", "pt", "it", "pl", "nl", "uk"
 """Languages that names also stand in, but for those of English."""
 
 
-class Said(NamedTuple):
+class ItemClaim(NamedTuple):
     """A statement.
 
     :param object: number of the item; None for an unknown value.
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 def item(
     number: int,
     label: str | None,
-    said: Sequence[Said] = (),
+    said: Sequence[ItemClaim] = (),
     aliases: Sequence[str] = (),
     links: int = 0,
     languages: Sequence[str] = (),
@@ -61,7 +61,7 @@ def item(
     }
 
 
-def statement(number: int, place: int, said: Said) -> dict[str, Any]:
+def statement(number: int, place: int, said: ItemClaim) -> dict[str, Any]:
     """A statement with its reference, as a dump has it."""
     snak: dict[str, Any] = {"snaktype": "somevalue", "property": said.property, "datatype": "wikibase-item"}
     if said.object is not None:
@@ -156,7 +156,7 @@ def bear_items(folder: Path, relations: Sequence[str] = (), planted: int = 0) ->
     """
     metadata = json.loads((folder / "metadata_relations.json").read_text(encoding="utf-8"))
     names: dict[int, tuple[str, list[str]]] = {THING: ("thing", []), PERSON: ("person", [])}
-    said: dict[int, list[Said]] = {}
+    said: dict[int, list[ItemClaim]] = {}
     facts: dict[str, set[tuple[int, int]]] = {}
     for name in relations or [name for name in metadata if (folder / f"{name}.jsonl").exists()]:
         for line in (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
@@ -164,10 +164,10 @@ def bear_items(folder: Path, relations: Sequence[str] = (), planted: int = 0) ->
             subject, answer = int(row["sub_id"][1:]), int(row["obj_id"][1:])
             names[answer] = (row["obj_label"], names.get(answer, ("", []))[1])
             names[subject] = (names[subject][0] if subject in names else row["sub_label"], row["sub_aliases"])
-            said.setdefault(subject, []).append(Said(name, answer))
+            said.setdefault(subject, []).append(ItemClaim(name, answer))
             facts.setdefault(name, set()).add((subject, answer))
     items = [
-        item(number, label, [*said.get(number, ()), Said("P31", THING)], aliases, 10 + number % 90)
+        item(number, label, [*said.get(number, ()), ItemClaim("P31", THING)], aliases, 10 + number % 90)
         for number, (label, aliases) in names.items()
     ]
     for place, name in enumerate(facts):
@@ -189,26 +189,26 @@ def _noise(
             number = first + place * 1_000 + count
             answer, other = answers[count % len(answers)], answers[(count + 1) % len(answers)]
             label: str | None = f"zq{number}"
-            said = [Said(relation, answer)]
+            said = [ItemClaim(relation, answer)]
             if kind == "extra answer":
-                said.append(Said(relation, other))
+                said.append(ItemClaim(relation, other))
             elif kind == "revealing name":
                 label = f"zq{number} {names[answer][0]}"
             elif kind == "no label":
                 label = None
             elif kind == "ended":
-                said = [Said(relation, answer, over="1999")]
+                said = [ItemClaim(relation, answer, over="1999")]
             elif kind == "deprecated":
-                said = [Said(relation, answer, "deprecated")]
+                said = [ItemClaim(relation, answer, "deprecated")]
             elif kind == "outranked":
-                said = [Said(relation, answer), Said(relation, number + 50_000, "preferred")]
+                said = [ItemClaim(relation, answer), ItemClaim(relation, number + 50_000, "preferred")]
             elif kind == "unknown value":
-                said.append(Said(relation, None))
+                said.append(ItemClaim(relation, None))
             elif kind == "same name":
                 label = names[facts[count % len(facts)][0]][0]
             type_ = PERSON if kind == "wrong type" else THING
             popular = 1 if kind == "same name" else 100
-            yield item(number, label, [*said, Said("P31", type_)], links=popular)
+            yield item(number, label, [*said, ItemClaim("P31", type_)], links=popular)
 
 
 # ------------------------------------------------------------------------------------------------------ the same in RDF

@@ -244,7 +244,7 @@ Floats = NDArray[np.floating[Any]]
 STATEMENTS = [[0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)]
 
 
-class Seen(NamedTuple):
+class FamilyResult(NamedTuple):
     """:param how: tree, states, plain, masked, pairs; "refused" or "not built".
     :param why: where it is refused, or not built.
     :param off: largest difference from the model's own forward pass, in nats.
@@ -295,25 +295,25 @@ def _decoder_too(network: PreTrainedModel) -> dict[str, Any]:
     return {"decoder_input_ids": torch.tensor([[2, 5]])} if network.config.is_encoder_decoder else {}
 
 
-def seen(name: str, architecture: str) -> Seen:
+def seen(name: str, architecture: str) -> FamilyResult:
     """What Fathom makes of the family."""
     if name in UNBUILT:
-        return Seen("not built", UNBUILT[name])
+        return FamilyResult("not built", UNBUILT[name])
     try:
         network = built(name, architecture)
     except Exception as error:  # the zoo cannot have every animal
-        return Seen("not built", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
+        return FamilyResult("not built", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
     try:
         model = wrap(network, tiny_tokenizer())
     except BadInput as error:
-        return Seen("refused", str(error))
+        return FamilyResult("refused", str(error))
     budget = Budget(512, model.device)
     if isinstance(model, EncoderDecoder):
-        return Seen("pairs", off=_off_pairs(network, model, budget))
+        return FamilyResult("pairs", off=_off_pairs(network, model, budget))
     if model.attention is Attention.BIDIRECTIONAL:
-        return Seen("masked", off=_off_masked(network, model, budget))
+        return FamilyResult("masked", off=_off_masked(network, model, budget))
     how = "tree" if model.refuses_tree() is None else "states" if model.refuses_states() is None else "plain"
-    return Seen(how, off=_off_causal(network, model, budget))
+    return FamilyResult(how, off=_off_causal(network, model, budget))
 
 
 @torch.inference_mode()
@@ -363,7 +363,7 @@ def _tokens(ids: list[int]) -> Tokens:
     return Tokens(np.array(ids), roles, np.arange(len(ids)), 0)
 
 
-def lists(found: Mapping[str, Seen]) -> list[str]:
+def lists(found: Mapping[str, FamilyResult]) -> list[str]:
     """What docs/howto/models.md says of them."""
     lines = []
     for how, title in TITLES.items():
@@ -380,7 +380,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     wanted = sys.argv[1:]
-    every: dict[str, Seen] = {}
+    every: dict[str, FamilyResult] = {}
     for name, architecture in {**FAMILIES, **MULTIMODAL}.items():
         if not wanted or name in wanted:
             every[name] = found = seen(name, architecture)

@@ -17,7 +17,7 @@ from fathom.reading.files import printable
 
 Progress = Callable[[int, int], None]
 """Called with the number done and the total."""
-Shown = Progress | Literal[False] | None
+ProgressSetting = Progress | Literal[False] | None
 """A callback; None: the default display; False: none."""
 LOG = logging.getLogger("fathom")
 EVERY = 10.0
@@ -30,7 +30,7 @@ def unseen(done: int, total: int) -> None:
 
 
 @contextmanager
-def shown(text: str, progress: Shown = None) -> Iterator[Progress]:
+def shown(text: str, progress: ProgressSetting = None) -> Iterator[Progress]:
     """Yield a callback (done, total) that displays progress.
 
     :param progress: a callback to use instead; False for none.
@@ -66,7 +66,7 @@ def _overwrite_line(text: str) -> None:
 
 
 @contextmanager
-def starting(text: str, progress: Shown = None) -> Iterator[None]:
+def starting(text: str, progress: ProgressSetting = None) -> Iterator[None]:
     """Display a line on a terminal while loading; elsewhere, log it with ``--verbose``.
 
     :param progress: as for :func:`shown`; the caller's own disables the display.

@@ -15,7 +15,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
-from tests.wikidata import Said, item, write_dump
+from tests.wikidata import ItemClaim, item, write_dump
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
@@ -109,11 +109,11 @@ def make_wikidata(folder: Path) -> None:
     ids = {name: 100 + place for place, name in enumerate([*CAPITALS.values(), *CONTINENTS.values(), "La Paz"])}
     items = [item(number, name, links=number % 50) for name, number in ids.items()]
     for place, land in enumerate(CAPITALS):
-        said = [Said("P36", ids[CAPITALS[land]], begun="1950"), Said("P30", ids[CONTINENTS[land]])]
+        said = [ItemClaim("P36", ids[CAPITALS[land]], begun="1950"), ItemClaim("P30", ids[CONTINENTS[land]])]
         items.append(item(200 + place, land, said, links=40 - place))
-    items.append(item(300, "Egypt", [Said("P30", ids["Africa"], over="1900")], links=50))
-    items.append(item(301, "Japan", [Said("P30", ids["Africa"]), Said("P30", ids["Europe"])], links=50))
-    items.append(item(302, "Cairo in Africa", [Said("P30", ids["Africa"])], links=50))
+    items.append(item(300, "Egypt", [ItemClaim("P30", ids["Africa"], over="1900")], links=50))
+    items.append(item(301, "Japan", [ItemClaim("P30", ids["Africa"]), ItemClaim("P30", ids["Europe"])], links=50))
+    items.append(item(302, "Cairo in Africa", [ItemClaim("P30", ids["Africa"])], links=50))
     write_dump(folder / "dump.json", items)
     relations = [
         {"property": p, "templates": TEMPLATES[of][:2]} for p, of in (("P36", "capital"), ("P30", "continent"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fathom.api.links import evaluate_links, train_links
-from fathom.api.result import Asked, Out, Result, Run, Runs, Source, folders_of, read_source
+from fathom.api.result import ModelSource, Out, Result, Run, Runs, Source, folders_of, read_source
 from fathom.data.selection.filters import narrow
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.models.base import AnyModel
@@ -19,7 +19,7 @@ from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE
-from fathom.progress import Shown, detail, shown, starting
+from fathom.progress import ProgressSetting, detail, shown, starting
 from fathom.results.compare import compare as compare_folders
 from fathom.results.diff import diff as diff_folders
 from fathom.run import run
@@ -47,7 +47,12 @@ Returned = TypeVar("Returned")
 
 
 def probe(
-    asked: str | ProbeOptions, model: Asked, data: Source, out: Out = None, progress: Shown = None, **options: Any
+    asked: str | ProbeOptions,
+    model: ModelSource,
+    data: Source,
+    out: Out = None,
+    progress: ProgressSetting = None,
+    **options: Any,
 ) -> Result:
     """Query a model about the facts in *data*.
 
@@ -168,7 +173,7 @@ def write_report(
     return report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
 
 
-def _model(model: Asked, options: ProbeOptions) -> Any:
+def _model(model: ModelSource, options: ProbeOptions) -> Any:
     """Open a model by its name, or check that the options suit one that is loaded."""
     if isinstance(model, str | Path):
         return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers

@@ -12,12 +12,12 @@ from fathom.errors import all_of
 from fathom.links.options import LinkOptions, LinkTraining
 from fathom.options import chosen_options, parse_options
 from fathom.probes.shared_options import HERE
-from fathom.progress import Shown, shown
+from fathom.progress import ProgressSetting, shown
 from fathom.run import run
 
 
 def train_links(
-    model: str | LinkTraining, data: Source, out: str | Path, progress: Shown = None, **options: Any
+    model: str | LinkTraining, data: Source, out: str | Path, progress: ProgressSetting = None, **options: Any
 ) -> dict[str, Any]:
     """Train a link predictor of a knowledge graph into the folder *out*, or resume its training.
 
@@ -44,7 +44,7 @@ def evaluate_links(
     model: str | Path,
     data: Source,
     out: Out = None,
-    progress: Shown = None,
+    progress: ProgressSetting = None,
     asking: dict[str, Any] | None = None,
     **options: Any,
 ) -> Result:

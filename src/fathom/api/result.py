@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fathom.models.base import Model
     from fathom.models.server import ChatServer
 
-Asked: TypeAlias = "str | Path | Model | ChatServer"
+ModelSource: TypeAlias = "str | Path | Model | ChatServer"
 """A model: its name or folder, or itself."""
 Source: TypeAlias = str | Path | QuerySet
 """Data: their name or folder, or themselves."""

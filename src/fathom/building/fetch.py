@@ -33,7 +33,7 @@ CHECKSUMS = "checksums.json"
 """In the cache: of everything fetched, by address and files taken."""
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """:param made: False where it had been fetched before. :param first: addresses whose contents had no checksum."""
 
     folder: Path
@@ -69,7 +69,7 @@ def fetch(
     on_bytes: OnBytes | None = None,
     pause_s: float = 1.0,
     check: Callable[[Path], None] = lambda folder: None,
-) -> Fetched:
+) -> FetchResult:
     """Make the data folder of *entry*: the one of *options*, or its folder in the cache.
 
     :param on_bytes: called with the bytes received of a file, and its size.
@@ -93,7 +93,7 @@ def fetch(
         with whole_folder(folder) as made:
             first = _put_together(entry, files, made, place.parent / CHECKSUMS, options.accept, check)
         _clear(desk, files)
-    return Fetched(folder, True, first)
+    return FetchResult(folder, True, first)
 
 
 def one_source(address: str, name: str | None, sha256: str | None = None) -> PublishedDataset:
@@ -209,7 +209,7 @@ def _record(entry: PublishedDataset, folder: Path, placed: Mapping[str, str]) ->
     }
 
 
-def _fetched_before(folder: Path, entry: PublishedDataset) -> Fetched:
+def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
     """:raises BadInput: another folder is in the way, or its files have changed."""
     if not folder.is_dir() or not file_exists(folder / RECORD):
         raise BadInput(f"{folder} is in the way: it was not fetched; move it, or choose another --out")
@@ -225,7 +225,7 @@ def _fetched_before(folder: Path, entry: PublishedDataset) -> Fetched:
     if changed:
         shown = f"{changed[0]}{f' and {len(changed) - 1} more' if changed[1:] else ''}"
         raise BadInput(f"{folder}: {shown} changed since it was fetched: delete the folder, and fetch it again")
-    return Fetched(folder, False)
+    return FetchResult(folder, False)
 
 
 def _short(address: str) -> str:

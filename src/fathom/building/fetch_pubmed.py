@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from fathom.building.cloze.options import last_day
-from fathom.building.fetch import Fetched, fetch
+from fathom.building.fetch import FetchResult, fetch
 from fathom.building.options import FetchOptions
 from fathom.data.published import PublishedDataset, PublishedFile, shelf
 from fathom.errors import BadInput
@@ -25,7 +25,7 @@ _LISTED = re.compile(r'href="(pubmed\w+\.xml\.gz)"[^\n]*?(\d{4}-\d\d-\d\d)')
 _MD5 = re.compile(r"\b[0-9a-f]{32}\b")
 
 
-def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> Fetched:
+def fetch_pubmed(options: FetchOptions, *, on_bytes: OnBytes | None = None, pause_s: float = 1.0) -> FetchResult:
     """Fetch the files of some days to a folder that ``build cloze --input`` takes.
 
     :raises BadInput: no such file, a wrong checksum; nothing is written.

@@ -36,7 +36,7 @@ HELP_ALL = "fathom.help-all"
 REQUIRED = r" \[required]"
 
 
-class _Grouped:
+class _GroupOrder:
     """Options in the order of their groups, Typer's own with the last."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -49,7 +49,7 @@ class _Grouped:
         return sorted(params, key=lambda param: order.index(getattr(param, "rich_help_panel", None)))
 
 
-class Command(_Grouped, TyperCommand):
+class Command(_GroupOrder, TyperCommand):
     """A command that signals can stop; ``--help`` shows its most used options, ``--help-all`` all."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -85,7 +85,7 @@ class Command(_Grouped, TyperCommand):
             return super().invoke(ctx)
 
 
-class Commands(_Grouped, TyperGroup):
+class Commands(_GroupOrder, TyperGroup):
     """A group of commands."""
 
 

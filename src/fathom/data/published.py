@@ -145,7 +145,7 @@ class _Line(BaseModel):
     ready: str = ""
 
 
-class Readable(NamedTuple):
+class ReadableDataset(NamedTuple):
     """A published data set.
 
     :param format: name of its reader.
@@ -162,7 +162,7 @@ class Readable(NamedTuple):
     ready: str
 
 
-def readable() -> list[Readable]:
+def readable() -> list[ReadableDataset]:
     """Return all rows of ``readable.yaml``, completed from ``published.yaml``."""
     entries, rows = read_table(), []
     for name, fields in yaml_file(READABLE).items():
@@ -172,5 +172,5 @@ def readable() -> list[Readable]:
         else:
             entry = entries[line.fetch]
             origin = entry.home.removeprefix("https://"), entry.licence, f"fathom data fetch {entry.name}"
-        rows.append(Readable(name, line.paper, line.format, line.size, *origin))
+        rows.append(ReadableDataset(name, line.paper, line.format, line.size, *origin))
     return rows

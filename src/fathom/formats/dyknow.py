@@ -25,7 +25,7 @@ _DATE = re.compile(r"\|([A-Z]):? \+(\d+)-")
 _PREFERRED = "grc_generated.json"
 
 
-class _Dated(NamedTuple):
+class _DatedName(NamedTuple):
     """:param begins: year, "" where it is not known; *ends* likewise."""
 
     name: str
@@ -76,12 +76,12 @@ def _question(file: Path, place: tuple[str, ...], node: Json, faults: Faults) ->
     return ClosedQuestion(file, None, *about, unscored=why)
 
 
-def _dated(text: str) -> _Dated | None:
+def _dated(text: str) -> _DatedName | None:
     match = _ANSWER.fullmatch(text.strip())
     if match is None:
         return None
     dates = dict(_DATE.findall(match[2]))
-    return _Dated(match[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
+    return _DatedName(match[1].strip(), dates.get("S", ""), dates.get("E", ""), "E" in dates)
 
 
 FORMAT = define_format(

@@ -66,7 +66,7 @@ _PEEKED = 10
 _IDS = ("uuid", "id")
 _OPTIONAL_TEXT = ("predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
 
-LeftOut = dict[tuple[Path, str], list[int]]
+OmittedLines = dict[tuple[Path, str], list[int]]
 """Lines whose sentences are not asked, by file and reason."""
 _DOUBLE = "what another of their fact says"
 
@@ -84,7 +84,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         if file.with_suffix("") in files:
             faults.add(file, None, f"is next to {file.stem}: its facts would count twice, remove one of the two")
     entries = _entries(path if path.is_dir() else path.parent, faults)
-    left_out: LeftOut = defaultdict(list)
+    left_out: OmittedLines = defaultdict(list)
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
     names, draft = AnswerNames(facts), Draft(path, faults)
     types = {id_: {"type": entry.type} for id_, entry in entries.items() if entry.type}
@@ -164,7 +164,7 @@ def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
     return entries
 
 
-def _facts(file: Path, left_out: LeftOut, faults: Faults) -> Iterator[Fact]:
+def _facts(file: Path, left_out: OmittedLines, faults: Faults) -> Iterator[Fact]:
     before, line = len(faults.found), 0
     for line, row in read_json_lines(file, {"obj_label": str}, faults):
         if (fact := _fact(file, line, row, left_out, faults)) is not None:
@@ -173,7 +173,7 @@ def _facts(file: Path, left_out: LeftOut, faults: Faults) -> Iterator[Fact]:
         faults.add(file, None, "no facts: expected one per line, or the file removed")
 
 
-def _fact(file: Path, line: int, row: Json, left_out: LeftOut, faults: Faults) -> Fact | None:
+def _fact(file: Path, line: int, row: Json, left_out: OmittedLines, faults: Faults) -> Fact | None:
     wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
     wrong += [name for name in _IDS if not isinstance(row.get(name), str | int | None)]
     for name in wrong:
@@ -209,7 +209,7 @@ def _relation_in_name(file: Path, by_sentence: bool, altered: bool) -> str:
     return SQUAD if by_sentence and not (altered and stem.casefold() != SQUAD) else stem
 
 
-def _altered(file: Path, line: int, row: Json, name: str, left_out: LeftOut, faults: Faults) -> Iterator[Sentence]:
+def _altered(file: Path, line: int, row: Json, name: str, left_out: OmittedLines, faults: Faults) -> Iterator[Sentence]:
     texts = texts_of(row.get(name, []))
     if texts is None:
         faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
@@ -244,7 +244,7 @@ def _masked(row: Json) -> list[Sentence] | None:
     return good if len(good) == len(pairs) else None
 
 
-def _sentences(file: Path, line: int, masked: list[Sentence], left_out: LeftOut) -> Iterator[Sentence]:
+def _sentences(file: Path, line: int, masked: list[Sentence], left_out: OmittedLines) -> Iterator[Sentence]:
     """Yield sentences with one mask, each once."""
     seen: set[str] = set()
     for text, surface in masked:
@@ -261,7 +261,7 @@ def _sentences(file: Path, line: int, masked: list[Sentence], left_out: LeftOut)
             yield Sentence(text.replace(MASK, ANSWER), surface)
 
 
-def _note_left_out(path: Path, left_out: LeftOut, faults: Faults) -> None:
+def _note_left_out(path: Path, left_out: OmittedLines, faults: Faults) -> None:
     """Note each file and reason; repeated sentences are counted over all files."""
     doubles = sum(len(lines) for (_, why), lines in left_out.items() if why == _DOUBLE)
     for (file, why), lines in left_out.items():

@@ -56,7 +56,7 @@ Texts = dict[str, tuple[tuple[int, int], str]]
 
 
 @dataclass
-class _Collected:
+class _Terms:
     """Numbers of ids, and their texts from literals."""
 
     entities: dict[str, int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Collected:
 
 
 def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
-    reader = _Collected()
+    reader = _Terms()
     by_split = {split: [file for file in files if split_of(file) == split] for split in ("train", "dev", "test")}
     rest = [file for file in files if split_of(file) is None]
     parts_by_split = {split: members for split, members in by_split.items() if members} or {"": rest}
@@ -135,7 +135,7 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
     return KnowledgeGraph.from_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
 
 
-def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
+def _only_names(files: list[Path], reader: _Terms, faults: Faults) -> None:
     """Read names from files that are no split; their other entities are dropped."""
     known = (dict(reader.entities), dict(reader.relations))
     for file in files:
@@ -145,13 +145,13 @@ def _only_names(files: list[Path], reader: _Collected, faults: Faults) -> None:
     reader.entities, reader.relations = known
 
 
-def _note_nameless(folder: Path, reader: _Collected, faults: Faults) -> None:
+def _note_nameless(folder: Path, reader: _Terms, faults: Faults) -> None:
     if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
         count = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}"
         faults.note(folder, None, f"{count}: what asks of them is unscored")
 
 
-def _triples(file: Path, reader: _Collected, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _triples(file: Path, reader: _Terms, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Read head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
     for statement in quads(file, faults):

@@ -77,7 +77,7 @@ LINKS: Registry[Kind] = Registry(
         _kind(
             "genkgc", "GenKgc", "an encoder-decoder shown triples of the relation", "bart", "generative:GenKgcPredictor"
         ),
-        _kind("prompted", "Prompted", "a language model shown candidates and triples", "causal"),
+        _kind("prompted", "PromptedModel", "a language model shown candidates and triples", "causal"),
         _kind("ultra", "Ultra", "a graph network that reads no text and has no vector of an entity"),
     ),
 )

@@ -35,7 +35,7 @@ TRIES = 100
 """How often an entity is drawn anew where it makes a right triple."""
 
 
-class Read(NamedTuple):
+class EncodedTriple(NamedTuple):
     """A triple as it is read.
 
     :param ids: tokens, shape (length,). :param types: 1 for the relation's, 0 for the others', shape (length,).
@@ -132,7 +132,7 @@ class Predictor(TextPredictor):
         logits = self._logits([self.read(*triple) for triple in columns])
         return cross_entropy(logits, torch.from_numpy(batch.right).to(self.device))
 
-    def read(self, head: int, relation: int, tail: int) -> Read:
+    def read(self, head: int, relation: int, tail: int) -> EncodedTriple:
         """Return [CLS] head [SEP] relation [SEP] tail [SEP], cut to fit: the longest text first."""
         texts = [self.entity_ids[head], self.relation_ids[relation], self.entity_ids[tail]]
         framing = self.framing
@@ -142,14 +142,14 @@ class Predictor(TextPredictor):
         parts = [np.concatenate([ids[:size], end]) for ids, size, end in zip(texts, kept, endings, strict=True)]
         sizes = len(framing.before) + len(parts[0]), len(parts[1]), len(parts[2])
         ids = np.concatenate([framing.before, *parts]).astype(np.int64)
-        return Read(ids, np.repeat(np.array([0, 1, 0]), sizes))
+        return EncodedTriple(ids, np.repeat(np.array([0, 1, 0]), sizes))
 
-    def _logits(self, triples: Sequence[Read]) -> Tensor:
+    def _logits(self, triples: Sequence[EncodedTriple]) -> Tensor:
         """Return logits of both classes, float32, shape (triples, 2)."""
         parts, back = length_groups([len(triple.ids) for triple in triples], self.device)
         return torch.cat([self._run([triples[place] for place in some.tolist()]) for some in parts])[back].float()
 
-    def _run(self, triples: Sequence[Read]) -> Tensor:
+    def _run(self, triples: Sequence[EncodedTriple]) -> Tensor:
         ids, types = zip(*triples, strict=True)
         given = {
             "input_ids": padded(ids, self.tokenizer.pad_token_id or 0),

@@ -279,7 +279,7 @@ class Ultra(LinkTraining):
     )
 
 
-class Prompted(ServerOptions, LinkTraining):
+class PromptedModel(ServerOptions, LinkTraining):
     """Xie et al. 2023 (LambdaKG): a language model is shown candidates and training triples; nothing is trained."""
 
     group: ClassVar = Group.PROMPTS

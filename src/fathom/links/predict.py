@@ -20,7 +20,7 @@ FEW = 20
 """So many names fit into a message."""
 
 
-class Predicted(NamedTuple):
+class PredictedEntity(NamedTuple):
     """:param split: the split with this triple, "" if the graph does not have it."""
 
     id: str
@@ -34,7 +34,7 @@ class Predictions(NamedTuple):
 
     question: str
     scoring: str
-    answers: list[Predicted]
+    answers: list[PredictedEntity]
 
 
 def predict_links(
@@ -68,7 +68,7 @@ def predict_links(
     splits = _splits(graph, entity, place, head is None)
     ids, names = graph.entities.column("id"), graph.entities.column("name")
     answers = [
-        Predicted(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
+        PredictedEntity(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
         for answer, score in result.top[:top]
     ]
     known, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation

@@ -33,7 +33,7 @@ from fathom.errors import BadInput, MissingExtra
 from fathom.links import base
 from fathom.links.base import NOT_A_NUMBER
 from fathom.links.folder import read_manifest
-from fathom.links.options import Prompted
+from fathom.links.options import PromptedModel
 from fathom.links.texts import GraphTexts, examples_of_relations
 from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
@@ -96,7 +96,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-class Shown(NamedTuple):
+class RankingPrompt(NamedTuple):
     """A query as a language model reads it.
 
     :param prompt: candidates, triples and the query.
@@ -116,7 +116,7 @@ class Prompts:
     at random because BM25 returned too few.
     """
 
-    def __init__(self, graph: KnowledgeGraph, options: Prompted) -> None:
+    def __init__(self, graph: KnowledgeGraph, options: PromptedModel) -> None:
         self.graph, self.options = graph, options
         self.texts = GraphTexts(graph, options.descriptions)
         self._all_entities = tuple(range(len(self.texts.names)))
@@ -135,7 +135,7 @@ class Prompts:
         names = self.texts.names
         return Bm25([f"{self._question(h, r, False)} {LEAD} {names[t]}." for h, r, t in columns])
 
-    def make(self, links: Links) -> list[Shown]:
+    def make(self, links: Links) -> list[RankingPrompt]:
         """Return a prompt for each query."""
         columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
         if self.options.wording == "autokg":
@@ -147,7 +147,7 @@ class Prompts:
     def _examples(self) -> list[list[tuple[int, int]]]:
         return examples_of_relations(self.graph, self.options.demonstrations, self.options.seed)
 
-    def _to_fill(self, given: int, relation: int, inverse: bool) -> Shown:
+    def _to_fill(self, given: int, relation: int, inverse: bool) -> RankingPrompt:
         """Return AutoKG's prompt; no demonstration mentions the entity of the query."""
         others = [ends for ends in self._examples[relation] if given not in ends][: self.options.demonstrations]
         lines = []
@@ -156,7 +156,7 @@ class Prompts:
             query, name = self._masked(known, relation, inverse, space=" "), self.texts.names[answer]
             lines.append(f"{query}{LEAD} {name}{FILLED} {name}.")
         lines.append(self._masked(given, relation, inverse))
-        return Shown("\n".join(lines), self._all_entities, end="," if others else ".")
+        return RankingPrompt("\n".join(lines), self._all_entities, end="," if others else ".")
 
     def _masked(self, given: int, relation: int, inverse: bool, space: str = "") -> str:
         """Word a query with [MASK]. :param space: before the quotation mark; only published demonstrations have one."""
@@ -167,7 +167,7 @@ class Prompts:
             f'sentence "{self._question(given, relation, inverse)} {LEAD}{space}".'
         )
 
-    def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> Shown:
+    def _shown(self, given: int, relation: int, inverse: bool, gold: int) -> RankingPrompt:
         options, question = self.options, self._question(given, relation, inverse)
         wanted = options.demonstrations and options.demonstrations + 1  # one more, as the triple asked for is left out
         if options.candidates_by == "triples":
@@ -183,7 +183,7 @@ class Prompts:
         names = ", ".join(dict.fromkeys(self.texts.names[place] for place in candidates))
         lines = [f"Given {asked} entity and relation, predict the {answer} entity from the candidates: {names}."]
         lines += self._demonstrations((given, relation, gold), inverse, triples)
-        return Shown("\n".join([*lines, question]), tuple(candidates))
+        return RankingPrompt("\n".join([*lines, question]), tuple(candidates))
 
     def _question(self, given: int, relation: int, inverse: bool) -> str:
         name, link = self.texts.names[given], self.texts.relations[relation]
@@ -252,7 +252,7 @@ class Local:
         self.budget = Budget(None, model.device)
         self.prompts = 0
 
-    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+    def scores(self, shown: Sequence[RankingPrompt], names: Sequence[str]) -> list[Scores | str]:
         """Return the scores of each query's candidates in nats, or the reason for having none.
 
         :param names: of all entities.
@@ -261,11 +261,11 @@ class Local:
         self.prompts += len(scores)
         return [scores[one] for one in shown]
 
-    def text(self, shown: Shown) -> str:
+    def text(self, shown: RankingPrompt) -> str:
         """Return the prompt."""
         return f"{shown.prompt} {LEAD}"
 
-    def _score(self, shown: Shown, names: Sequence[str]) -> Scores | str:
+    def _score(self, shown: RankingPrompt, names: Sequence[str]) -> Scores | str:
         [prompt] = encode_prompts(self.tokenizer, [self.text(shown)], self.bos)
         texts = [f"{names[place]}{shown.end}" for place in shown.candidates]
         answers = name_tokens(self.tokenizer, texts, leading_space=True)
@@ -292,7 +292,7 @@ class Local:
         }
 
 
-class Sampled:
+class SampledServer:
     """A server's language model that is sampled.
 
     Scores are votes: how many replies named a candidate, less i / n where reply i of n (from 0) was the first.
@@ -300,11 +300,11 @@ class Sampled:
 
     scoring = Scoring("votes", "score")
 
-    def __init__(self, server: ChatServer, options: Prompted) -> None:
+    def __init__(self, server: ChatServer, options: PromptedModel) -> None:
         self.server, self.options, self.identity, self.tokenizer = server, options, server.identity, None
         self.counts = Counter(replies=0, replies_naming_no_candidate=0, calls_failed=0)
 
-    def scores(self, shown: Sequence[Shown], names: Sequence[str]) -> list[Scores | str]:
+    def scores(self, shown: Sequence[RankingPrompt], names: Sequence[str]) -> list[Scores | str]:
         """Return the votes for each query's candidates, −inf for unnamed ones; or the reason for having none.
 
         :param names: of all entities.
@@ -316,11 +316,11 @@ class Sampled:
         replies = self.server.ask([ChatRequest(self.text(one), temperature=temperature, **limits) for one in shown])
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
-    def text(self, shown: Shown) -> str:
+    def text(self, shown: RankingPrompt) -> str:
         """Return the message to send."""
         return f"{shown.prompt}\n{REQUEST.format('candidate' if self.options.wording == 'lambdakg' else 'entity')}"
 
-    def _votes(self, shown: Shown, reply: ChatReply, names: Sequence[str]) -> Scores | str:
+    def _votes(self, shown: RankingPrompt, reply: ChatReply, names: Sequence[str]) -> Scores | str:
         if reply.fault is not None:
             self.counts["calls_failed"] += 1
             return reply.fault
@@ -355,18 +355,20 @@ class Predictor(base.Predictor):
     """
 
     scoring = Local.scoring
-    options: Prompted
+    options: PromptedModel
 
-    def __init__(self, graph: KnowledgeGraph, options: Prompted, source: Path | None, device: torch.device) -> None:
+    def __init__(
+        self, graph: KnowledgeGraph, options: PromptedModel, source: Path | None, device: torch.device
+    ) -> None:
         super().__init__(graph, options, source, device)
         self.network = nn.Module()  # nothing is learnt
         self.prompts = Prompts(graph, options)
         self.answerer = _open(options, device)
-        self.is_served = isinstance(self.answerer, Sampled)
+        self.is_served = isinstance(self.answerer, SampledServer)
         self.scoring = self.answerer.scoring  # of this kind it depends on the options
         self.identity, self.tokenizer = self.answerer.identity, self.answerer.tokenizer
         self.questions = 0
-        self._last: tuple[Links, list[Shown]] | None = None
+        self._last: tuple[Links, list[RankingPrompt]] | None = None
 
     def train(self, folder: Path, progress: Progress) -> Facts:
         """Learn nothing: the folder records the model and the options."""
@@ -383,7 +385,7 @@ class Predictor(base.Predictor):
 
     def prepare_in(self, artifacts: Path, progress: Progress) -> None:
         """Keep a server's replies in the run."""
-        if isinstance(self.answerer, Sampled):
+        if isinstance(self.answerer, SampledServer):
             self.answerer.server.keep_answers(artifacts)
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
@@ -401,13 +403,13 @@ class Predictor(base.Predictor):
         """Return the prompts."""
         return [self.answerer.text(shown) for shown in self._shown(links)]
 
-    def _shown(self, links: Links) -> list[Shown]:
+    def _shown(self, links: Links) -> list[RankingPrompt]:
         """Return the prompts, made once although ranking and recording both need them."""
         if self._last is None or self._last[0] is not links:
             self._last = links, self.prompts.make(links)
         return self._last[1]
 
-    def _result(self, shown: Shown, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
+    def _result(self, shown: RankingPrompt, scores: Scores | str, gold: int, known: set[int], count: int) -> RankResult:
         if isinstance(scores, str):
             return RankResult(None, [], [], [], unscored=scores)
         left_out = [at for at, place in enumerate(shown.candidates) if place in known]
@@ -439,7 +441,7 @@ class Predictor(base.Predictor):
         }
 
 
-def _open(options: Prompted, device: torch.device) -> Local | Sampled:
+def _open(options: PromptedModel, device: torch.device) -> Local | SampledServer:
     if options.server is None:
         return Local(load(options.weights, dtype=options.dtype, device=str(device)))
-    return Sampled(options.connect(options.weights), options)
+    return SampledServer(options.connect(options.weights), options)

@@ -25,7 +25,7 @@ from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.links.base import NOT_A_NUMBER, blocks, rank_links, shuffled
 from fathom.links.options import SimKgc
 from fathom.links.texts import (
-    Framed,
+    FramedText,
     Framing,
     GraphTexts,
     Ids,
@@ -82,7 +82,7 @@ def info_nce(cosines: Tensor, known: Tensor, scale: Tensor, margin: float, furth
     return cross_entropy(torch.cat([logits, *further], dim=1), gold) + cross_entropy(logits.T, gold)
 
 
-class Grouped:
+class ValuesByKey:
     """The distinct values of each key, ascending. :param keys, values: pairs, shape (n,)."""
 
     def __init__(self, keys: NDArray[np.int64], values: Places) -> None:
@@ -111,8 +111,8 @@ class TrainingTriples:
         self.relations = 2 * len(graph.relations)
         self.head, self.tail = np.concatenate([given, answer]), np.concatenate([answer, given])
         self.relation = np.concatenate([relation, relation + len(graph.relations)])
-        self._answers = Grouped(self._key(self.head, self.relation), self.tail)
-        self._linked = Grouped(self.head, self.tail)
+        self._answers = ValuesByKey(self._key(self.head, self.relation), self.tail)
+        self._linked = ValuesByKey(self.head, self.tail)
 
     def __len__(self) -> int:
         return len(self.head)
@@ -245,11 +245,11 @@ class Predictor(TextPredictor):
     def _known(self, head: Places, relation: Places, answers: Places) -> Tensor:
         return torch.from_numpy(self.triples.known(head, relation, answers)).to(self.device)
 
-    def _questions(self, about: Sequence[Ids], relation: Places) -> list[Framed]:
+    def _questions(self, about: Sequence[Ids], relation: Places) -> list[FramedText]:
         pairs = zip(about, relation.tolist(), strict=True)
         return [self.framing.pair(ids, self.relation_ids[number]) for ids, number in pairs]
 
-    def _encode(self, network: PreTrainedModel, sequences: Sequence[Framed]) -> Tensor:
+    def _encode(self, network: PreTrainedModel, sequences: Sequence[FramedText]) -> Tensor:
         """Return unit vectors, float32, shape (sequences, d)."""
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
@@ -304,7 +304,7 @@ class Predictor(TextPredictor):
         """Return the queries as text."""
         return list(self.tokenizer.batch_decode([question.ids for question in self._asked(links)]))
 
-    def _asked(self, links: Links) -> list[Framed]:
+    def _asked(self, links: Links) -> list[FramedText]:
         relation = links.relation + len(self.graph.relations) * links.inverse
         about = self.framing.ids([self.entities.text(entity) for entity in links.given.tolist()])
         return self._questions(about, relation)

@@ -159,7 +159,7 @@ class GraphTexts:
         """How many lack what, for the user."""
 
 
-class Framed(NamedTuple):
+class FramedText(NamedTuple):
     """One or two texts with their special tokens.
 
     :param ids: shape (length,). :param second: where tokens of type 1 start, *length* for a single text.
@@ -193,19 +193,19 @@ class Framing:
         encoded = self.tokenizer(list(texts), add_special_tokens=False, truncation=True, max_length=self.longest)
         return [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
 
-    def one(self, ids: Ids) -> Framed:
+    def one(self, ids: Ids) -> FramedText:
         """Frame one text."""
         room = max(0, self.longest - len(self.one_before) - len(self.one_after))
         framed = np.concatenate([self.one_before, ids[:room], self.one_after])
-        return Framed(framed, len(framed))
+        return FramedText(framed, len(framed))
 
-    def pair(self, first: Ids, second: Ids) -> Framed:
+    def pair(self, first: Ids, second: Ids) -> FramedText:
         """Frame two texts."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
         framed = np.concatenate([self.before, first[: kept[0]], self.between, second[: kept[1]], self.after])
         types_at = len(framed) if self.second is None else len(self.before) + kept[0] + self.second
-        return Framed(framed, types_at)
+        return FramedText(framed, types_at)
 
 
 def _around(encoded: Any, text: int) -> tuple[Ids, Ids]:
@@ -241,7 +241,7 @@ def first_pool(states: Tensor, real: Tensor) -> Tensor:
     return states[:, 0]
 
 
-def encode(network: PreTrainedModel, sequences: Sequence[Framed], pool: Pool) -> Tensor:
+def encode(network: PreTrainedModel, sequences: Sequence[FramedText], pool: Pool) -> Tensor:
     """Encode each sequence; equal sequences have identical vectors.
 
     :returns: shape (sequences, d), on the network's device.

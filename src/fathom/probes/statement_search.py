@@ -28,7 +28,7 @@ CHECKED = 8
 """Candidates per query whose whole statements are tokenised, to check the tokens that the search scores."""
 
 
-class _Prompted(NamedTuple):
+class _SearchPrompt(NamedTuple):
     """:param prompt: token ids of what stands before the answer. :param given: how many of them never count."""
 
     query: Query
@@ -85,7 +85,7 @@ class Searcher:
         :returns: columns per query and scoring; and the queries whose statements the search cannot score token by
             token (a token spans prompt and answer, or the subject follows the answer).
         """
-        prompted_in: dict[int, tuple[Space, list[_Prompted]]] = {}
+        prompted_in: dict[int, tuple[Space, list[_SearchPrompt]]] = {}
         refused = []
         for query in queries:
             prepared = self._prepare(wording, query, candidates)
@@ -101,7 +101,7 @@ class Searcher:
                     answers.setdefault(query_id, []).append(answer)
         return answers, refused
 
-    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _Prompted] | None:
+    def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _SearchPrompt] | None:
         sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()
         places = [*(candidates.position[id_] for id_ in query.gold), *sample]
         prompts = wording.statements(query, [candidates.names[place] for place in places])
@@ -117,7 +117,7 @@ class Searcher:
             if tokens.ids.tolist() != [*prompt.ids.tolist(), *space.continuations[place].ids]:
                 return None
         given = int((prompt.roles == Role.SPECIAL).sum())
-        return space, _Prompted(query, prompt.ids.tolist(), max(1, given))
+        return space, _SearchPrompt(query, prompt.ids.tolist(), max(1, given))
 
     def _space(self, prompt: Prompt, before: int, candidates: CandidateSet) -> Space | None:
         """Tokenise the candidates after the prompt's last line, once for all similar prompts."""
@@ -134,7 +134,7 @@ class Searcher:
             self.spaces[key] = None if ends is None else Space(candidates, ends)
         return self.spaces[key]
 
-    def _search(self, space: Space, asked: Sequence[_Prompted], way: StatementScoring) -> dict[str, Columns]:
+    def _search(self, space: Space, asked: Sequence[_SearchPrompt], way: StatementScoring) -> dict[str, Columns]:
         tree = space.bare if way.score is Score.ANSWER else space.whole
         longest, window = int(tree.longest.max()), self.model.max_tokens
         options = self.options

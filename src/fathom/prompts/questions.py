@@ -104,7 +104,7 @@ def asked(question: Template, subject: str) -> str:
     return question.fill(subject, "", capitalize=False).text.rstrip()
 
 
-class _Known(NamedTuple):
+class _KnownSubject(NamedTuple):
     """A subject with all its answers."""
 
     subject_id: str
@@ -152,7 +152,7 @@ class QuestionShots:
         ]
         return "\n".join([*lines, asked(question, query.subject)])
 
-    def _draw(self, seed: str, query: Query) -> list[_Known]:
+    def _draw(self, seed: str, query: Query) -> list[_KnownSubject]:
         if not self.shots:
             return []
         pool = self.pools[query.relation]
@@ -184,12 +184,12 @@ class _Subjects:
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
-    def __getitem__(self, place: int) -> _Known:
+    def __getitem__(self, place: int) -> _KnownSubject:
         rows = self.rows[self.bounds[place] : self.bounds[place + 1]]
         entities = self.graph.entities
         subject = int(self.graph.head[rows[0]])
         names = entities.column("name").take(self.graph.tail[rows]).to_pylist()
-        return _Known(
+        return _KnownSubject(
             entities.column("id")[subject].as_py(),
             entities.column("name")[subject].as_py(),
             tuple(dict.fromkeys(names)),

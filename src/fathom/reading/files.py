@@ -157,10 +157,10 @@ def _unpacked(path: Path, raw: io.BufferedReader, size: int, unpack: bool | None
         stream = bz2.BZ2File(raw)
     else:
         return raw
-    return io.BufferedReader(_Bounded(path, stream, size), BLOCK)
+    return io.BufferedReader(_BoundedStream(path, stream, size), BLOCK)
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedStream(io.RawIOBase):
     """A bounded stream of unpacked bytes."""
 
     def __init__(self, path: Path, stream: gzip.GzipFile | bz2.BZ2File, size: int) -> None:

@@ -45,7 +45,7 @@ Firsts = dict[str, dict[str, float]]
 """For each fact, how often each entity is the first answer."""
 
 
-class Primed(NamedTuple):
+class PrimeShares(NamedTuple):
     """Share of first answers that are the prime, in misprimed and in unmodified sentences, and by chance."""
 
     share: Estimate
@@ -80,7 +80,7 @@ class Alteration(NamedTuple):
     same: Estimate
     known: Estimate | None
     over_half: Estimate | None
-    primed: Primed | None
+    primed: PrimeShares | None
     knows: tuple[Contrast, ...]
 
 
@@ -215,7 +215,7 @@ def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
     return {fact: prime for fact, prime in primes if prime}
 
 
-def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]) -> Primed:
+def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]) -> PrimeShares:
     """:param firsts: of the plain, and of the altered."""
     name, facts = "answers the prime", list(primes)
     shares = [np.full(len(side.facts), np.nan) for side in (plain, altered)]
@@ -223,7 +223,7 @@ def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: 
         values[side.at(facts)] = [own[fact].get(prime, 0.0) for fact, prime in primes.items()]
     before, after = shares
     chance = _share_of_others_primes(altered, primes, firsts[1])
-    return Primed(
+    return PrimeShares(
         altered.mean(name, after, facts),
         plain.mean(name, before, facts),
         altered.mean(name, chance, facts),

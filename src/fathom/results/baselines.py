@@ -54,7 +54,7 @@ NO_KNOWLEDGE = "above baseline: the model is above every baseline; a change betw
 NO_FREQUENCY = "the run does not record ranks by training frequency: evaluate it again"
 
 
-class Compared(NamedTuple):
+class BaselineComparison(NamedTuple):
     """A metric of a model and of a baseline over the same predictions.
 
     :param baseline: one of :data:`NAMES`.
@@ -71,7 +71,7 @@ class Compared(NamedTuple):
         return {"value": self.value, "difference": self.difference.plain()}
 
 
-def above_chance(name: str, compared: Sequence[Compared], missing: str = "") -> Claim | None:
+def above_chance(name: str, compared: Sequence[BaselineComparison], missing: str = "") -> Claim | None:
     """Return the claim that a number is above every baseline; None without any baseline.
 
     :param missing: why a baseline that the claim needs was not computed.
@@ -93,7 +93,7 @@ def verdict_text(decision: Decision | None) -> str | None:
     return f"{decision.word}: {decision.reason}"
 
 
-def strongest_columns(best: Compared | None) -> tuple[str | None, float | None, Estimate | None]:
+def strongest_columns(best: BaselineComparison | None) -> tuple[str | None, float | None, Estimate | None]:
     """Return the cells of :data:`BASELINE_COLUMNS`: its name, its value, and the model − it."""
     return (best.baseline, best.value, best.difference) if best else (None, None, None)
 
@@ -113,7 +113,7 @@ def why_no_frequency(rows: Rows) -> str:
     return NO_FREQUENCY if rows.is_of_graph and not rows.records_frequency else ""
 
 
-class Ranked:
+class BaselineRanks:
     """Optimistic and pessimistic rank of each prediction's best gold answer, shape (2, n); NaN where it has none."""
 
     def __init__(self, ranks: Floats) -> None:
@@ -155,22 +155,22 @@ class RandomOrder:
         return np.array(values)[self._pair.reshape(-1)]
 
 
-def baselines(rows: Rows) -> dict[str, Ranked | RandomOrder]:
+def baselines(rows: Rows) -> dict[str, BaselineRanks | RandomOrder]:
     """Return the baselines by name; those that are undefined are NaN throughout."""
     golds = np.array([len(gold) for gold in rows.gold], dtype=float)[rows.query]
     filtered = np.array(rows.filtered, dtype=float)[rows.query]
     ranked = rows.number_of_candidates > 0
     others = np.where(ranked, np.maximum(rows.number_of_candidates - golds - filtered, 0), 0)
-    each: dict[str, Ranked | RandomOrder] = {"random": RandomOrder(others, np.where(ranked, golds, 0))}
+    each: dict[str, BaselineRanks | RandomOrder] = {"random": RandomOrder(others, np.where(ranked, golds, 0))}
     by_frequency = not np.isnan(rows.by_frequency).all()
     ranks = rows.by_frequency if by_frequency else _by_majority(rows)
-    each[FREQUENCY if by_frequency else "majority"] = Ranked(ranks[:, rows.query])
+    each[FREQUENCY if by_frequency else "majority"] = BaselineRanks(ranks[:, rows.query])
     if any(NGRAM in groups for groups in rows.groups):
-        each[NGRAM_MODEL] = Ranked(_by_ngrams(rows)[:, rows.query])
-    return {**each, "names": Ranked(_by_names(rows))}
+        each[NGRAM_MODEL] = BaselineRanks(_by_ngrams(rows)[:, rows.query])
+    return {**each, "names": BaselineRanks(_by_names(rows))}
 
 
-def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | RandomOrder]) -> str:
+def why_no_names(rows: Rows, ranked: Mapping[str, BaselineRanks | RandomOrder]) -> str:
     """Return why the names baseline is missing; "" if it is not."""
     if not np.isnan(ranked["names"].hits(1)).all():
         return ""
@@ -180,13 +180,13 @@ def why_no_names(rows: Rows, ranked: Mapping[str, Ranked | RandomOrder]) -> str:
 
 
 def compare_baselines(
-    rows: Rows, metric: Metric, asked: Ints, ranked: Mapping[str, Ranked | RandomOrder]
-) -> tuple[Compared, ...]:
+    rows: Rows, metric: Metric, asked: Ints, ranked: Mapping[str, BaselineRanks | RandomOrder]
+) -> tuple[BaselineComparison, ...]:
     """Compare a metric with each of the :func:`baselines`. :param asked: places of predictions of one scoring."""
     if not metric.has_baselines:
         return ()
     each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in ranked.items())
-    return tuple(Compared(name, *values) for name, values in each if values is not None)
+    return tuple(BaselineComparison(name, *values) for name, values in each if values is not None)
 
 
 class RunBaselines:
@@ -202,7 +202,7 @@ class RunBaselines:
 
     def compare(
         self, k: int, facts: Sequence[str], part: RunFacts | None = None, sample: Sample | None = None
-    ) -> list[Compared]:
+    ) -> list[BaselineComparison]:
         """Compare Hits@k of these facts, of a part or all of the run, with each baseline on those that have both.
 
         :param sample: how the facts were drawn, if already known.
@@ -215,10 +215,10 @@ class RunBaselines:
             if both.any():
                 drawn = sample.only(both) if sample else side.sample(list(compress(facts, both)))
                 line = side.recipe(f"{cut}{MINUS}{name}")
-                results.append(Compared(name, *estimates.beyond(own[both], others[both], drawn, line)))
+                results.append(BaselineComparison(name, *estimates.beyond(own[both], others[both], drawn, line)))
         return results
 
-    def strongest(self, k: int, facts: Sequence[str]) -> Compared | None:
+    def strongest(self, k: int, facts: Sequence[str]) -> BaselineComparison | None:
         """Return the baseline with most hits; None where none is known."""
         return max(self.compare(k, facts), key=lambda one: one.value, default=None)
 

@@ -19,7 +19,15 @@ from fathom.options import separated
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.claims import Claim, Contrast, Decision, decide
-from fathom.results.comparison import AGREE_AT, ComparedPair, Comparison, Difference, NotCompared, RightWrong, RunLine
+from fathom.results.comparison import (
+    AGREE_AT,
+    ComparedPair,
+    Comparison,
+    Difference,
+    IncomparablePair,
+    RightWrong,
+    RunLine,
+)
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
 from fathom.results.loading import read_runs
@@ -99,8 +107,8 @@ def compare_facts(
     trained = _over_seeds(sides, seeds, primary) if seeds > 1 else None
     two = two if trained is None else list(zip(sides[:seeds], sides[seeds:], strict=True))
     tried = [_join(one, other, metrics) for one, other in two]
-    joined = [one for one in tried if isinstance(one, _Joined)]
-    refused = tuple(one for one in tried if isinstance(one, NotCompared))
+    joined = [one for one in tried if isinstance(one, _RunPair)]
+    refused = tuple(one for one in tried if isinstance(one, IncomparablePair))
     if not joined:
         raise BadInput(dict.fromkeys(one.why for one in refused))
     claims = [_differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined]
@@ -152,7 +160,7 @@ def _run_line(name: str, outcome: RunFacts, metrics: Sequence[Metric]) -> RunLin
     return RunLine(name, outcome, len(facts), len(outcome.left_out), tuple(numbers))
 
 
-class _Joined(NamedTuple):
+class _RunPair(NamedTuple):
     """Two runs on the facts that both scored. :param differences: of each metric."""
 
     names: tuple[str, str]
@@ -175,13 +183,15 @@ class _Joined(NamedTuple):
         )
 
 
-def _join(one: tuple[str, RunFacts], other: tuple[str, RunFacts], metrics: Sequence[Metric]) -> _Joined | NotCompared:
+def _join(
+    one: tuple[str, RunFacts], other: tuple[str, RunFacts], metrics: Sequence[Metric]
+) -> _RunPair | IncomparablePair:
     names, runs = (one[0], other[0]), (one[1], other[1])
     try:
         # Other candidates are the question if the model is the same: how much does a larger pool cost?
         facts = common_facts(runs, same_candidates=runs[0].content_hash != runs[1].content_hash)
     except BadInput as error:
-        return NotCompared(*names, str(error))
+        return IncomparablePair(*names, str(error))
     sample, differences = runs[0].sample(facts), []
     for own in metrics:
         values = [side.values(own) for side in runs]
@@ -189,7 +199,7 @@ def _join(one: tuple[str, RunFacts], other: tuple[str, RunFacts], metrics: Seque
         signed = list(zip((1, -1), runs, strict=True))
         number = difference(own.name, signed, values, facts, sample, f"+{own.shown}")
         differences.append(Difference(first, second, number))
-    return _Joined(names, runs, facts, tuple(differences))
+    return _RunPair(names, runs, facts, tuple(differences))
 
 
 def what_differs(first: RunFacts, second: RunFacts, facts: Sequence[str]) -> tuple[str, ...]:

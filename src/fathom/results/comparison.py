@@ -104,7 +104,7 @@ class ComparedPair(NamedTuple):
         return {1: self.first, -1: self.second}.get(self.decision.sign)
 
 
-class NotCompared(NamedTuple):
+class IncomparablePair(NamedTuple):
     """Two runs that could not be compared, and why."""
 
     first: str
@@ -125,7 +125,7 @@ class Comparison(Tabular):
     runs: tuple[RunLine, ...]
     metrics: tuple[Metric, ...]
     pairs: tuple[ComparedPair, ...]
-    not_compared: tuple[NotCompared, ...] = ()
+    not_compared: tuple[IncomparablePair, ...] = ()
     controlled: tuple[Decision, ...] = ()
     alterations: tuple[Alteration, ...] = ()
     plans: tuple[Detectable, ...] = ()

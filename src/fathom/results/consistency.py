@@ -33,7 +33,7 @@ class _Ranking(NamedTuple):
     tops: frozenset[str]
 
 
-class _Compared(NamedTuple):
+class _RankingPair(NamedTuple):
     """Two rankings of one fact."""
 
     rankc: float
@@ -97,10 +97,10 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
     return _Ranking(tuple(ids[at] for at in order), top_chances(scores[order]), rows.top_answers(place))
 
 
-def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
+def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _RankingPair]]:
     """Compare each two values, in order of appearance, by fact."""
     values = dict.fromkeys(value for own in asked.values() for value in own)
-    pairs: dict[tuple[str, str], dict[int, _Compared]] = {}
+    pairs: dict[tuple[str, str], dict[int, _RankingPair]] = {}
     for pair in combinations(values, 2):
         for fact, own in asked.items():
             if {*pair} <= own.keys():
@@ -108,10 +108,10 @@ def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[
     return pairs
 
 
-def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:
+def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _RankingPair:
     """Average over each ranking of the one and each of the other."""
     both = [(one, other) for one in first for other in second]
-    return _Compared(
+    return _RankingPair(
         float(np.mean([rankc(one.best, other.best) for one, other in both])),
         rankc_by_chance(len(first[0].ids)),
         float(consistency([[one.tops, other.tops] for one, other in both]).mean()),
@@ -119,16 +119,16 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compare
 
 
 def _lines(
-    rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
+    rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _RankingPair]]
 ) -> list[dict[str, Cell | Estimate]]:
     every = grouped((fact, one) for compared in pairs.values() for fact, one in compared.items())
-    means = {fact: _Compared(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
+    means = {fact: _RankingPair(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
     return [*lines, *(_line(rows, scoring, over, pair, compared) for pair, compared in pairs.items())]
 
 
 def _line(
-    rows: Rows, scoring: str, over: str, pair: tuple[str, str], compared: Mapping[int, _Compared]
+    rows: Rows, scoring: str, over: str, pair: tuple[str, str], compared: Mapping[int, _RankingPair]
 ) -> dict[str, Cell | Estimate]:
     sample, columns = rows.sample(list(compared)), np.array(list(compared.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]

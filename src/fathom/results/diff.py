@@ -18,7 +18,7 @@ from fathom.errors import BadInput, all_of
 from fathom.metrics.significance import POWER
 from fathom.options import separated
 from fathom.results import estimates
-from fathom.results.baselines import LEGENDS, Compared, RunBaselines, above_chance, verdict_text
+from fathom.results.baselines import LEGENDS, BaselineComparison, RunBaselines, above_chance, verdict_text
 from fathom.results.claims import (
     NO_DIFFERENCE,
     UNDETERMINED,
@@ -29,7 +29,7 @@ from fathom.results.claims import (
     difference_in_words,
     percent,
 )
-from fathom.results.comparison import NotCompared, refusals_table
+from fathom.results.comparison import IncomparablePair, refusals_table
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import check_depth, read_runs
@@ -89,7 +89,7 @@ class GroupChange(NamedTuple):
     after: Estimate
     difference: Estimate
     became: Mapping[str, Estimate]
-    baselines: tuple[Compared, ...]
+    baselines: tuple[BaselineComparison, ...]
     each: tuple[OfFact, ...]
     changed: Decision | None = None
     above: Decision | None = None
@@ -113,7 +113,7 @@ class Change(Tabular):
     by: str
     k: int
     listed: int = 0
-    not_compared: tuple[NotCompared, ...] = ()
+    not_compared: tuple[IncomparablePair, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -178,14 +178,14 @@ def diff(
     all_of(*(partial(_check_cut, side, k) for side in sides))
     baselines = RunBaselines(second)
     parts = [_part(ALL, first, second, k, baselines)]
-    refused: list[NotCompared] = []
+    refused: list[IncomparablePair] = []
     groups = [side.parts(by) for side in sides] if by else [{}, {}]
     for name in dict.fromkeys([*groups[0], *groups[1]]):
         try:
             one, two = (_group_of(group, name, by) for group in groups)
             parts.append(_part(name, one, two, k, baselines))
         except BadInput as error:
-            refused.append(NotCompared(first.path, name, str(error)))
+            refused.append(IncomparablePair(first.path, name, str(error)))
     decided = tuple(_decided(parts, baselines.missing))
     return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)))
 

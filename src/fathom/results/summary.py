@@ -18,9 +18,9 @@ from fathom.metrics.table import METRICS, Metric, hits, metric
 from fathom.results.baselines import (
     LEGENDS,
     NAMES,
-    Compared,
+    BaselineComparison,
+    BaselineRanks,
     RandomOrder,
-    Ranked,
     above_chance,
     baselines,
     compare_baselines,
@@ -66,7 +66,7 @@ class Headline:
     reasons: Mapping[str, int]
     deviation: float | None
     numbers: Mapping[str, Estimate]
-    baselines: Mapping[str, tuple[Compared, ...]]
+    baselines: Mapping[str, tuple[BaselineComparison, ...]]
     decision: Decision | None = None
 
     @property
@@ -243,7 +243,7 @@ class RunNumbers:
         return self._numbers[key]
 
     @cached_property
-    def _baselines(self) -> dict[str, Ranked | RandomOrder]:
+    def _baselines(self) -> dict[str, BaselineRanks | RandomOrder]:
         return baselines(self.rows)
 
     def _headline(self, scoring: str) -> Headline:

@@ -24,7 +24,7 @@ from fathom.metrics.ranking import (
 )
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import file_exists, json_file
-from fathom.results.baselines import Compared, above_chance, verdict_text
+from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
 from fathom.results.claims import UNDETERMINED, Claim, Decision, decide_all
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, point_estimate
 from fathom.results.recipes import combined, recipe
@@ -191,7 +191,7 @@ class ByFrequency(NamedTuple):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
         further = difference(reciprocal, others, sample_items(asked), "MRR − frequency")
-        return above_chance(task, [Compared("frequency", float(np.mean(others)), further)])
+        return above_chance(task, [BaselineComparison("frequency", float(np.mean(others)), further)])
 
 
 def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequency]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Narrowed
+from fathom.data.selection.filters import NarrowedData
 from fathom.errors import BadInput
 from fathom.models.base import AnyModel
 from fathom.probes import PROBES, Entry
@@ -30,7 +30,7 @@ _SERVED = "a server is queried by one process: use --concurrency instead"
 def run(
     probe: str | Entry,
     model: Any,
-    data: QuerySet | Narrowed,
+    data: QuerySet | NarrowedData,
     options: EvaluationOptions,
     out: str | Path,
     progress: Progress | None = None,
@@ -58,7 +58,7 @@ def run(
 
         folder = RunFolder(out)
         with exclusive_folder(folder.path):
-            source = data.source if isinstance(data, Narrowed) else data  # workers narrow it
+            source = data.source if isinstance(data, NarrowedData) else data  # workers narrow it
             evaluate_on_ray(entry, model, source, options, folder, report)
         return folder
     evaluated, setup = set_up(entry, model, data, options)

@@ -52,7 +52,7 @@ class ShardJob(NamedTuple):
     artifacts: Files
 
 
-class Opened(NamedTuple):
+class WorkerInfo(NamedTuple):
     """Description of a worker.
 
     :param pieces: missing artefacts, see :meth:`fathom.probes.base.Probe.pieces`.
@@ -66,7 +66,7 @@ class Opened(NamedTuple):
 class ShardWorker(RayWorker):
     """An actor that evaluates shards."""
 
-    def load(self, job: ShardJob) -> Opened:
+    def load(self, job: ShardJob) -> WorkerInfo:
         """Load the model and cut the run into shards."""
         try:
             self.probe, setup = set_up(job.entry, job.open_model(), job.data, job.options)
@@ -79,7 +79,7 @@ class ShardWorker(RayWorker):
         self.temporary = tempfile.TemporaryDirectory(prefix="fathom-", dir=_session_folder())
         self.artifacts = Path(self.temporary.name)
         write_files(self.artifacts, job.artifacts)
-        return Opened(platform.node(), setup, tuple(self.probe.pieces(self.artifacts)))
+        return WorkerInfo(platform.node(), setup, tuple(self.probe.pieces(self.artifacts)))
 
     def make_piece(self, name: str) -> tuple[Files, Circumstances]:
         """Make one of the missing artefacts."""
@@ -175,7 +175,7 @@ def evaluate_on_ray(
             report(len(setup.plan), len(setup.plan))
 
 
-def _refuse_difference(first: Opened, other: Opened) -> None:
+def _refuse_difference(first: WorkerInfo, other: WorkerInfo) -> None:
     """:raises BadInput: the workers would make different runs."""
     lines = list(differences(compared(first.setup.identity), compared(other.setup.identity)))
     if lines or first.setup.plan != other.setup.plan:

@@ -14,7 +14,7 @@ import torch
 from fathom._version import VERSION
 from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import QuerySet
-from fathom.data.selection.filters import Narrowed, Selected, select
+from fathom.data.selection.filters import NarrowedData, SelectedData, select
 from fathom.data.selection.options import Selection
 from fathom.models.base import AnyModel, Model
 from fathom.probes import Entry
@@ -49,13 +49,15 @@ class RunSetup:
         return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
 
 
-def set_up(entry: Entry, model: Any, data: QuerySet | Narrowed, options: EvaluationOptions) -> tuple[Probe, RunSetup]:
+def set_up(
+    entry: Entry, model: Any, data: QuerySet | NarrowedData, options: EvaluationOptions
+) -> tuple[Probe, RunSetup]:
     """Construct the probe and the setup of its run.
 
     :raises BadInput: the probe does not support this model or data.
     """
     kind = entry.load()
-    source = data.source if isinstance(data, Narrowed) else data
+    source = data.source if isinstance(data, NarrowedData) else data
     options = kind.complete_options(options, source)
     selection, excluded = selected(entry, model, data, options)
     check_key(options.cluster, dict.fromkeys(key for query in selection.queries for key in query.groups))
@@ -81,7 +83,7 @@ def describe_model(model: AnyModel) -> dict[str, Any]:
     return description | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
 
 
-def selected(entry: Entry, model: Model, data: QuerySet | Narrowed, options: EvaluationOptions) -> Selected:
+def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options: EvaluationOptions) -> SelectedData:
     """Return the part of *data* that *options* select, as the probe needs it.
 
     :param model: without a tokenizer (a chat server), tokens cannot be counted.
@@ -89,7 +91,7 @@ def selected(entry: Entry, model: Model, data: QuerySet | Narrowed, options: Eva
     """
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
     kind = entry.load()
-    source = data.source if isinstance(data, Narrowed) else data
+    source = data.source if isinstance(data, NarrowedData) else data
     selection = select(data, kind.complete_options(options, source), count)
     return selection._replace(data=kind.prepare_queries(options, selection.data))
 

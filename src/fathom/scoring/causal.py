@@ -68,7 +68,7 @@ def _share_run_again(trie: Trie, budget: Budget) -> float:
     return run / max(1, len(trie.inner))
 
 
-class _Packed(NamedTuple):
+class _PackedBlocks(NamedTuple):
     """Blocks that run together.
 
     :param parents: the place among the blocks' new nodes of the parent of each of *nodes*.
@@ -84,11 +84,11 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     children = Lookup(trie.parent)
 
-    def pack(start: int) -> tuple[_Packed, int]:
+    def pack(start: int) -> tuple[_PackedBlocks, int]:
         blocks, after = blocks_from(trie, start, min(BLOCK, budget.tokens), budget.tokens)
-        return _Packed(blocks, *children.find(trie.inner[start:after])), after
+        return _PackedBlocks(blocks, *children.find(trie.inner[start:after])), after
 
-    def run(batch: _Packed) -> NDArray[np.float32]:
+    def run(batch: _PackedBlocks) -> NDArray[np.float32]:
         return _run_blocks(model, trie, batch, vectors)
 
     for batch, log_probs in budget.batches(len(trie.inner), pack, run):
@@ -96,7 +96,7 @@ def _by_packed_blocks(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
     return scores
 
 
-def _run_blocks(model: Model, trie: Trie, batch: _Packed, vectors: Tensor | None) -> NDArray[np.float32]:
+def _run_blocks(model: Model, trie: Trie, batch: _PackedBlocks, vectors: Tensor | None) -> NDArray[np.float32]:
     blocks, parents, nodes = batch
     width = max(len(block.nodes) for block in blocks)
     ids = np.zeros((len(blocks), width), dtype=np.int64)

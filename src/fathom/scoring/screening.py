@@ -33,7 +33,7 @@ from fathom.scoring.trie import AnswerTrie, Ints
 from fathom.scoring.walk import Floats, SearchResult, SearchState
 
 Scores = NDArray[np.floating[Any]]
-Chosen = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 
 SAFETY = 3.0
 """Factor from the largest difference seen, among answers at most as far below the first, to the margin."""
@@ -53,7 +53,7 @@ class ScreenedScores(NamedTuple):
     """
 
     scores: Scores
-    rescored: Chosen
+    rescored: Mask
     margin: Scores
 
 
@@ -61,7 +61,7 @@ def settle(
     rough: Scores,
     gold: Sequence[Sequence[int]],
     top_k: int,
-    in_full: Callable[[Chosen], Scores],
+    in_full: Callable[[Mask], Scores],
     sample: int = SAMPLE,
 ) -> ScreenedScores:
     """Rescore all candidates that could change the rank of a gold answer, a top list or a first answer.
@@ -87,7 +87,7 @@ def settle(
     return ScreenedScores(scores, rescored, margin)
 
 
-def _margins(rough: Scores, scores: Scores, rescored: Chosen) -> Scores:
+def _margins(rough: Scores, scores: Scores, rescored: Mask) -> Scores:
     """Return the margin of each rough score in nats. Shapes as in :class:`ScreenedScores`."""
     margins = np.zeros(rough.shape)
     for scoring, values in enumerate(rough):
@@ -104,8 +104,8 @@ def _margins(rough: Scores, scores: Scores, rescored: Chosen) -> Scores:
 
 
 def undecided(
-    scores: Scores, rescored: Chosen, margin: Scores | float, gold: Sequence[Sequence[int]], top_k: int
-) -> Chosen:
+    scores: Scores, rescored: Mask, margin: Scores | float, gold: Sequence[Sequence[int]], top_k: int
+) -> Mask:
     """Find candidates whose order relative to a gold answer, or place in the top list, depends on the *margin*.
 
     Shapes as in :class:`ScreenedScores`; the gold answers were rescored.
@@ -115,7 +115,7 @@ def undecided(
     count = min(max(1, top_k), scores.shape[-1])
     ranked = np.where(np.isnan(low), -np.inf, low)
     least = np.partition(ranked, -count, axis=-1)[..., -count, None]
-    near: Chosen = high >= least
+    near: Mask = high >= least
     for row, places in enumerate(gold):
         for place in places:
             gold_score = scores[:, row, place, None]
@@ -124,7 +124,7 @@ def undecided(
     return np.asarray(near.any(axis=0) | missing)
 
 
-def _first(rough: Scores, gold: Sequence[Sequence[int]], sample: int) -> Chosen:
+def _first(rough: Scores, gold: Sequence[Sequence[int]], sample: int) -> Mask:
     """Choose what to rescore before any difference is known.
 
     These are gold answers, first answers, those without a rough score, and a sample, the same for the same shard.

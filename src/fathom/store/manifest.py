@@ -61,7 +61,7 @@ class RunIdentity(Object):
     version: str | None = None
 
 
-class Shows(Object):
+class ProbeDeclarations(Object):
     """Declarations of the probe (:mod:`fathom.results.declarations`)."""
 
     scorings: dict[str, dict[str, str]] = {}
@@ -86,7 +86,7 @@ class RunManifest(Object):
     identity: RunIdentity
     plan: Annotated[list[Part], Field(min_length=1)]
     circumstances: Circumstances = Circumstances()
-    shows: Shows = Shows()
+    shows: ProbeDeclarations = ProbeDeclarations()
 
 
 class PartNotes(Object):
@@ -122,7 +122,7 @@ class LinkIdentity(Object):
     version: str | None = None
 
 
-class Ended(Object):
+class TrainingEnd(Object):
     """The end of a training."""
 
     why: str
@@ -135,7 +135,7 @@ class LinkManifest(Object):
 
     format: int = 0
     identity: LinkIdentity
-    ended: Ended | None
+    ended: TrainingEnd | None
     notes: list[str] = []
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.agreements import subtract_relation_means
-from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, Compared, RunBaselines, strongest_columns
+from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, BaselineComparison, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts
@@ -49,7 +49,7 @@ class ByTokens(NamedTuple):
 
     tokens: int
     accuracy: Estimate
-    baseline: Compared | None
+    baseline: BaselineComparison | None
 
 
 class LengthBias(NamedTuple):

@@ -134,7 +134,9 @@ def analyse(
     :param folds: number of folds for it.
     :raises BadInput: runs that are unfinished, lack full ranks, or differ in items or candidates; a repeated setting.
     """
-    read: list[_Read] = all_of(*(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True)))
+    read: list[_OntologyRun] = all_of(
+        *(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True))
+    )
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
     _check_settings(lines)
@@ -163,7 +165,7 @@ def _claim(findings: Ontology, about: About) -> Claim | None:
     return baseline.claim_of_items(about[0], chosen.queries, chosen.reciprocal)
 
 
-class _Read(NamedTuple):
+class _OntologyRun(NamedTuple):
     """A run. :param items: for each task, query id → number among the rows."""
 
     run: RunFolder
@@ -178,7 +180,7 @@ class _Read(NamedTuple):
         return dict(zip(ids, names, strict=True))
 
 
-def _read(run: RunFolder, model: str, cluster: str) -> _Read:
+def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
     """:raises BadInput: it is unfinished, or lacks ranks of gold answers."""
     if not run.is_complete():
         raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
@@ -190,13 +192,13 @@ def _read(run: RunFolder, model: str, cluster: str) -> _Read:
             "--max-rank"
         )
     items = {task: {rows.query_ids[place]: place for place in own} for task, own in rows.by_relation().items()}
-    return _Read(run, model, rows, items)
+    return _OntologyRun(run, model, rows, items)
 
 
-def _check_comparable(read: Sequence[_Read]) -> None:
+def _check_comparable(read: Sequence[_OntologyRun]) -> None:
     """:raises BadInput: two runs evaluated a task on other items or among other candidates."""
     faults = []
-    first: dict[str, _Read] = {}
+    first: dict[str, _OntologyRun] = {}
     for one in read:
         for task, items in one.items.items():
             other = first.setdefault(task, one)
@@ -210,7 +212,7 @@ def _check_comparable(read: Sequence[_Read]) -> None:
     refuse(faults)
 
 
-def _differing(one: _Read, other: _Read) -> list[str]:
+def _differing(one: _OntologyRun, other: _OntologyRun) -> list[str]:
     """Return the selecting flags that differ between two runs, or the usual ones if none does."""
     options, others = (read.rows.identity.get("options", {}) for read in (one, other))
     names = [name for name in SELECTING if options.get(name) != others.get(name)]
@@ -272,7 +274,7 @@ def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     )
 
 
-def _examples(read: Sequence[_Read], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[ShownItem]:
+def _examples(read: Sequence[_OntologyRun], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[ShownItem]:
     """Return each example as every model's best setting, by words and learnt, has it (table 7)."""
     known = {id_ for one in read for items in one.items.values() for id_ in items}
     if unknown := [id_ for id_ in wanted if id_ not in known]:

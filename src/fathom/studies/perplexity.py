@@ -42,7 +42,7 @@ class RunPoint(NamedTuple):
     missing: int
 
 
-class Related(NamedTuple):
+class PerplexityCorrelation(NamedTuple):
     """Correlation of accuracy and mean perplexity.
 
     :param over: what the points are: models of one kind (perplexities of causal and pseudo-perplexities of masked
@@ -60,7 +60,7 @@ class Perplexities(NamedTuple):
 
     points: list[RunPoint]
     means: list[RunPoint]
-    related: list[Related]
+    related: list[PerplexityCorrelation]
 
 
 def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
@@ -80,9 +80,12 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
         cell_means = [_mean(cell) for cell in cells]
         points += [point for cell in cells for point in cell]
         means += cell_means
-        related += [Related(f"models{suffix}", cell[0].data, cell[0].reading, _correlation(cell)) for cell in cells]
         related += [
-            Related(f"data sets{suffix}", f"{len(cell)} data sets", reading, _correlation(cell))
+            PerplexityCorrelation(f"models{suffix}", cell[0].data, cell[0].reading, _correlation(cell))
+            for cell in cells
+        ]
+        related += [
+            PerplexityCorrelation(f"data sets{suffix}", f"{len(cell)} data sets", reading, _correlation(cell))
             for reading, cell in grouped((point.reading, point) for point in cell_means).items()
         ]
     return Perplexities(points, means, related)

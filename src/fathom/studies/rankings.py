@@ -34,7 +34,7 @@ from fathom.studies.rankings_columns import (
     COEFFICIENTS,
     Column,
     ColumnHits,
-    LeftOut,
+    OmittedFact,
     PlacedModel,
     RankingAgreement,
     accuracy_difference,
@@ -57,7 +57,7 @@ class Rankings(NamedTuple):
     columns: list[Column]
     agreements: list[RankingAgreement]
     groups: Mapping[str, str]
-    left_out: list[LeftOut]
+    left_out: list[OmittedFact]
     steps: list[SizeStep]
 
 
@@ -203,7 +203,7 @@ def files(findings: Rankings) -> dict[str, Table]:
     """Return the facts that are not compared."""
     if not findings.left_out:
         return {}
-    return {"rankings-left-out": Table(LeftOut._fields, tuple(findings.left_out), "facts that are not compared")}
+    return {"rankings-left-out": Table(OmittedFact._fields, tuple(findings.left_out), "facts that are not compared")}
 
 
 def _identity(model: str, findings: Rankings) -> dict[str, str]:

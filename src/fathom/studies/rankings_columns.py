@@ -12,7 +12,7 @@ from fathom.errors import BadInput
 from fathom.metrics.ranking import places
 from fathom.metrics.significance import LEVEL
 from fathom.metrics.uncertainty import at_confidence
-from fathom.results.baselines import Compared, RunBaselines
+from fathom.results.baselines import BaselineComparison, RunBaselines
 from fathom.results.claims import Decision
 from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, CUTS, FREE, RunFacts
@@ -42,7 +42,7 @@ class PlacedModel(NamedTuple):
     place: float
     hits: tuple[Estimate, ...]
     scoring: str = ""
-    baseline: Compared | None = None
+    baseline: BaselineComparison | None = None
     decision: Decision | None = None
 
 
@@ -62,7 +62,7 @@ class Column(NamedTuple):
     average: tuple[Estimate, ...]
 
 
-class LeftOut(NamedTuple):
+class OmittedFact(NamedTuple):
     """A fact that is not compared. :param why: the first reason found."""
 
     data: str
@@ -138,7 +138,7 @@ def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
     return restricted
 
 
-def left_out_of(grid: ColumnHits) -> list[LeftOut]:
+def left_out_of(grid: ColumnHits) -> list[OmittedFact]:
     compared, reasons = set(grid.facts), dict[str, str]()
     for model, outcome in grid.outcomes.items():
         for fact in outcome.facts:
@@ -146,7 +146,7 @@ def left_out_of(grid: ColumnHits) -> list[LeftOut]:
                 reason = outcome.left_out.get(fact)
                 reasons[fact] = f"{model}: {reason}" if reason else ""
     default = "not evaluated, or not ranked, by all models in both readings"
-    return [LeftOut(grid.data, grid.reading, fact, reason or default) for fact, reason in reasons.items()]
+    return [OmittedFact(grid.data, grid.reading, fact, reason or default) for fact, reason in reasons.items()]
 
 
 def column_of(grid: ColumnHits, is_above: Mapping[tuple[str, str, str], Decision | None]) -> Column:

@@ -25,7 +25,7 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 
-class OfRelation(NamedTuple):
+class RelationScores(NamedTuple):
     """One relation of one model. :param facts: number in each data set. :param scores: Acc@1 in each."""
 
     relation: str
@@ -46,7 +46,7 @@ class SharedScores(NamedTuple):
     scores: tuple[Estimate, Estimate]
     difference: Estimate
     correlation: Estimate
-    relations: list[OfRelation]
+    relations: list[RelationScores]
     only: tuple[int, int]
 
 
@@ -93,7 +93,7 @@ def _shared(model: str, first: RunFacts, second: RunFacts) -> SharedScores:
             "are joined by their ids"
         )
     pairs = [(sides[0][relation], sides[1][relation]) for relation in both]
-    lines = [OfRelation(name, (a.n, b.n), (a, b)) for name, (a, b) in zip(both, pairs, strict=True)]
+    lines = [RelationScores(name, (a.n, b.n), (a, b)) for name, (a, b) in zip(both, pairs, strict=True)]
     means = [[scores[side].value for scores in pairs] for side in (0, 1)]
     recipes = [side.recipe("") for side in (first, second)]
     name, sample = "Acc@1, mean over shared relations", Sample(RELATION, both)

@@ -47,7 +47,7 @@ class RepeatedEntity(NamedTuple):
     right: Estimate
 
 
-class Repeated(NamedTuple):
+class RunRepetition(NamedTuple):
     """One run.
 
     :param prompts: number of predictions with a rank.
@@ -116,7 +116,7 @@ class InBoth(NamedTuple):
     by_fact: Mapping[str, float]
 
 
-class NotPaired(NamedTuple):
+class UnpairedModel(NamedTuple):
     """A model whose two readings of a data set cannot be compared, and why."""
 
     model: str
@@ -128,9 +128,9 @@ class Repetition(NamedTuple):
     """:param runs: one per run. :param in_both: one per model and data set with both readings.
     :param not_paired: models with both readings that are not among them."""
 
-    runs: list[Repeated]
+    runs: list[RunRepetition]
     in_both: list[InBoth]
-    not_paired: list[NotPaired]
+    not_paired: list[UnpairedModel]
     decisions: list[Decision]
 
 
@@ -152,11 +152,11 @@ def analyse(
             both = _in_both(sides)
             in_both += [both] if both else []
         except BadInput as error:
-            not_paired.append(NotPaired(model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
+            not_paired.append(UnpairedModel(model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
     return Repetition(repeated, in_both, not_paired, decide(_claims(in_both, untrained)))
 
 
-def _repeated(outcome: RunFacts) -> Repeated:
+def _repeated(outcome: RunFacts) -> RunRepetition:
     rows = outcome.rows
     scored = outcome.places[rows.scored[outcome.places]].tolist()
     tops = [rows.best(place) for place in scored]
@@ -173,7 +173,7 @@ def _repeated(outcome: RunFacts) -> Repeated:
     def share(why: str, name: str, value: float) -> Estimate:
         return point_estimate(why, outcome.recipe(name), value, n, ".1%")
 
-    return Repeated(
+    return RunRepetition(
         outcome.model,
         outcome.data,
         outcome.reading,
@@ -359,7 +359,7 @@ def tables(findings: Repetition) -> list[Table]:
         *(_entities_table(line, SHOWN) for line in findings.runs),
         *([_changes_table(findings.in_both)] if findings.in_both else []),
         *(_both_table(both, SHOWN) for both in findings.in_both),
-        *([refusals_table(NotPaired._fields, findings.not_paired)] if findings.not_paired else []),
+        *([refusals_table(UnpairedModel._fields, findings.not_paired)] if findings.not_paired else []),
     ]
 
 
@@ -370,7 +370,7 @@ def files(findings: Repetition) -> dict[str, Table]:
     return of_runs | of_both
 
 
-def _entities_table(line: Repeated, shown: int | None = None) -> Table:
+def _entities_table(line: RunRepetition, shown: int | None = None) -> Table:
     shares = (*(f"top {k}" for k in CUTS), RIGHT)
     rows = [(one.name, one.id, *one.shares, one.right) for one in line.entities[:shown]]
     title = f"most repeated: {line.model}, {line.data}, {line.reading}"
@@ -414,7 +414,7 @@ def plots(findings: Repetition) -> list[Plot]:
     return [*of_runs, *of_both]
 
 
-def _draw(line: Repeated, axes: Any) -> None:
+def _draw(line: RunRepetition, axes: Any) -> None:
     shown = line.entities[:SHOWN]
     distinct = ", ".join(f"{share.value:.1%} of top {k}" for share, k in zip(line.shares, CUTS, strict=True))
     about = f"{line.model}, {line.data}, {line.reading}, {line.prompts:,} prompts"

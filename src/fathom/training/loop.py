@@ -147,7 +147,7 @@ class Rules:
 
 
 @dataclass
-class At:
+class TrainingPosition:
     """The position in a training.
 
     :param step: finished batches of the epoch. :param losses: their sum.
@@ -195,7 +195,7 @@ class Loop:
 
     def __init__(self, stages: Sequence[Stage], rules: Rules, hooks: Hooks, device: torch.device) -> None:
         self.stages, self.rules, self.hooks, self.device = stages, rules, hooks, device
-        self.at = At()
+        self.at = TrainingPosition()
         self.scaler = torch.amp.GradScaler(device.type, enabled=rules.precision == "float16")
         self.began = time.monotonic()
         self.loss = self.clock = self.rate = 0.0
@@ -239,7 +239,7 @@ class Loop:
 
     def set_state(self, state: State) -> None:
         """Restore :meth:`state`, before :meth:`run`."""
-        self.at = At(**{field.name: state["at"][field.name] for field in fields(At)})
+        self.at = TrainingPosition(**{field.name: state["at"][field.name] for field in fields(TrainingPosition)})
         self.scaler.load_state_dict(state["scaler"])
         self._saved = state
 

@@ -129,7 +129,7 @@ class Batch(NamedTuple):
     labels: Tensor
 
 
-class Fitted(NamedTuple):
+class TrainedNetwork(NamedTuple):
     """A trained network, its learning curve, and the duration."""
 
     network: PreTrainedModel
@@ -156,7 +156,7 @@ def fitted(
     batches: Iterable[Batch],
     steps: int,
     on_progress: OnProgress | None,
-) -> Fitted:
+) -> TrainedNetwork:
     """Train a new network on all *batches*, without changing the caller's random numbers.
 
     :raises NotANumber: the loss is NaN or infinite.
@@ -177,7 +177,7 @@ def fitted(
             optimizer=adafactor if options.kind == "t5" else adamw,
             on_progress=on_progress,
         )
-    return Fitted(network, curve, time.monotonic() - start)
+    return TrainedNetwork(network, curve, time.monotonic() - start)
 
 
 def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:

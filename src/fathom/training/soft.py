@@ -68,7 +68,7 @@ class SoftEpoch(NamedTuple):
     mrr_all: float
 
 
-class Learnt(NamedTuple):
+class SoftPrompts(NamedTuple):
     """:param vectors: of the best epoch, float32, shape (rows, d). :param epoch: its number, from 1."""
 
     vectors: Tensor
@@ -86,7 +86,7 @@ def learn(
     plan: SoftPlan,
     budget: Budget,
     fixed: Tensor | None = None,
-) -> Learnt:
+) -> SoftPrompts:
     """Fit the vectors of learnt tokens to *items*.
 
     :param names: the candidates as tokens. :param way: how they are scored.
@@ -121,7 +121,7 @@ class _Fit(Hooks):
         self.validation, self.draws = validation, random.Random(plan.seed)
         self.vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
         self.fixed = self.vectors.new_zeros(0, start.shape[1]) if fixed is None else fixed.to(self.vectors)
-        self.learnt, self.mrr_all = Learnt(self.vectors.detach().clone(), 0, []), 0.0
+        self.learnt, self.mrr_all = SoftPrompts(self.vectors.detach().clone(), 0, []), 0.0
 
     def loss(self, batch: Sequence[GoldSlot]) -> float:
         """Compute gradients of the vectors, and return the loss: the mean over items and, for BCE, candidates.
@@ -156,7 +156,7 @@ class _Fit(Hooks):
         self.learnt.curve.append(point)
         if point.mrr_all > self.mrr_all:
             self.mrr_all = point.mrr_all
-            self.learnt = Learnt(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
+            self.learnt = SoftPrompts(self.vectors.detach().clone(), point.epoch, self.learnt.curve)
 
     def _validate(self) -> tuple[float, float]:
         slots, vectors = [item.slot for item in self.validation], torch.cat([self.vectors, self.fixed]).detach()
@@ -193,7 +193,7 @@ def learnt_file(task: str, fold: int | None, way: str) -> str:
     return f"{quote(task, safe='')}{'' if fold is None else f'-fold-{fold}'}-{way}.safetensors"
 
 
-def save_learnt(file: Path, learnt: Learnt) -> None:
+def save_learnt(file: Path, learnt: SoftPrompts) -> None:
     """Write the vectors as safetensors, and their learning curve as JSON Lines."""
     write_text(file.with_suffix(".jsonl"), "".join(json.dumps(point._asdict()) + "\n" for point in learnt.curve))
     with whole_file(file) as temporary:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fathom.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from fathom.building.bear.plan import Revealing
+    from fathom.building.bear.plan import RevealingNames
 
 _WORD = re.compile(r"\w+")
 _UNINFORMATIVE = frozenset((Path(__file__).parent / "uninformative.txt").read_text(encoding="utf-8").split())
@@ -39,7 +39,7 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
     return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
 
 
-def revealing(subject: str, answer: str, aliases: Sequence[str], rules: Revealing) -> str:
+def revealing(subject: str, answer: str, aliases: Sequence[str], rules: RevealingNames) -> str:
     """Why the subject's name gives the answer away; "" where it does not.
 
     :raises MissingExtra: RapidFuzz is not installed.

@@ -108,7 +108,7 @@ BIG = Limits(instances=600, most_answers=100, most_per_answer=120, one_to_one=19
 """BEAR-big's, as its files have them."""
 
 
-class Revealing(_Part):
+class RevealingNames(_Part):
     """When a subject's name gives the answer away (section 4.2)."""
 
     tokens: bool = opt(True, "It shares a word with the answer's.")
@@ -134,7 +134,7 @@ class BearPlan(_Part):
     several: Several = opt("filtered", "Subjects with several right answers.")
     ended: bool = opt(False, "Whether facts that have ended count, too.")
     as_of: Annotated[str, BeforeValidator(_day)] = opt("", "A date: what held then counts.")
-    revealing: Revealing = Revealing()
+    revealing: RevealingNames = RevealingNames()
     overlapping: bool = opt(False, "Whether answers may be part of each other's names.")
     coherence: Coherence = Coherence()
     small: Limits | None = SMALL
@@ -177,7 +177,7 @@ def read_plan(file: Path) -> BearPlan:
 
 def _kind(place: Sequence[int | str]) -> type[BaseModel]:
     parts: dict[str, type[BaseModel]] = {"relations": RelationPlan, "small": Limits, "big": Limits}
-    parts |= {"revealing": Revealing, "coherence": Coherence}
+    parts |= {"revealing": RevealingNames, "coherence": Coherence}
     return parts.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
 
 

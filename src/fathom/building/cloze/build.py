@@ -24,7 +24,7 @@ from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
-from fathom.building.cloze.rows import Occurrences, Resolved, Row, SentenceRows, is_own_name, rows_in
+from fathom.building.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
 from fathom.building.cloze.sentences import KEPT, CorpusSentence, Selector
 from fathom.building.options import ClozeFiles
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
@@ -152,7 +152,7 @@ class _Builder:
         answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
         return counts.Example(row.document, row.masked, answers)
 
-    def _latest(self, path: Path) -> Resolved:
+    def _latest(self, path: Path) -> Supersession:
         records = Occurrences(path)
         for number, source in enumerate(self.sources):
             self._digests.append(corpora.digest_of(source.path))
@@ -163,7 +163,7 @@ class _Builder:
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
         return records.resolve("last")
 
-    def _read(self, latest: Resolved, rows: SentenceRows) -> None:
+    def _read(self, latest: Supersession, rows: SentenceRows) -> None:
         places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpora.corpus_of(source, self.options)

@@ -132,7 +132,7 @@ class _Counts:
         return _Pairs(keys, numbers)
 
 
-class _Scored(NamedTuple):
+class _NgramScores(NamedTuple):
     """Scores of some (query, entity), whose entity is next to the context, excluded or a gold answer.
 
     ``others`` has the scores of all others by their number of occurrences, shape (queries, levels).
@@ -210,7 +210,7 @@ class Ngrams:
         known = self.entities[places] == numbers
         return query[known], places[known]
 
-    def score(self, rows: Sequence[Row]) -> _Scored:
+    def score(self, rows: Sequence[Row]) -> _NgramScores:
         """Score entities for each query, without the sentences that it excludes."""
         slots, entities = self._slots(rows), len(self.entities)
         query, excluded = self._excluded(slots)
@@ -230,7 +230,7 @@ class Ngrams:
         )
         never = np.zeros((1, len(self.levels)))
         others = _scores(self.levels[None], total[:, None], {w: (never, seen[:, None]) for w, seen in sums.items()})
-        return _Scored(queries, entity, score, others)
+        return _NgramScores(queries, entity, score, others)
 
     def _slots(self, rows: Sequence[Row]) -> Ints:
         place = np.array([_identity(row.entity, row.masked, row.document)[1] for row in rows], dtype=np.int64)
@@ -263,7 +263,7 @@ class _Pool(NamedTuple):
         return cls(members, len(members) - int(inside.sum()), inside, by_level, model.level)
 
     def places(
-        self, scored: _Scored, is_gold: NDArray[np.bool_], least: Floats, most: Floats
+        self, scored: _NgramScores, is_gold: NDArray[np.bool_], least: Floats, most: Floats
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count distractors of each query that score more than *most*, and those that score at least *least*."""
         queries, levels = scored.others.shape

@@ -24,8 +24,8 @@ _AT_ONCE = 1 << 21
 _VERSIONS, _PLACES = 1 << 8, 1 << 55
 
 
-class Resolved(NamedTuple):
-    """Return whether another item with the same key counts, and whether that is a deletion; shape (places,)."""
+class Supersession(NamedTuple):
+    """Masks of items replaced by another with the same key, and by a deletion; shape (places,)."""
 
     beaten: NDArray[np.bool_]
     withdrawn: NDArray[np.bool_]
@@ -71,7 +71,7 @@ class Occurrences:
             self._ranks.add((hashed, rank * 2 + deleted))
         self.places += 1
 
-    def resolve(self, counts: Literal["first", "last"]) -> Resolved:
+    def resolve(self, counts: Literal["first", "last"]) -> Supersession:
         """Determine which items count, once all are added. The last is the latest of the greatest version."""
         self._ranks.flush()
         beaten, withdrawn = np.zeros(self.places, np.bool_), np.zeros(self.places, np.bool_)
@@ -92,7 +92,7 @@ class Occurrences:
             beaten[places[loses]] = True
             withdrawn[places[loses]] = deletion[winner][np.cumsum(new) - 1][loses]
         self._ranks.path.unlink()
-        return Resolved(beaten, withdrawn)
+        return Supersession(beaten, withdrawn)
 
     def _part(self, share: int, shares: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         parts = []

@@ -45,7 +45,7 @@ def tidy(text: str) -> str:
     return collapsed if collapsed.isascii() else unicodedata.normalize("NFC", collapsed)
 
 
-class Plain(NamedTuple):
+class MappedText(NamedTuple):
     """A plain text, and the place of each character in the original; None if all stayed in place."""
 
     text: str
@@ -61,12 +61,12 @@ def plain(text: str) -> str:
     return text if text.isascii() else _TYPOGRAPHIC.sub(lambda match: _PLAIN[match[0]], text)
 
 
-def plain_with_places(text: str) -> Plain:
+def plain_with_places(text: str) -> MappedText:
     """Return :func:`plain`, with the place of each character."""
     if text.isascii() or not _TYPOGRAPHIC.search(text):
-        return Plain(text)
+        return MappedText(text)
     signs = [(sign, place) for place, original in enumerate(text) for sign in _PLAIN.get(original, original)]
-    return Plain("".join(sign for sign, _ in signs), [place for _, place in signs])
+    return MappedText("".join(sign for sign, _ in signs), [place for _, place in signs])
 
 
 def fold(text: str) -> str:

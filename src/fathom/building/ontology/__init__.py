@@ -6,6 +6,6 @@ files of ``queries/``; docs/howto/build-ontology.md explains them.
 
 from __future__ import annotations
 
-from fathom.building.ontology.build import Built, build_ontology, ontology_tables
+from fathom.building.ontology.build import BuiltOntology, build_ontology, ontology_tables
 
-__all__ = ["Built", "build_ontology", "ontology_tables"]
+__all__ = ["BuiltOntology", "build_ontology", "ontology_tables"]

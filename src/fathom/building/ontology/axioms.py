@@ -21,7 +21,7 @@ from fathom.formats.ontoprobe import OntologyClass
 _WIKIDATA = "http://www.wikidata.org/entity/"
 
 
-class Aligned(NamedTuple):
+class PropertyAlignment(NamedTuple):
     """:param home: of each property the one that stands for it.
     :param inverses: of these, those that say the same the other way round.
     :param same: pairs of these that are equivalent and yet two: one is deprecated, or both are Wikidata's.
@@ -32,7 +32,9 @@ class Aligned(NamedTuple):
     same: list[Step]
 
 
-def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[Source], notes: Notes) -> Aligned:
+def align(
+    declared: Collection[str], in_use: Sequence[str], sources: Sequence[Source], notes: Notes
+) -> PropertyAlignment:
     """:param declared: every property.
     :param in_use: those that are not deprecated, the first before those that it stands for.
     """
@@ -55,7 +57,7 @@ def align(declared: Collection[str], in_use: Sequence[str], sources: Sequence[So
         "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that "
         "they are an owl:SymmetricProperty",
     )
-    return Aligned(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
+    return PropertyAlignment(whole, inverses, list(dict.fromkeys((whole[one], whole[other]) for one, other in apart)))
 
 
 def wikidata_first(iri: str) -> tuple[bool, int, str]:

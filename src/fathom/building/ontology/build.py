@@ -19,7 +19,7 @@ from fathom.building.ontology.gathering import (
     gather_properties,
     unknown_patterns,
 )
-from fathom.building.ontology.instances import Drawn
+from fathom.building.ontology.instances import InstanceSampling
 from fathom.building.ontology.intake import (
     Intake,
     note_omissions,
@@ -52,7 +52,7 @@ _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 """Where the splits of a task begin and end among its items."""
 
 
-class Built(NamedTuple):
+class BuiltOntology(NamedTuple):
     """:param tasks: items of each.
     :param defaults: labels whose pattern is the default.
     :param from_iris: labels that are ends of IRIs, as nothing else names what has them.
@@ -67,7 +67,7 @@ class Built(NamedTuple):
     from_iris: list[str]
 
 
-def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -> Built:
+def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -> BuiltOntology:
     """Write classes, properties and task files to a new folder in OntoProbe's layout.
 
     :param progress: called with (bytes read, bytes to read) of files, then (classes done, classes).
@@ -94,7 +94,7 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
-    built = Built(options.out, classes.entries, properties.entries, counts, properties.defaults, notes, called)
+    built = BuiltOntology(options.out, classes.entries, properties.entries, counts, properties.defaults, notes, called)
     with whole_folder(options.out, signature) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
         write_axioms(folder, axioms)
@@ -112,7 +112,7 @@ def _gather(
     progress: Progress,
 ) -> tuple[Classes, Properties, Axioms, int]:
     """Gather what all sources contain, and count the triples of the files that are kept."""
-    drawn = Drawn(options.seed, options.instances, tuple(naming.iris()), naming.language)
+    drawn = InstanceSampling(options.seed, options.instances, tuple(naming.iris()), naming.language)
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
         intake = Intake(naming)
@@ -143,7 +143,7 @@ def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, lis
     return {task: _shuffled(rows, task, seed) for task, rows in tasks.items()}
 
 
-def _labels_read(built: Built, naming: Naming) -> Json:
+def _labels_read(built: BuiltOntology, naming: Naming) -> Json:
     record: Json = {}
     if naming != Naming():
         record["labels"] = {"language": naming.language, "properties": naming.iris()}
@@ -208,7 +208,7 @@ def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:
     return ordered
 
 
-def _manifest(built: Built, options: OntologyBuildOptions, files: Sequence[Path], triples: int) -> Json:
+def _manifest(built: BuiltOntology, options: OntologyBuildOptions, files: Sequence[Path], triples: int) -> Json:
     """Nothing in it depends on the day or the place, so that the same files give the same bytes."""
     return {
         "format": FORMAT,
@@ -232,7 +232,7 @@ def _manifest(built: Built, options: OntologyBuildOptions, files: Sequence[Path]
     }
 
 
-def ontology_tables(built: Built) -> list[Table]:
+def ontology_tables(built: BuiltOntology) -> list[Table]:
     """How many classes, properties and instances there are, and how many items each task has."""
     counts = {
         "classes": len(built.classes),

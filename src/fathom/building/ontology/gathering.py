@@ -19,7 +19,7 @@ from fathom.building.ontology.hierarchy import (
     disjoint_classes,
     note_inconsistent,
 )
-from fathom.building.ontology.instances import Drawn
+from fathom.building.ontology.instances import InstanceSampling
 from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
@@ -45,7 +45,7 @@ class Properties(NamedTuple):
 
 
 def gather_classes(
-    sources: Sequence[Source], drawn: Drawn, naming: Naming, notes: Notes, progress: Progress
+    sources: Sequence[Source], drawn: InstanceSampling, naming: Naming, notes: Notes, progress: Progress
 ) -> Classes:
     """Classes with labels, their chains, and a sample of the instances of each."""
     holders: dict[str, dict[Source, None]] = defaultdict(dict)
@@ -89,7 +89,11 @@ def gather_classes(
 
 
 def _note_lost(
-    sources: Sequence[Source], left_out: Collection[str], label_of: Mapping[str, str], drawn: Drawn, notes: Notes
+    sources: Sequence[Source],
+    left_out: Collection[str],
+    label_of: Mapping[str, str],
+    drawn: InstanceSampling,
+    notes: Notes,
 ) -> None:
     lost = (pair for source in at_hand(sources) for pair in source.lost(left_out, label_of, drawn))
     notes.add_all(

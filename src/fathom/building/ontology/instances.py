@@ -18,7 +18,7 @@ _PAIRS, _STEPS = 1 << 14, 1 << 17
 """Answers kept, about pairs of classes and what is one step above a class."""
 
 
-class Drawn(NamedTuple):
+class InstanceSampling(NamedTuple):
     """A choice of instances of each class.
 
     :param seed: decides their order.
@@ -36,7 +36,7 @@ class Drawn(NamedTuple):
 class Instances:
     """A sampler of instances. :param store: a ``pyoxigraph.Store``, of which the default graph is read."""
 
-    def __init__(self, store: Any, drawn: Drawn) -> None:
+    def __init__(self, store: Any, drawn: InstanceSampling) -> None:
         import pyoxigraph
 
         self._store, self._graph = store, pyoxigraph.DefaultGraph()

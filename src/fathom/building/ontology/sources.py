@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from fathom._version import VERSION
 from fathom.building.notes import Notes
-from fathom.building.ontology.instances import Drawn, Instances
+from fathom.building.ontology.instances import Instances, InstanceSampling
 from fathom.building.options import EndpointOptions
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
@@ -73,11 +73,13 @@ class Source(Protocol):
         """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
         ...
 
-    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
         """What the query ``instances`` gives for one class. :raises BadInput: it cannot be asked."""
         ...
 
-    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+    def lost(
+        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
+    ) -> Iterator[tuple[str, str]]:
         """Where all is at hand, things of classes of *left_out* that :meth:`instances` gives for no class of *kept*,
         each with one of these classes."""
         ...
@@ -88,7 +90,7 @@ def query_text(name: str, **values: object) -> str:
     return _template(name).substitute(values)
 
 
-def instances_query(class_: str, drawn: Drawn) -> str:
+def instances_query(class_: str, drawn: InstanceSampling) -> str:
     """The query ``instances`` for one class."""
     about = drawn._asdict() | {"namings": places_of(drawn.namings)}
     return query_text("instances", **{"class": class_}, **about)
@@ -124,7 +126,7 @@ class LocalStore:
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
-        self._drawing: dict[Drawn, Instances] = {}
+        self._drawing: dict[InstanceSampling, Instances] = {}
 
     def __len__(self) -> int:
         """Triples."""
@@ -140,13 +142,15 @@ class LocalStore:
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
-    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
         return self._drawn(drawn).of(class_)
 
-    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+    def lost(
+        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
+    ) -> Iterator[tuple[str, str]]:
         return self._drawn(drawn).lost(left_out, kept)
 
-    def _drawn(self, drawn: Drawn) -> Instances:
+    def _drawn(self, drawn: InstanceSampling) -> Instances:
         if drawn not in self._drawing:
             self._drawing[drawn] = Instances(self._store, drawn)
         return self._drawing[drawn]
@@ -280,10 +284,12 @@ class Endpoint:
             yield from rows
             start += len(rows)
 
-    def instances(self, class_: str, drawn: Drawn) -> Iterator[Row]:
+    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
         return self.rows(instances_query(class_, drawn))
 
-    def lost(self, left_out: Collection[str], kept: Collection[str], drawn: Drawn) -> Iterator[tuple[str, str]]:
+    def lost(
+        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
+    ) -> Iterator[tuple[str, str]]:
         return iter(())
 
     def _solutions(self, query: str) -> list[Row]:

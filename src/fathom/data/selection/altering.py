@@ -31,7 +31,7 @@ _CALLED_OUT = re.compile(r"(.+?)\? ")
 _TRIES = 100
 
 
-class _Altered(NamedTuple):
+class _AlteredSentences(NamedTuple):
     """:param sentences: empty for the reason in *why*."""
 
     sentences: tuple[Sentence, ...] = ()
@@ -74,47 +74,47 @@ def _query(data: QuerySet, query: Query, how: str, seed: int) -> Query:
     return replace(query, sentences=altered.sentences, unscored=altered.why or None, groups=groups)
 
 
-def _published(sentences: tuple[Sentence, ...], space: CandidateSet) -> _Altered:
+def _published(sentences: tuple[Sentence, ...], space: CandidateSet) -> _AlteredSentences:
     """The first; who was called out in it, if that is a candidate."""
     called = _CALLED_OUT.match(sentences[0].text)
     named = {name.casefold(): id_ for id_, name in space.named()}
-    return _Altered(sentences[:1], prime=named.get(called[1].casefold(), "") if called else "")
+    return _AlteredSentences(sentences[:1], prime=named.get(called[1].casefold(), "") if called else "")
 
 
-def _made(data: QuerySet, query: Query, how: str, seed: int) -> _Altered:
+def _made(data: QuerySet, query: Query, how: str, seed: int) -> _AlteredSentences:
     negated = data.relations[query.relation].negated
     if how == "negated" and negated and not query.sentences:
-        return _Altered((Sentence(_worded(negated[0].text, query)),))
+        return _AlteredSentences((Sentence(_worded(negated[0].text, query)),))
     texts = [_worded(template.text, query) for template in data.relations[query.relation].templates]
     texts = [sentence.text for sentence in query.sentences] or texts
     if how == "paraphrased" and not query.sentences and len(texts) > 1:
-        return _Altered(tuple(map(Sentence, texts[1:])))
+        return _AlteredSentences(tuple(map(Sentence, texts[1:])))
     if how == "misprimed" and texts:
         return _misprimed(texts[0], query, data.candidates[query.candidates], seed)
     if how == "truncated" and texts:
         return _truncated(texts[0])
-    return _Altered(why=f"the fact has no {how} wording")
+    return _AlteredSentences(why=f"the fact has no {how} wording")
 
 
 def _worded(template: str, query: Query) -> str:
     return capitalized(template.replace(SUBJECT, query.subject))
 
 
-def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _Altered:
+def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _AlteredSentences:
     """A wrong candidate that the sentence does not name."""
     draw, right = random.Random(f"{seed} {query.id}"), {*query.gold, *query.known}
     for _ in range(_TRIES):
         place = draw.randrange(len(space))
         id_, name = space.ids[place], space.names[place]
         if id_ not in right and name.casefold() not in text.casefold() and ANSWER not in name:
-            return _Altered((Sentence(f"{capitalized(name)}? {text}"),), prime=id_)
-    return _Altered(why="no distractor to put in front")
+            return _AlteredSentences((Sentence(f"{capitalized(name)}? {text}"),), prime=id_)
+    return _AlteredSentences(why="no distractor to put in front")
 
 
-def _truncated(text: str) -> _Altered:
+def _truncated(text: str) -> _AlteredSentences:
     before, _, after = text.partition(ANSWER)
     if len(re.findall(r"\w+", before)) < FEWEST_WORDS:
-        return _Altered(why=f"fewer than {FEWEST_WORDS} words precede the answer")
+        return _AlteredSentences(why=f"fewer than {FEWEST_WORDS} words precede the answer")
     if not re.search(r"\w", after):
-        return _Altered(why="the answer is followed by no text to remove")
-    return _Altered((Sentence(f"{before}{ANSWER}."),))
+        return _AlteredSentences(why="the answer is followed by no text to remove")
+    return _AlteredSentences((Sentence(f"{before}{ANSWER}."),))

@@ -39,7 +39,7 @@ _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
 _BLOCK = 100_000
 
 
-class Narrowed(NamedTuple):
+class NarrowedData(NamedTuple):
     """Data after all filters that need no tokenizer.
 
     :param source: the unmodified data.
@@ -53,7 +53,7 @@ class Narrowed(NamedTuple):
     left_out: Mapping[str, int]
 
 
-class Selected(NamedTuple):
+class SelectedData(NamedTuple):
     """:param left_out: number removed by each filter, e.g. ``{"queries": {"relations": 12}, "candidates": {}}``."""
 
     data: QuerySet
@@ -61,8 +61,8 @@ class Selected(NamedTuple):
 
 
 def select(
-    data: QuerySet | Narrowed, options: BasicSelectionOptions, count_tokens: CountTokens | None = None
-) -> Selected:
+    data: QuerySet | NarrowedData, options: BasicSelectionOptions, count_tokens: CountTokens | None = None
+) -> SelectedData:
     """Return the queries to evaluate, in their order, and their candidates.
 
     A query whose gold answer is no longer a candidate, or that has one candidate left, stays as unscored.
@@ -74,7 +74,7 @@ def select(
     selection = Selection.from_options(options)
     if (selection.single_token or selection.tail_tokens is not None) and count_tokens is None:
         raise BadInput("--single-token and --tail-tokens need a model with a tokenizer")
-    narrowed = data if isinstance(data, Narrowed) else narrow(data, options)
+    narrowed = data if isinstance(data, NarrowedData) else narrow(data, options)
     data, tally = narrowed.data, _Tally(narrowed.pool, dict(narrowed.left_out))
     if selection.tail_tokens is not None and count_tokens is not None:
         low, high = _token_range(selection.tail_tokens)
@@ -93,10 +93,10 @@ def select(
         queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
     whole = narrowed.source.whole or narrowed.source
     selected = replace(data, queries=queries, candidates=spaces or data.candidates, whole=whole)
-    return Selected(selected, {"queries": tally.left_out, "candidates": fewer | without})
+    return SelectedData(selected, {"queries": tally.left_out, "candidates": fewer | without})
 
 
-def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
+def narrow(data: QuerySet, options: BasicSelectionOptions) -> NarrowedData:
     """Apply all filters that need no tokenizer, but for the limit. :raises BadInput: as for :func:`select`."""
     source, selection = data, Selection.from_options(options)
     data, faults = _of_split(data, selection)
@@ -115,7 +115,7 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
         data = reverse_queries(data, selection.relations)
     data = alter(data, selection.alter, selection.seed)
     queries = data.queries
-    whole = _Rows(queries, queries.rows) if isinstance(queries, TripleQueries) else _Plain(data, queries)
+    whole = _Rows(queries, queries.rows) if isinstance(queries, TripleQueries) else _MemoryPool(data, queries)
     tally = _Tally(whole)
     if selection.relations:
         tally.narrow("relations", tally.pool.of_relations(selection.relations))
@@ -126,11 +126,11 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> Narrowed:
     if selection.exclude_tails:
         tally.narrow("exclude_tails", _without(data, whole, tally.pool, set(selection.exclude_tails)))
     tally.refuse_empty(data)
-    return Narrowed(source, data, tally.pool, tally.left_out)
+    return NarrowedData(source, data, tally.pool, tally.left_out)
 
 
 @dataclass(frozen=True)
-class _Plain:
+class _MemoryPool:
     """Queries in memory."""
 
     data: QuerySet
@@ -139,10 +139,10 @@ class _Plain:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def of_relations(self, relations: Collection[str]) -> _Plain:
+    def of_relations(self, relations: Collection[str]) -> _MemoryPool:
         return self._that(lambda query: query.relation in relations)
 
-    def of_ids(self, ids: Collection[str]) -> _Plain:
+    def of_ids(self, ids: Collection[str]) -> _MemoryPool:
         return self._that(lambda query: query.id in ids)
 
     def golds(self) -> tuple[list[str], list[str]]:
@@ -150,7 +150,7 @@ class _Plain:
         pairs = self._pairs()
         return [id_ for _, id_ in pairs], [self.data.candidates[space].name_of(id_) for space, id_ in pairs]
 
-    def with_golds(self, keep: NDArray[np.bool_]) -> _Plain:
+    def with_golds(self, keep: NDArray[np.bool_]) -> _MemoryPool:
         """Keep queries all of whose gold answers are kept.
 
         :param keep: shape (gold answers,), in the order of :meth:`golds`.
@@ -158,7 +158,7 @@ class _Plain:
         kept = dict(zip(self._pairs(), keep.tolist(), strict=True))
         return self._that(lambda query: all(kept[query.candidates, gold] for gold in query.gold))
 
-    def take(self, places: Sequence[int]) -> _Plain:
+    def take(self, places: Sequence[int]) -> _MemoryPool:
         return replace(self, kept=[self.kept[place] for place in places])
 
     def queries(self) -> tuple[Query, ...]:
@@ -167,7 +167,7 @@ class _Plain:
     def _pairs(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys((query.candidates, gold) for query in self.kept for gold in query.gold))
 
-    def _that(self, fits: Callable[[Query], bool]) -> _Plain:
+    def _that(self, fits: Callable[[Query], bool]) -> _MemoryPool:
         return replace(self, kept=[query for query in self.kept if fits(query)])
 
 
@@ -206,7 +206,7 @@ class _Rows:
         return self.triples.make(self.rows)
 
 
-_Pool = _Plain | _Rows
+_Pool = _MemoryPool | _Rows
 """The remaining queries."""
 
 
@@ -246,7 +246,7 @@ def _drawn(pool: _Pool, limit: int, seed: int) -> list[int]:
 
 def _together(pool: _Pool) -> dict[int, list[int]]:
     """Return, for each reasoning question, the places of the queries that must come with it."""
-    if not isinstance(pool, _Plain):
+    if not isinstance(pool, _MemoryPool):
         return {}
     place_of = {query.id: place for place, query in enumerate(pool.kept)}
     items: dict[str, list[int]] = {}

@@ -17,7 +17,7 @@ _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"
 _COLUMNS = ("answer_ids", "top_ids", "top_scores", "letters", "gold_letters")
 
 
-class Chosen(NamedTuple):
+class QuestionChoices(NamedTuple):
     """The choices of one question over its orders and statements, and its gold answer.
 
     :param options: names, in the order of the data.
@@ -44,7 +44,7 @@ class MarkedQuestion(NamedTuple):
     credit: float
     reason: str
     origin: Origin
-    chosen: Chosen
+    chosen: QuestionChoices
 
 
 class ModelQuestions(NamedTuple):
@@ -116,7 +116,7 @@ class _Choices:
         existing = [name for name in _COLUMNS if name in rows.table.column_names]
         self._columns = {name: rows.table.column(name).to_pylist() for name in existing}
 
-    def of(self, query: int, places: Sequence[int]) -> Chosen:
+    def of(self, query: int, places: Sequence[int]) -> QuestionChoices:
         ids, names = self.rows.candidates.get(self.rows.spaces[query] or "", ((), ()))
         name_of = dict(zip(ids, names, strict=True))
         gold = next(iter(self.rows.gold[query]), "")
@@ -126,7 +126,7 @@ class _Choices:
         )
         pairs = [pair for pair in zip(letters, right, strict=True) if pair[0] is not None]
         chosen, golds = ([pair[side] for pair in pairs] for side in (0, 1))
-        return Chosen(tuple(names), name_of.get(gold, gold), _shares(picked), _shares(chosen), _shares(golds))
+        return QuestionChoices(tuple(names), name_of.get(gold, gold), _shares(picked), _shares(chosen), _shares(golds))
 
     def _best(self, place: int) -> list[str]:
         """Return the ids of the written answers, else of all that score best."""

@@ -26,7 +26,7 @@ from fathom.studies import Announce
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning.controls import Control, evaluate_controls, summarise, table, verdicts
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
-from fathom.studies.reasoning.runs import ModelRuns, Remembered, untrained_twins
+from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, untrained_twins
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
@@ -127,7 +127,7 @@ class Entailment:
     means: list[Mean]
     by_wording: dict[str, tuple[Estimate, Estimate]]
     effects: list[PremiseEffect]
-    remembered: list[Remembered]
+    remembered: list[PremiseMemory]
     contrasts: list[Control]
     runs: list[RunFolder]
     notes: list[str]

@@ -76,7 +76,7 @@ OF_CHAT = (
 HALVED = "no interval: the items were put into this half by the values themselves"
 
 
-class Remembered(NamedTuple):
+class PremiseMemory(NamedTuple):
     """Memory of the two halves of a premise.
 
     :param premise: P1 or P2.
@@ -179,7 +179,7 @@ class _Memorising(OntologyOptions):
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
 
-class _Stating(StatementOptions):
+class _MemorisingOptions(StatementOptions):
     """Options of causal models' memorising runs."""
 
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
@@ -213,7 +213,7 @@ class ModelRuns:
         self.measure = "MRR" if self.chat is None else "accuracy"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
-        self.remembered: list[Remembered] = []
+        self.remembered: list[PremiseMemory] = []
         self.of_wording: dict[str, Rows] = {}
         self.controls: dict[str, Rows] = {}
         self.first_ranks: dict[tuple[str, str], dict[str, float]] = {}
@@ -282,7 +282,7 @@ class ModelRuns:
             return run("ontology", self.model, data, _Memorising(**options | own), *where)
         own |= {"reduction": (STATEMENTS.reduction.value,), "score": (STATEMENTS.score.value,)}
         options = self.plan.options.model_dump(include=set(StatementOptions.model_fields) - {"reduction"})
-        return run("statement", self.model, data, _Stating(**options | own), *where)
+        return run("statement", self.model, data, _MemorisingOptions(**options | own), *where)
 
     def _run(self, name: str, queries: QuerySet, **more: Any) -> Rows:
         """Run all test queries of texts, whose items the memorising run selected."""
@@ -352,7 +352,7 @@ class ModelRuns:
             for half, mean in zip(("better", "worse"), means, strict=True)
         )
         about = (self.name, templates.name, rule, premise, len(items))
-        self.remembered.append(Remembered(*about, better, worse, tuple(filter(None, middle))))
+        self.remembered.append(PremiseMemory(*about, better, worse, tuple(filter(None, middle))))
 
 
 def _without_folds(learnt: bool) -> dict[str, Any]:
