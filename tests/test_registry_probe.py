@@ -10,7 +10,7 @@ from fathom.cli.probe import make
 from fathom.probes import PROBES, Entry
 from fathom.probes.base import Probe
 from fathom.probes.options import ProbeOptions
-from fathom.run import run
+from fathom.run import run, selected
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from tests import test_contract as contract
 from tests.messages import mentions
@@ -119,3 +119,14 @@ def test_it_is_on_the_command_line():
 def test_a_name_can_be_taken_once():
     with pytest.raises(ValueError, match=mentions("'statement'")):
         PROBES.add(TOY._replace(name="statement"))
+
+
+def test_queries_are_prepared_with_completed_options(model, data, monkeypatch):
+    """Also by a caller that selects queries without running the probe."""
+    prepared_with = []
+    complete = staticmethod(lambda options, data: options.model_copy(update={"seed": 7}))
+    prepare = staticmethod(lambda options, data: prepared_with.append(options.seed) or data)
+    monkeypatch.setattr(Toy, "complete_options", complete)
+    monkeypatch.setattr(Toy, "prepare_queries", prepare)
+    selected(TOY, model, data, ToyOptions())
+    assert prepared_with == [7]

@@ -109,9 +109,7 @@ def find(name: str) -> Kind:
 
 def name_of(options: LinkTraining) -> str:
     """Return the name of the link predictor whose options these are. :raises BadInput: there is none."""
-    if isinstance(named_ := getattr(options, "model", None), str):
-        return named_
-    for kind in named():
+    for kind in LINKS.entries():
         if kind.options is type(options):
-            return kind.name
+            return kind.name if kind is not PYKEEN else options.model  # type: ignore[attr-defined]
     raise BadInput(f"{type(options).__name__}: expected the options of a link predictor, such as SimKgc")

@@ -17,14 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AutoConfig
 
 from fathom.data.graph.links import Links, split_links
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.links.options import LinkTraining
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.models.base import AnyModel
-from fathom.models.hub import ModelPart, from_pretrained
 from fathom.probes.base import Facts
 from fathom.progress import Progress
 from fathom.reading import json_value
@@ -95,9 +93,6 @@ class Predictor(AnyModel):
     @classmethod
     def check(cls, options: Any) -> None:
         """Check options quickly, without a graph. :raises BadInput: such as an unknown language model."""
-        weights = getattr(options, "weights", None)
-        if weights is not None and getattr(options, "server", None) is None:
-            from_pretrained(AutoConfig, ModelPart(weights), {})
 
     def prepare(self, progress: Progress) -> None:
         """Compute what all queries share, such as entity vectors; called again after the weights have changed."""

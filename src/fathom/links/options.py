@@ -14,11 +14,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from fathom.data.selection.options import Directions
 from fathom.models.options import ServerOptions
 from fathom.options import ASKING, CIRCUMSTANCE, LATER, Given, Group, Rate, Seed, identity_of, marked, opt
-from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, EvaluationOptions
+from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions
 from fathom.reading import NotData, json_value, yaml_value
 
 
-class LinkOptions(ClusterOptions, EvaluationOptions):
+class LinkOptions(EvaluationOptions):
     """Options of the link probe (trained link predictors)."""
 
     group: ClassVar = Group.SELECTION

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from transformers import AutoConfig
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
@@ -37,6 +38,7 @@ from fathom.links.options import PromptedModel
 from fathom.links.texts import GraphTexts, examples_of_relations
 from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
+from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Facts
@@ -369,6 +371,12 @@ class Predictor(base.Predictor):
         self.identity, self.tokenizer = self.answerer.identity, self.answerer.tokenizer
         self.questions = 0
         self._last: tuple[Links, list[RankingPrompt]] | None = None
+
+    @classmethod
+    def check(cls, options: PromptedModel) -> None:
+        """:raises BadInput: no such local model."""
+        if options.server is None:
+            from_pretrained(AutoConfig, ModelPart(options.weights), {})
 
     def train(self, folder: Path, progress: Progress) -> Facts:
         """Learn nothing: the folder records the model and the options."""

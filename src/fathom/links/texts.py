@@ -54,6 +54,11 @@ class TextPredictor(Predictor):
             self.identity = Identity(options.weights, None, "float32", hashed)
         self.texts = GraphTexts(graph, options.descriptions)
 
+    @classmethod
+    def check(cls, options: TextTraining) -> None:
+        """:raises BadInput: no such language model."""
+        from_pretrained(AutoConfig, ModelPart(options.weights), {})
+
     def check_encoder(self, kind: str, max_tokens: int) -> None:
         """:raises BadInput: a language model that does not read whole texts, or fewer tokens than *max_tokens*."""
         config, name = self.language.config, self.options.weights

@@ -112,12 +112,10 @@ class OntologyProbe(SlotProbe):
     @staticmethod
     def _alternative(options: Any, model: Model) -> str:
         """Return the statement probe's command for the same queries and candidates."""
-        usual = StatementOptions()
-        same = {name: getattr(options, name) for name in StatementOptions.model_fields if hasattr(options, name)}
-        same.pop("reduction")  # the two probes reduce other things
-        if options.subset == EVERYTHING:
-            same.pop("subset")
-        wanted = [_flag(name, value) for name, value in same.items() if value != getattr(usual, name)]
+        usual = StatementOptions().model_dump()
+        differing = {"reduction"} if options.subset != EVERYTHING else {"reduction", "subset"}
+        same = options.model_dump(include=usual.keys() - differing)  # the two probes reduce other things
+        wanted = [_flag(name, value) for name, value in same.items() if value != usual[name]]
         how = "learnt templates need masks: use words" if options.soft else "use statements"
         less = " (without --own-templates)" if options.own_templates else ""
         command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]

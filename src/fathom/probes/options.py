@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from fathom.data.selection.options import Directions, SelectionOptions
 from fathom.models.options import ReplyOptions, ServerOptions, SpokenOptions
 from fathom.options import CIRCUMSTANCE, LATER, Group, opt, separated
-from fathom.probes.shared_options import DIRECTIONS, ClusterOptions, EvaluationOptions, Numbers
+from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions, Numbers
 
 BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
 PERPLEXITY = "Also the perplexity of every prompt with the gold answer in it (masked models: pseudo-perplexity)."
@@ -23,7 +23,7 @@ FORM = (
 )
 
 
-class ProbeOptions(ClusterOptions, EvaluationOptions, SelectionOptions):
+class ProbeOptions(EvaluationOptions, SelectionOptions):
     """Options of probes of language models: how to load the model, and which part of the data to evaluate."""
 
     group: ClassVar = Group.MODEL

@@ -38,31 +38,6 @@ Part = Annotated[str | None, BeforeValidator(_part_or_auto)]
 BatchTokens = Annotated[int | str | None, BeforeValidator(_tokens_or_auto)]
 
 
-class EvaluationOptions(BasicSelectionOptions):
-    """Options shared by all probes: data selection, device and seed."""
-
-    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU if there is one.", Group.RUN, CIRCUMSTANCE)
-    batch_tokens: BatchTokens = opt(
-        None,
-        "Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
-        "up to four times that; halved when memory runs out.",
-        Group.RUN,
-        CIRCUMSTANCE,
-    )
-    cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
-    part: Part = opt(
-        None,
-        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
-        "torchrun; in one folder, or in folders of their own for fathom merge.",
-        Group.RUN,
-        CIRCUMSTANCE,
-    )
-
-    def identity(self) -> dict[str, Any]:
-        """Return the fields that can change a number."""
-        return identity_of(self)
-
-
 HERE: Final = "here"
 """The engine that is this process."""
 
@@ -102,3 +77,28 @@ class ClusterOptions(BaseModel):
         if info.data.get("engine") == HERE and given != cls.model_fields[str(info.field_name)].default:
             raise ValueError("expected only with --engine ray")
         return given
+
+
+class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
+    """Options shared by all probes: data selection, device, seed, and where shards run."""
+
+    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU if there is one.", Group.RUN, CIRCUMSTANCE)
+    batch_tokens: BatchTokens = opt(
+        None,
+        "Tokens per forward pass; by default 2,048 on a CPU, 16,384 elsewhere; auto: by the free memory, "
+        "up to four times that; halved when memory runs out.",
+        Group.RUN,
+        CIRCUMSTANCE,
+    )
+    cluster: str = opt("", CLUSTER, Group.OUTPUT, CIRCUMSTANCE)
+    part: Part = opt(
+        None,
+        "Be one of several processes that share a run: i/n, such as 1/4, or auto, as set by SLURM or "
+        "torchrun; in one folder, or in folders of their own for fathom merge.",
+        Group.RUN,
+        CIRCUMSTANCE,
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the fields that can change a number."""
+        return identity_of(self)

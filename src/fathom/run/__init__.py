@@ -13,6 +13,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import NarrowedData
 from fathom.errors import BadInput
 from fathom.models.base import AnyModel
+from fathom.models.options import ServerOptions
 from fathom.probes import PROBES, Entry
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
@@ -47,13 +48,12 @@ def run(
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     report = progress or unseen
-    engine = getattr(options, "engine", HERE)
     is_served = isinstance(model, AnyModel) and model.is_served
-    if engine != HERE:
+    if options.engine != HERE:
         if options.part is not None:
-            raise BadInput(f"--part {options.part} and --engine {engine}: expected one of them")
-        if getattr(options, "server", None) is not None or is_served:
-            raise BadInput(f"--engine {engine}: {_SERVED}")
+            raise BadInput(f"--part {options.part} and --engine {options.engine}: expected one of them")
+        if is_served or (isinstance(options, ServerOptions) and options.server is not None):
+            raise BadInput(f"--engine {options.engine}: {_SERVED}")
         from fathom.run.on_ray import evaluate_on_ray
 
         folder = RunFolder(out)

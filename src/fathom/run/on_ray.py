@@ -66,6 +66,8 @@ class WorkerInfo(NamedTuple):
 class ShardWorker(RayWorker):
     """An actor that evaluates shards."""
 
+    temporary: tempfile.TemporaryDirectory[str] | None = None
+
     def load(self, job: ShardJob) -> WorkerInfo:
         """Load the model and cut the run into shards."""
         try:
@@ -118,7 +120,7 @@ class ShardWorker(RayWorker):
 
     def close(self) -> None:
         """Remove temporary files."""
-        if hasattr(self, "temporary"):
+        if self.temporary is not None:
             self.temporary.cleanup()
 
 

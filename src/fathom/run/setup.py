@@ -92,7 +92,8 @@ def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options:
     count = None if model.tokenizer is None else token_counter(model.tokenizer)
     kind = entry.load()
     source = data.source if isinstance(data, NarrowedData) else data
-    selection = select(data, kind.complete_options(options, source), count)
+    options = kind.complete_options(options, source)
+    selection = select(data, options, count)
     return selection._replace(data=kind.prepare_queries(options, selection.data))
 
 
