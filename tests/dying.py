@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fathom.plans.runner import Job, StepWorker
 from fathom.run.on_ray import ShardJob, ShardWorker
-from fathom.studies.grid import CellWorker, Job
 
 
 def _is_first(left: Path) -> bool:
@@ -92,14 +92,14 @@ class Elsewhere(ShardWorker):
         return found
 
 
-class DiesInACell(CellWorker):
+class DiesInACell(StepWorker):
     """One of them dies in a training of which something is kept."""
 
-    def load(self, job: dict[str, Job]) -> Any:
+    def load(self, job: Job) -> Any:
         from fathom.links import embedding
 
         close = embedding._Training._close_epoch
-        folder = next(iter(job.values())).out.parent
+        folder = next(iter(job.steps.values())).out.parent
 
         def closes(training: Any, epoch: int, loss: float) -> None:
             close(training, epoch, loss)
@@ -112,7 +112,7 @@ class DiesInACell(CellWorker):
         return super().load(job)
 
 
-class DiesOfOneCell(CellWorker):
+class DiesOfOneCell(StepWorker):
     """Whoever makes it dies."""
 
     def make(self, name: str) -> Any:
@@ -121,8 +121,8 @@ class DiesOfOneCell(CellWorker):
         return super().make(name)
 
 
-class WithoutTheStudy(CellWorker):
+class WithoutTheStudy(StepWorker):
     """On a machine with other folders."""
 
-    def load(self, job: dict[str, Job]) -> Any:
-        return super().load({name: cell._replace(out=Path("/nowhere")) for name, cell in job.items()})
+    def load(self, job: Job) -> Any:
+        return super().load(job._replace(notice=job.notice._replace(file=Path("/nowhere/study.json"))))

@@ -26,6 +26,7 @@ class ScriptedModel(Model):
     :param words: the vocabulary; ``<s>`` and ``<unk>`` are added to it.
     :param max_tokens: the longest sequence it takes.
     :param masked: ``<mask>`` is in the vocabulary, too.
+    :param name: by default "scripted"; models of different names have different identities.
     """
 
     device = torch.device("cpu")
@@ -38,6 +39,7 @@ class ScriptedModel(Model):
         max_tokens: int | None = None,
         *,
         masked: bool = False,
+        name: str = "",
     ) -> None:
         special = [BOS, UNKNOWN, *([MASK] if masked else [])]
         vocabulary = {word: id_ for id_, word in enumerate(dict.fromkeys([*special, *words]))}
@@ -45,9 +47,8 @@ class ScriptedModel(Model):
         self.tokenizer = word_tokenizer(vocabulary, MASK if masked else None)
         self.vocabulary_size = len(vocabulary)
         self.max_tokens = max_tokens
-        self.identity = Identity(
-            "scripted", None, "float32", str(sorted((word, sorted(next_.items())) for word, next_ in weights.items()))
-        )
+        content = name + str(sorted((word, sorted(next_.items())) for word, next_ in weights.items()))
+        self.identity = Identity(name or "scripted", None, "float32", content)
         self.table = torch.zeros(len(vocabulary), len(vocabulary))
         for before, following in weights.items():
             for word, weight in following.items():

@@ -20,8 +20,7 @@ from fathom.results.estimates import Noise
 from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology
-from fathom.studies.grid import CellState
-from fathom.studies.grid_plan import Cell, ModelPlan, StudyPlan
+from fathom.studies.memory_plan import Cell, CellState, ModelPlan, StudyPlan
 from tests.answerers import (
     EVEN,
     Answerer,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +22,16 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.metrics.ranking import hits_at_k
 from fathom.models.base import Attention
+from fathom.plans import steps as steps_of_plans
+from fathom.plans.planned_study import run_study
 from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
+from fathom.run import run
 from fathom.scoring.vectors import TextVectors
 from fathom.store.folder import RunFolder
-from fathom.studies import ablation, compute_time, prompts, sizes
+from fathom.studies import STUDIES, compute_time, sizes
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
 from tests.conftest import TINY_VOCABULARY, build, make_local
 from tests.scripted import ScriptedModel
@@ -36,6 +40,11 @@ from tests.test_masked import BERT
 
 def silent(_: str) -> Callable[[int, int], None]:
     return lambda done, total: None
+
+
+def studied(name: str, model: object, data: QuerySet, options: object, out: Path) -> Any:
+    """The findings of a study of one model."""
+    return run_study(STUDIES[name], [("m", model)], data, options, out, silent)
 
 
 def values(numbers: Iterable[Estimate]) -> list[float]:
@@ -77,7 +86,7 @@ class TestAblation:
     def test_where_scoring_decides_nothing_no_arm_differs(self, masked: bool, tmp_path: Path) -> None:
         """Names of one word behind the same words: mean and sum, full and conditional, and every masking rank alike."""
         data = statements("abcdef", ["[X] has [Y]", "[X] it is [Y]"])
-        found = ablation.analyse(by_lot(masked), data, StatementOptions(), tmp_path, silent)
+        found = studied("ablation", by_lot(masked), data, StatementOptions(), tmp_path)
         assert len(found.comparisons) == (8 if masked else 2)
         assert len({arm.accuracy.value for arm in found.arms}) == 1
         for compared in found.comparisons:
@@ -95,7 +104,7 @@ class TestAblation:
             if masked
             else make_local(build("GPT2LMHeadModel", **shape, n_embd=16, n_layer=2, n_head=2))
         )
-        found = ablation.analyse(model, data, StatementOptions(), tmp_path, silent)
+        found = studied("ablation", model, data, StatementOptions(), tmp_path)
         differing = 0
         for compared in found.comparisons:
             arms = (side.split() for side in (compared.first, compared.second))
@@ -144,7 +153,7 @@ class TestPrompts:
     ) -> dict[str, tuple[float, ...]]:
         """Hits@1, 10 and 100 by the name of the line."""
         monkeypatch.setattr("fathom.probes.embedding.text_vectors", encoding(heeds))
-        lines = prompts.analyse(by_lot(False), lands(), EmbeddingOptions(shots=2), out, silent)
+        lines = studied("prompts", by_lot(False), lands(), EmbeddingOptions(shots=2), out)
         return {line.name: tuple(values(line.hits)) for line in lines}
 
     def test_each_run_asks_by_a_wording_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +206,7 @@ def capitals() -> QuerySet:
 def model(parameters: int, facts: Iterable[int], offset: int = 0) -> ScriptedModel:
     """Knows so many capitals, and has no opinion of the others. :param offset: of what it says, 0 where it is right."""
     weights = {LANDS[fact]: {TOWNS[(fact + offset) % 20]: 9.0} for fact in facts}
-    made = ScriptedModel([*LANDS, *TOWNS], weights)
+    made = ScriptedModel([*LANDS, *TOWNS], weights, name=f"m{parameters}")
     made.parameters = parameters
     return made
 
@@ -212,7 +221,7 @@ class TestSizes:
         """:param facts: number of parameters → what a model of that size knows, in the order in which it is named."""
         named = {f"m{size}": model(size, known, offset) for size, known in facts.items()}
         loading = [(name, partial(named.get, name)) for name in named]
-        return sizes.analyse(loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
+        return run_study(STUDIES["sizes"], loading, capitals(), SizesOptions(probes=("statement",)), out, silent)
 
     @pytest.mark.parametrize("listed", [(10, 200, 3000), (3000, 200, 10), (200, 3000, 10)])
     def test_models_stand_by_size_however_they_are_listed(self, listed: Sequence[int], tmp_path: Path) -> None:
@@ -265,13 +274,14 @@ class TestComputeTime:
         """:param seconds: that a run of so many queries takes."""
         clock = SimpleNamespace(now=0.0)
 
-        def run(probe: str, model: object, data: QuerySet, options: StatementOptions, *_: object) -> None:
+        def timed(probe: str, model: object, data: QuerySet, options: StatementOptions, *where: Any) -> RunFolder:
             clock.now += seconds(options.limit or 0)
+            return run(probe, model, data, options, *where)
 
-        monkeypatch.setattr(compute_time, "run", run)
-        monkeypatch.setattr(compute_time, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+        monkeypatch.setattr(steps_of_plans, "run", timed)
+        monkeypatch.setattr(steps_of_plans, "time", SimpleNamespace(perf_counter=lambda: clock.now))
         options = ComputeTimeOptions(probes=("statement",), queries=(2, 5, 11, 20), repeats=3, total=1000)
-        [found] = compute_time.analyse(by_lot(False), capitals(), options, out, silent)
+        [found] = studied("compute-time", by_lot(False), capitals(), options, out)
         return found
 
     def slope(self, found: compute_time.Timing) -> tuple[float, float, float]:

@@ -27,13 +27,13 @@ from fathom.links.base import Predictor, rank_links
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
+from fathom.plans.grid import CellStep, run_grid, states
+from fathom.plans.options import WorkerOptions
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
-from fathom.studies.grid import is_noted, run_grid, states
-from fathom.studies.grid_plan import Cell, cells_of, read_plan
 from fathom.studies.memory import Curve, correlations
-from fathom.studies.options import GridOptions
+from fathom.studies.memory_plan import Cell, cells_of, read_plan
 from fathom.training.loop import NotANumber
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
@@ -273,7 +273,7 @@ def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch)
     plan, said = read_plan(plan_file), []
     found = run_grid(plan, tmp_path / "out", tell=said.append)
     assert trained == [(0, "cells")] * 10 + [(1, "cells-1")] * 10 + [(7, "cells-7")] * 10
-    assert said[0] == "[11/30] reader pretrained base seed 1"
+    assert said[0].startswith("[11/30] reader pretrained base seed 1")
     assert {file: file.read_bytes() for file in (tmp_path / "out" / "cells").rglob("*.json")} == before
     assert all(state.run is not None for state in found)
     names = {state.run.manifest["identity"]["model"]["name"] for state in found if state.cell.world == "base"}
@@ -295,7 +295,7 @@ def test_seeds_of_the_command_stand_for_those_of_the_plan(plan_file, tmp_path):
     typed = ["kgc", "study", str(plan_file), "--out", str(out), "--seeds"]
     done = CliRunner().invoke(make_app(), [*typed, "3,4"])
     assert done.exit_code == 0, done.output
-    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"worlds", "cells-3", "cells-4"}
+    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"worlds", "cells-3", "cells-4", ".steps"}
     tables = json.loads((out / "memory.json").read_text())
     assert {row["seed"] for row in tables["Hits@10 of every training"]} == {3, 4}
     assert {row["seeds"] for row in tables["Every metric of every cell"]} == {2}
@@ -386,12 +386,13 @@ def test_a_model_that_was_left_out_does_not_come_back_as_another(plan_file, tmp_
     for text in (PLAN, less):
         plan_file.write_text(text)
         run_grid(read_plan(plan_file), tmp_path / "out")
-    assert is_noted(read_plan(plan_file), tmp_path / "out")
+    noted = (tmp_path / "out" / "study.json").read_text()
+    assert "blind" in json.loads(noted)["models"]
     plan_file.write_text(PLAN.replace("{model: blind,", "{model: blind, learning_rate: 0.5,"))
-    for parts in (GridOptions(), GridOptions(part="1/2")):
+    for parts in (WorkerOptions(), WorkerOptions(part="1/2")):
         with pytest.raises(BadInput, match=r"blind\.options\.learning_rate"):
             run_grid(read_plan(plan_file), tmp_path / "out", parts)
-    assert not is_noted(read_plan(plan_file), tmp_path / "out")
+    assert (tmp_path / "out" / "study.json").read_text() == noted
     plan_file.write_text(PLAN)
     assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 10
 
@@ -457,7 +458,7 @@ def test_a_training_that_came_to_nothing_is_tried_anew(plan_file, tmp_path, monk
 
     def killed(folder: Path, **how: bool) -> None:
         if folder.name == "model":
-            assert (folder.parent / "failed.json").exists(), "another part could begin in what is being removed"
+            assert list(tmp_path.glob("out/.steps/**/failed.json")), "another part could begin in what is being removed"
             raise KeyboardInterrupt
 
     with monkeypatch.context() as while_tidying:
@@ -482,7 +483,7 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    found = run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(workers=2))
+    found = run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(workers=2))
     killer.join()
     failed = [state.failed for state in found if state.failed]
     assert len(failed) == 1
@@ -589,7 +590,8 @@ def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
     parts = [ForkedCall(command_line, *typed, f"{part}/2", said=tmp_path / f"said-{part}") for part in (1, 2)]
     codes, said = zip(*(part.ended(300) for part in parts), strict=True)
     assert codes == (0, 0)
-    cells = [line.partition("] ")[2] for text in said for line in text.splitlines() if line.startswith("[")]
+    ends = [line for text in said for line in text.splitlines() if line.startswith("[")]
+    cells = [line.partition("] ")[2].partition(" (")[0] for line in ends]
     assert sorted(cells) == sorted(map(str, cells_of(read_plan(plan_file))))
     assert any("Hits@10" in text for text in said)
     made = {name: content for name, content in kept(tmp_path / "r").items() if "/" in name}  # without the report
@@ -601,8 +603,8 @@ def test_a_part_leaves_what_another_has_in_hand(plan_file, tmp_path):
     """And takes over what nobody has, also of parts that never came; without --part the rest is made."""
     out = tmp_path / "out"
     typed = ["kgc", "study", str(plan_file), "--out", str(out)]
-    with Claims(Cell("reader", "random", "base").folder(out)).claimed(AT_WORK):
-        (out / "study.json").write_text(json.dumps(read_plan(plan_file).model_dump(mode="json")))
+    plan = read_plan(plan_file)
+    with Claims(CellStep(plan, Cell("reader", "random", "base"), out).record).claimed(AT_WORK):
         done = CliRunner().invoke(make_app(), [*typed, "--part", "1/3"])
     assert done.exit_code == 0, done.output
     assert f"{out}: 9 of 10 cells" in done.output.replace("\n", " ")
@@ -614,12 +616,12 @@ def test_a_part_leaves_what_another_has_in_hand(plan_file, tmp_path):
 def test_a_part_is_no_crew(plan_file, tmp_path):
     for more in ({"workers": 2}, {"engine": "ray"}):
         with pytest.raises(BadInput, match=mentions("--part", "1", "2", "--engine", "--workers")):
-            run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2", **more))
+            run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(part="1/2", **more))
     wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
     assert "--part" in str(wrong.exception)
     assert isinstance(wrong.exception, BadInput)
     with exclusive_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
-        run_grid(read_plan(plan_file), tmp_path / "out", GridOptions(part="1/2"))
+        run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(part="1/2"))
     with shared_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
         run_grid(read_plan(plan_file), tmp_path / "out")
     assert not (tmp_path / "out").exists()

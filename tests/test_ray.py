@@ -16,13 +16,13 @@ import pytest
 from fathom import evaluate_links, load_model, read_data, train_links
 from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed
+from fathom.plans.grid import run_grid, states
+from fathom.plans.options import WorkerOptions
 from fathom.probes import PROBES
 from fathom.run import run
 from fathom.run.pool import connected
 from fathom.store.folder import RunFolder
-from fathom.studies.grid import run_grid, states
-from fathom.studies.grid_plan import read_plan
-from fathom.studies.options import GridOptions
+from fathom.studies.memory_plan import read_plan
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying
@@ -357,14 +357,14 @@ def plan(tmp_path) -> Path:
     return file
 
 
-SPREAD = GridOptions(engine="ray", workers=2)
-ONE_SPREAD = GridOptions(engine="ray", workers=1)
+SPREAD = WorkerOptions(engine="ray", workers=2)
+ONE_SPREAD = WorkerOptions(engine="ray", workers=1)
 
 
 @pytest.fixture
 def cells_by(monkeypatch, cluster):
     """Has cells made by workers of a kind of :mod:`tests.dying`."""
-    return lambda kind: monkeypatch.setattr("fathom.studies.grid.CellWorker", kind)
+    return lambda kind: monkeypatch.setattr("fathom.plans.runner.StepWorker", kind)
 
 
 @pytest.fixture
@@ -390,11 +390,11 @@ def test_a_study_goes_on_with_workers_and_without(cluster, plan, alone, tmp_path
     def stops(line: str) -> None:
         raise KeyboardInterrupt
 
-    for options in (GridOptions(), ONE_SPREAD):
+    for options in (WorkerOptions(), ONE_SPREAD):
         with pytest.raises(KeyboardInterrupt):
             run_grid(read_plan(plan), tmp_path / "r", options, tell=stops)
     assert sum(state.run is not None for state in states(read_plan(plan), tmp_path / "r")) in (2, 3)  # one was in work
-    run_grid(read_plan(plan), tmp_path / "r", GridOptions(workers=2))
+    run_grid(read_plan(plan), tmp_path / "r", WorkerOptions(workers=2))
     assert kept(tmp_path / "r") == alone
 
 
@@ -425,7 +425,7 @@ def test_a_cell_that_cannot_be_made_fails_as_in_one_process(cluster, plan, alone
     foreign.parent.mkdir(parents=True)
     foreign.write_text("not ours")
     said = "cells/m/only/virtual-e/model is not empty and no link predictor: choose another --out"
-    for options in (SPREAD, GridOptions()):
+    for options in (SPREAD, WorkerOptions()):
         found = run_grid(read_plan(plan), tmp_path / "alone", options, retry_failed=True)
         [failed] = [state.failed for state in found if state.failed]
         assert failed == f"{tmp_path / 'alone'}/{said}"
@@ -437,7 +437,7 @@ def test_a_cell_that_cannot_be_made_fails_as_in_one_process(cluster, plan, alone
 
 
 def test_what_is_wrong_with_a_plan_is_said_before_any_worker_begins(plan, fathom, monkeypatch, tmp_path):
-    monkeypatch.setattr("fathom.studies.grid.connected", lambda options: pytest.fail("began"))
+    monkeypatch.setattr("fathom.plans.runner.connected", lambda options: pytest.fail("began"))
     plan.write_text(plan.read_text().replace("model: TransE", "model: TransD2"))
     code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
     assert (code, said.count("error:")) == (2, 1)
@@ -475,5 +475,5 @@ def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monke
 
 
 def test_a_finished_study_needs_no_cluster(plan, alone, monkeypatch, tmp_path):
-    monkeypatch.setattr("fathom.studies.grid.connected", lambda options: pytest.fail("began"))
+    monkeypatch.setattr("fathom.plans.runner.connected", lambda options: pytest.fail("began"))
     assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "alone", SPREAD))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,12 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
+from fathom.plans.planned_study import run_study
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.store.folder import RunFolder
-from fathom.studies import agreement, sizes
-from fathom.studies.compute_time import analyse as compute_time
+from fathom.studies import STUDIES, agreement, sizes
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
 from tests.messages import mentions
@@ -191,8 +192,9 @@ def data() -> QuerySet:
     return QuerySet("tiny", queries, {"capital": space}, {"capital": relation})
 
 
-def model() -> ScriptedModel:
-    return ScriptedModel(["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"], {"has": {"Paris": 4.0}})
+def model(name: str = "m") -> ScriptedModel:
+    words = ["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"]
+    return ScriptedModel(words, {"has": {"Paris": 4.0}}, name=name)
 
 
 def silent(_: str) -> Callable[[int, int], None]:
@@ -201,8 +203,10 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -> None:
     options = SizesOptions(probes=("statement",), max_rank=None)
-    lines, steps = sizes.analyse([("a/small", model), ("b/small", model)], data, options, tmp_path, silent)
-    assert {line.name for line in lines} == {"a-small", "b-small"}  # one name would be one folder
+    models = [(name, partial(model, name)) for name in ("a/small", "b/small")]
+    lines, steps = run_study(STUDIES["sizes"], models, data, options, tmp_path, silent)
+    assert {line.name for line in lines} == {"a/small", "b/small"}
+    assert {folder.name for folder in tmp_path.iterdir()} == {"statement-a-small", "statement-b-small"}
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
     assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
     assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
@@ -210,17 +214,17 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
     with pytest.raises(BadInput, match=mentions("a, a")):
-        sizes.analyse([("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
+        run_study(STUDIES["sizes"], [("a", model), ("a", model)], data, options, tmp_path / "twice", silent)
 
 
 TOWNS = 12
 
 
-def knowing(first: int, last: int, words: int) -> Callable[[], ScriptedModel]:
+def knowing(name: str, first: int, last: int, words: int) -> Callable[[], ScriptedModel]:
     """A model of as many *words* that knows the capitals of the countries from *first* to *last*."""
     names = [f"{kind}{n}" for n in range(TOWNS) for kind in ("Country", "town")]
     told = {f"Country{n}": {f"town{n}": 9.0} for n in range(first, last)}
-    return lambda: ScriptedModel([*names, *(f"more{n}" for n in range(words))], told)
+    return lambda: ScriptedModel([*names, *(f"more{n}" for n in range(words))], told, name=name)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +247,8 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     )
     relation = Relation("capital", "capital", (Template("[X] [Y]"),), "1:1")
     towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
-    models = [("large", knowing(*large, words=9)), ("small", knowing(*small, words=1))]
-    found = sizes.analyse(models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
+    models = [("large", knowing("large", *large, words=9)), ("small", knowing("small", *small, words=1))]
+    found = run_study(STUDIES["sizes"], models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
     assert [line.name for line in found.lines] == ["small", "large"]
     step = found.steps[0]
     assert (step.smaller, step.larger, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
@@ -267,13 +271,14 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
     options = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), repeats=2, total=1000)
-    [found] = compute_time(model(), data, options, tmp_path / "t", silent)
+    [found] = run_study(STUDIES["compute-time"], [("m", model())], data, options, tmp_path / "t", silent)
     assert len(found.points) == 6
     line = fit_line(*zip(*found.points, strict=True))
     assert found.seconds == pytest.approx(1000 * line.slope + line.intercept)
     assert found.error == pytest.approx(line.error_at(1000))
+    more = options.model_copy(update={"queries": (1, 9)})
     with pytest.raises(BadInput, match=mentions(9, "tiny", 3)):
-        compute_time(model(), data, options.model_copy(update={"queries": (1, 9)}), tmp_path / "u", silent)
+        run_study(STUDIES["compute-time"], [("m", model())], data, more, tmp_path / "u", silent)
 
 
 def test_a_run_without_ranks_is_said_to_have_none(tmp_path: Path) -> None:

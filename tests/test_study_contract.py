@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
+from fathom.plans.planned_study import run_study
 from fathom.results.tables import Table, render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
@@ -273,8 +275,8 @@ class _RenamedDesk(Desk):
 WORDS = ["France", "Italy", "Spain", "has", "Paris", "Rome", "Madrid"]
 
 
-def scripted() -> ScriptedModel:
-    return ScriptedModel(WORDS, {"has": {"Paris": 4.0}})
+def scripted(name: str = "m") -> ScriptedModel:
+    return ScriptedModel(WORDS, {"has": {"Paris": 4.0}}, name=name)
 
 
 def capitals() -> QuerySet:
@@ -292,15 +294,15 @@ def silent(_: str) -> Callable[[int, int], None]:
 
 
 def asked_plan(name: str, out: Path, **options: Any) -> list[Table]:
-    study, data = STUDIES[name], capitals()
+    study = STUDIES[name]
+    models: list[tuple[str, Any]] = [("m", scripted())]
+    chosen: Any = StatementOptions(**options)
     if name == "sizes":
-        models = [("a/m", scripted), ("b/m", scripted)]
-        found = study.analyse(models, data, SizesOptions(probes=("statement",), **options), out, silent)
+        models = [(f"{place}/m", partial(scripted, f"{place}/m")) for place in "ab"]
+        chosen = SizesOptions(probes=("statement",), **options)
     elif name == "compute-time":
         chosen = ComputeTimeOptions(probes=("statement",), queries=(1, 2, 3), **options)
-        found = study.analyse(scripted(), data, chosen, out, silent)
-    else:
-        found = study.analyse(scripted(), data, StatementOptions(**options), out, silent)
+    found = run_study(study, models, capitals(), chosen, out, silent)
     return study.tables(found)
 
 
@@ -323,4 +325,4 @@ def test_sizes_count_queries_and_tell_models_of_one_name_apart(tmp_path: Path) -
     """Three queries by two templates each are three queries."""
     rows = asked_plan("sizes", tmp_path)[0].objects()
     assert [row["queries"] for row in rows] == [3, 3]
-    assert {row["model or prompt"] for row in rows} == {"a-m", "b-m"}
+    assert {row["model or prompt"] for row in rows} == {"a/m", "b/m"}

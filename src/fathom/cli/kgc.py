@@ -18,9 +18,9 @@ from fathom.errors import RunFailed, all_of
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.options import ARGUMENT, REPEATED, Given, Group, opt, parse_options
+from fathom.plans.options import WorkerOptions
 from fathom.progress import is_quiet, shown, starting
 from fathom.store.surroundings import NOTED
-from fathom.studies.options import GridOptions
 from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {
@@ -57,7 +57,7 @@ def make(does: str) -> typer.Typer:
         app,
         study,
         example="fathom kgc study infer-or-remember.yaml --out studies/memory",
-        flags=flags_of(GridOptions),
+        flags=flags_of(WorkerOptions),
     )
     add_command(
         app,
@@ -127,7 +127,7 @@ class PredictOptions(LinkFiles):
 
 
 class StudyFiles(BaseModel):
-    """Options of ``fathom kgc study``; :class:`~fathom.studies.options.GridOptions` says where cells run."""
+    """Options of ``fathom kgc study``; :class:`~fathom.plans.options.WorkerOptions` says where cells run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
@@ -212,13 +212,13 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
 def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.building.worlds import tabulate_audits
+    from fathom.plans.grid import check_same, run_grid, states
     from fathom.results.plots import save
     from fathom.studies import memory, memory_tables
-    from fathom.studies.grid import check_same, run_grid, states
-    from fathom.studies.grid_plan import check_plan, read_plan
+    from fathom.studies.memory_plan import check_plan, read_plan
 
     out = chosen.out
-    plan, options = all_of(partial(read_plan, chosen.plan, chosen.seeds), partial(parse_options, GridOptions, given))
+    plan, options = all_of(partial(read_plan, chosen.plan, chosen.seeds), partial(parse_options, WorkerOptions, given))
     quietly = printed.format != "text"  # programs read the tables alone on standard output
     if chosen.report_only:
         check_plan(plan)

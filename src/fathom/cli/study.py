@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -78,25 +78,28 @@ def _command(study: Study) -> Callable[..., None]:
         _show(study, study.analyse(folders, **dict(options)), chosen)
 
     def of_model(chosen: StudyOfModel, given: Given) -> None:
-        from fathom.formats import read
-        from fathom.probes.models import open_model
-
-        options = _options(study, given)
-        with starting(f"{study.name} study: opening data and model"):
-            opened = open_model(chosen.model, options), read(chosen.data)
-        _show(study, study.analyse(*opened, options, chosen.out, line), chosen)
+        _make_and_show(study, [chosen.model], chosen, given)
 
     def of_models(chosen: StudyOfModels, given: Given) -> None:
-        from fathom.probes.models import open_model
-
-        options = _options(study, given)
-        with starting(f"{study.name} study: loading libraries"):
-            import_module(study.module)
-        loaders = [(name, partial(open_model, name, options=options)) for name in chosen.models]
-        _show(study, study.analyse(loaders, chosen.data, options, chosen.out, line), chosen)
+        _make_and_show(study, chosen.models, chosen, given)
 
     commands: dict[str, Callable[..., None]] = {"runs": of_runs, "model": of_model, "models": of_models}
     return commands[study.takes]
+
+
+def _make_and_show(study: Study, models: Sequence[str], chosen: StudyFolder, given: Given) -> None:
+    from fathom.plans.planned_study import run_study
+    from fathom.probes.models import open_model
+
+    options = _options(study, given)
+    with starting(f"{study.name} study: loading libraries"):
+        import_module(study.module)
+    if study.analysis is None:
+        loaders = [(name, partial(open_model, name, options=options)) for name in models]
+        findings = study.analyse(loaders, chosen.data, options, chosen.out, line)
+    else:
+        findings = run_study(study, [(name, name) for name in models], chosen.data, options, chosen.out)
+    _show(study, findings, chosen)
 
 
 def _options(study: Study, given: Given) -> Any:

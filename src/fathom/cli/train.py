@@ -43,11 +43,12 @@ def demo(options: DemoOptions) -> None:
     """Train two small models on half of a geography book, and show that a probe distinguishes the halves."""
     from fathom.errors import MissingExtra
     from fathom.formats import read
+    from fathom.plans.demo import LIMITS, run_demo
     from fathom.report.page import report
-    from fathom.studies.demo import LIMITS, plant_and_probe, text
+    from fathom.studies.demo import text
 
     out = options.out
-    say(text(plant_and_probe(read("geography"), out, lambda line: say(line, err=True)), out))
+    say(text(run_demo(read("geography"), out, lambda line: say(line, err=True)), out))
     try:
         page = report(
             [out / f"run-{kind}" for kind in LIMITS],

@@ -38,6 +38,11 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     return _likelihood_server(name, options)
 
 
+def loading_key(options: ProbeOptions) -> dict[str, Any]:
+    """Return the options that decide how a model is loaded or served; equal ones open the same model."""
+    return _loading(options) | options.model_dump(mode="json", include=set(ServerOptions.model_fields))
+
+
 def check_loaded(model: Any, options: ProbeOptions) -> None:
     """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
     from fathom.models.likelihoods import LikelihoodServer

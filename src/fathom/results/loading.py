@@ -148,6 +148,17 @@ def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
     ]
 
 
+def check_same(runs: Sequence[RunFolder], parts: Sequence[str]) -> None:
+    """Check that runs agree in parts of their identity. :raises BadInput: they do not, or there is none."""
+    if not runs:
+        raise BadInput("expected a run or more, found none")
+    for part in parts:
+        own = [run.manifest["identity"][part] for run in runs]
+        kinds = {one.get("content_hash") or one["name"]: one["name"] for one in own}
+        if len(kinds) > 1:
+            raise BadInput(f"expected runs of one {part}, found {', '.join(map(str, kinds.values()))}")
+
+
 def check_depth(outcome: RunFacts, k: int) -> None:
     """:raises BadInput: a search stopped before rank *k*."""
     stopped = outcome.beyond[outcome.beyond < k]

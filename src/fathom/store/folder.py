@@ -38,6 +38,8 @@ QUERIES = pa.schema(
 )
 """``queries.parquet``; runs of version 0.1.0 lack some columns."""
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
+SECONDS = "wall_seconds"
+"""Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
 _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from fathom.errors import BadInput
 from fathom.store.files import clear_temporaries, make_folder
 
-MANIFESTS = ("manifest.json", "link.json", "study.json")
-"""Files that identify a folder of a run, of a link predictor or of a study."""
+MANIFESTS = ("manifest.json", "link.json", "study.json", "plan.json")
+"""Files that identify a folder of a run, of a link predictor, of a study or of a plan."""
 AT_WORK = ".at-work"
 """Lock file of a folder; names the process that holds it."""
 CLAIMS = ".claims"

@@ -2,8 +2,9 @@
 
 A study's module is loaded on first use. It defines
 
-- ``analyse(runs, **options)`` for finished runs, else ``analyse(model, data, options, out, announce)`` (or ``models``:
-  names and loaders), which starts the runs that it needs, each in its own folder below *out*. It returns the findings;
+- ``analyse(runs, **options)``: returns the findings on finished runs;
+- ``plan(options, model, data)``, optional: the runs that the study needs, which its command makes first. Entailment and
+  chains make theirs themselves: ``analyse(models, data, options, out, announce)``;
 - ``conclude(findings)``, optional: sentences on the study's claims, printed first;
 - ``tables(findings)``: printed and saved as JSON, CSV and Markdown, each number with its interval and recipe;
 - ``plots(findings)``, optional, and ``files(findings)``, optional: further tables, saved as CSV only.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -23,6 +24,10 @@ from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.studies import options
 from fathom.studies.options import RunsOptions
+
+if TYPE_CHECKING:
+    from fathom.data.queries import QuerySet
+    from fathom.probes.options import ProbeOptions
 
 Announce = Callable[[str], Callable[[int, int], None]]
 """Takes the name of a run; returns a function to call with the pieces done and their total."""
@@ -34,14 +39,28 @@ MEMORY = "Does a link predictor infer or remember? (see also fathom kgc study)"
 REASONING = "Does a model know an ontology, and reason with it?"
 
 
+class PlannedRun(NamedTuple):
+    """A run that a study needs.
+
+    :param name: path of its folder, below the study's.
+    :param exclusive: whether its time is measured.
+    """
+
+    name: str
+    probe: str
+    options: ProbeOptions
+    exclusive: bool = False
+
+
 @dataclass(frozen=True)
 class Study:
     """An entry of STUDIES.
 
     :param question: heading under which ``fathom study --help`` lists it.
     :param does: one line for ``--help``.
-    :param takes: finished runs, a model, or several.
-    :param options: its fields are flags, and the parameters of ``analyse`` or its ``options``.
+    :param takes: what its command takes: finished runs, a model, or several.
+    :param options: of its command; its fields are flags.
+    :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
     :param module: defines its functions.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
@@ -55,6 +74,14 @@ class Study:
     example: str
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
+    analysis: type[BaseModel] | None = RunsOptions
+
+    def plan(self, options: Any, model: Callable[[], Any], data: QuerySet) -> list[PlannedRun]:
+        """Return the runs that the study needs of a model, which is loaded if they depend on it.
+
+        :raises BadInput: by the options or the data.
+        """
+        return list(self._function("plan")(options, model, data))
 
     def analyse(self, *arguments: Any, **options: Any) -> Any:
         """Return the findings."""
@@ -86,7 +113,8 @@ def _module(name: str) -> str:
 
 
 def _of_runs(name: str, question: str, does: str, kind: type[BaseModel] = RunsOptions, runs: str = "") -> Study:
-    return Study(name, question, does, "runs", _module(name), f"{name} {runs or 'runs/gpt2 runs/bert'}", kind)
+    example = f"{name} {runs or 'runs/gpt2 runs/bert'}"
+    return Study(name, question, does, "runs", _module(name), example, kind, analysis=kind)
 
 
 def _of_model(
@@ -97,8 +125,10 @@ def _of_model(
     without: tuple[str, ...] = (),
     arguments: str = "--model gpt2 --data geography",
     takes: Literal["model", "models"] = "model",
+    analysis: type[BaseModel] | None = options.PlannedOptions,
 ) -> Study:
-    return Study(name, question, does, takes, _module(name), f"{name} {arguments} --out studies/{name}", kind, without)
+    example = f"{name} {arguments} --out studies/{name}"
+    return Study(name, question, does, takes, _module(name), example, kind, without, analysis)
 
 
 STUDIES: Registry[Study] = Registry(
@@ -143,6 +173,7 @@ STUDIES: Registry[Study] = Registry(
             "How long does a probe take? Time against number of queries, extrapolated to all of them.",
             options.ComputeTimeOptions,
             ("limit", "cluster"),
+            analysis=options.TimeOptions,
         ),
         _of_model(
             "sizes",
@@ -184,6 +215,7 @@ STUDIES: Registry[Study] = Registry(
             options.DECIDED_BY_ENTAILMENT,
             "--model bert-base-cased --data path/to/OntoProbe",
             "models",
+            None,
         ),
         _of_model(
             "chains",
@@ -193,6 +225,7 @@ STUDIES: Registry[Study] = Registry(
             options.DECIDED_BY_CHAINS,
             "--model bert-base-cased --data path/to/OntoProbe --depth 3",
             "models",
+            None,
         ),
         _of_runs(
             "choice",

@@ -6,24 +6,27 @@ which report Student's t-test for paired samples).
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fathom.data.queries import QuerySet
+from fathom.errors import BadInput
 from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import read_scorings
+from fathom.results.loading import check_same, read_scorings
+from fathom.results.names import short_names
 from fathom.results.pairing import difference
 from fathom.results.tables import Table
-from fathom.run import run
 from fathom.scoring.masked import Pll
-from fathom.studies import Announce
+from fathom.store.folder import RunFolder
+from fathom.studies import PlannedRun
 
 DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
+UNMASKED = "causal"
 
 
 class Arm(NamedTuple):
@@ -53,18 +56,28 @@ class Ablation(NamedTuple):
     comparisons: list[ArmComparison]
 
 
-def analyse(model: Model, data: QuerySet, options: StatementOptions, out: Path, announce: Announce) -> Ablation:
-    """Run every arm in its own folder below *out* (each resumes), then compare.
+def plan(options: StatementOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
+    """Return a run for each way of masking, with every way of summing. :param options: without reduction and score."""
+    masked = model().attention is Attention.BIDIRECTIONAL
+    scorings: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
+    runs = [(str(pll), scorings | {"pll": str(pll)}) for pll in Pll] if masked else [(UNMASKED, scorings)]
+    return [PlannedRun(name, "statement", options.model_copy(update=changes)) for name, changes in runs]
 
-    :param options: of the runs, without reduction, score and pll.
+
+def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Ablation:
+    """Compare all ways of scoring in runs of one model.
+
+    :raises BadInput: runs of several models or data sets, or two with the same masking.
     """
-    variants = [str(pll) for pll in Pll] if model.attention is Attention.BIDIRECTIONAL else ["causal"]
+    check_same(runs, ("model", "data"))
     outcomes: dict[tuple[str, str], RunFacts] = {}
-    for variant in variants:
-        changes: dict[str, object] = {"reduction": ("sum", "mean"), "score": ("full", "conditional")}
-        changes |= {"pll": variant} if variant != "causal" else {}
-        folder = run("statement", model, data, options.model_copy(update=changes), out / variant, announce(variant))
-        outcomes |= {(variant, outcome.scoring): outcome for outcome in read_scorings(folder, variant, options.cluster)}
+    for run in runs:
+        for outcome in read_scorings(run, short_names([run])[0], cluster):
+            masked = outcome.attention == Attention.BIDIRECTIONAL
+            arm = (str(run.manifest["identity"]["options"]["pll"]) if masked else UNMASKED, outcome.scoring)
+            if outcomes.setdefault(arm, outcome) is not outcome:
+                raise BadInput(f"{run.path} scores as another run does: {' '.join(arm)}; give one of them")
+    variants = list(dict.fromkeys(variant for variant, _ in outcomes))
     arms = [
         Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.scored_facts), len(one.left_out))
         for (variant, _), one in outcomes.items()

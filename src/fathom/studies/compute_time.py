@@ -4,28 +4,28 @@ queries (section 5.1 and figure 5 of the DEER paper)."""
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from scipy import stats
 
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
 from fathom.probes import PROBES
 from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.loading import check_same
 from fathom.results.plots import Plot
+from fathom.results.rows import grouped
 from fathom.results.tables import Table
-from fathom.run import run, selected
-from fathom.store.folder import RunFolder
-from fathom.studies import Announce
+from fathom.run import selected
+from fathom.store.folder import SECONDS, RunFolder
+from fathom.studies import PlannedRun
 from fathom.studies.options import ComputeTimeOptions
-from fathom.studies.sizes import ProbeWithOptions, probes_of
+from fathom.studies.sizes import probes_of
 
 
 class Timing(NamedTuple):
@@ -45,41 +45,55 @@ class Timing(NamedTuple):
     error: float
 
 
-def analyse(model: Model, data: QuerySet, options: ComputeTimeOptions, out: Path, announce: Announce) -> list[Timing]:
-    """Time each probe in new runs, each in its own folder below *out*.
+def plan(options: ComputeTimeOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
+    """Return runs of each probe, whose times are measured, for each number of queries.
 
-    :raises BadInput: a count of 0 or above the number of queries, fewer than two counts, or existing runs.
+    :raises BadInput: a count of 0 or above the number of queries, or fewer than two counts.
     """
     counts = options.queries
     if not all(counts):
         raise BadInput(f"--queries: expected numbers above zero, found {','.join(map(str, counts))}")
     if len(set(counts)) < 2 or len(counts) * options.repeats < 3:
         raise BadInput("a line needs two numbers of queries or more, and three points")
-    return [_time(model, data, probe, options, out, announce) for probe in probes_of(options)]
+    probes = probes_of(options)
+    for probe, chosen in probes:
+        everything = chosen.model_copy(update={"limit": None})
+        available = len(selected(PROBES.find(probe), model(), data, everything).data.queries)
+        if max(counts) > available:
+            raise BadInput(f"{max(counts)} queries are wanted, but {data.name} has {available} after the selection")
+    return [
+        PlannedRun(f"{probe}-{count}-{repeat}", probe, chosen.model_copy(update={"limit": count}), exclusive=True)
+        for (probe, chosen), repeat, count in product(probes, range(options.repeats), counts)
+    ]
 
 
-def _time(
-    model: Model, data: QuerySet, timed: ProbeWithOptions, options: ComputeTimeOptions, out: Path, announce: Announce
-) -> Timing:
-    probe, chosen = timed
-    everything = chosen.model_copy(update={"limit": None})
-    available = len(selected(PROBES.find(probe), model, data, everything).data.queries)
-    if max(options.queries) > available:
-        raise BadInput(
-            f"{max(options.queries)} queries are wanted, but {data.name} has {available} after the selection"
-        )
-    model.refuses_cache(), model.linear_head()  # one-time checks of the model are not timed
-    points = []
-    for repeat, count in product(range(options.repeats), options.queries):
-        name = f"{probe}-{count}-{repeat}"
-        started = time.perf_counter()
-        if RunFolder(out / name).has_manifest():
-            raise BadInput(f"{out / name} exists: times cannot be resumed, give a new --out")
-        run(probe, model, data, chosen.model_copy(update={"limit": count}), out / name, announce(name))
-        points.append((count, time.perf_counter() - started))
+def analyse(runs: Sequence[RunFolder], total: int | None = None) -> list[Timing]:
+    """Fit a line to the times of each probe.
+
+    :raises BadInput: runs of several models or data sets, whose time was not measured, or too few for a line.
+    """
+    check_same(runs, ("model", "data"))
+    refuse(
+        f"{run.path} was not timed: make it by fathom study compute-time, or in a plan with exclusive: true"
+        for run in runs
+        if SECONDS not in run.manifest["circumstances"]
+    )
+    by_probe = grouped((str(run.manifest["identity"]["probe"]), run) for run in runs)
+    return [_timing(probe, own, total) for probe, own in by_probe.items()]
+
+
+def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
+    points = [(run.queries().num_rows, float(run.manifest["circumstances"][SECONDS])) for run in runs]
+    if len(points) < 3 or len({count for count, _ in points}) < 2:
+        raise BadInput(f"{probe}: a line needs two numbers of queries or more, and three points")
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    total = options.total or available
-    return Timing(probe, points, line, total, line.slope * total + line.intercept, line.error_at(total))
+    whole = total or max(count + _excluded(run) for (count, _), run in zip(points, runs, strict=True))
+    return Timing(probe, points, line, whole, line.slope * whole + line.intercept, line.error_at(whole))
+
+
+def _excluded(run: RunFolder) -> int:
+    """Return the number of queries that ``--limit`` excluded."""
+    return int(run.manifest["circumstances"].get("left_out", {}).get("queries", {}).get("limit", 0))
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:

@@ -1,16 +1,14 @@
-"""``fathom demo``: plant half of the geography facts in two small models, and test if the probe distinguishes them."""
+"""The analysis of ``fathom demo``: does the probe distinguish planted facts from withheld ones?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.data.queries import QuerySet
-from fathom.models.loading import load
-from fathom.probes.options import StatementOptions
 from fathom.reading import Faults, read_json_lines
 from fathom.results.claims import Claim, Contrast, decide
 from fathom.results.estimates import Estimate, contrast, difference, mean
@@ -18,12 +16,8 @@ from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
-from fathom.run import run
-from fathom.training.options import PlantOptions
-from fathom.training.planting import frequency_baseline, plant
-
-LIMITS = {"causal": None, "masked": 320}
-"""Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
+from fathom.store.folder import RunFolder
+from fathom.training.planting import frequency_baseline
 
 
 class DemoLine(NamedTuple):
@@ -56,26 +50,24 @@ class DemoLine(NamedTuple):
         )
 
 
-def plant_and_probe(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
-    """Plant, probe and compare, reusing what is in *out*.
+def unseen_template(data: QuerySet) -> int:
+    """Return the number of the template that planted models have not seen: the last."""
+    return len(next(iter(data.relations.values())).templates) - 1
 
-    :param say: called with each line of progress.
+
+def analyse(data: QuerySet, runs: Mapping[str, RunFolder], models: Mapping[str, Path]) -> list[DemoLine]:
+    """Compare planted and withheld facts in both phrasings.
+
+    :param runs: a run of each kind of model.
+    :param models: folder of each kind.
     """
     lines = []
-    for kind, limit in LIMITS.items():
-        folder = out / f"planted-{kind}"
-        if not folder.exists():
-            say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
-            plant(data, PlantOptions(kind=kind), folder)
-        say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
-        unseen = len(next(iter(data.relations.values())).templates) - 1
-        options = StatementOptions(templates=(0, unseen), limit=limit, device="cpu")
-        probed = run("statement", load(str(folder), device="cpu"), data, options, out / f"run-{kind}")
-        rows, planted = Rows(probed, with_scores=False), planted_ids(folder)
+    for kind, run in runs.items():
+        rows, planted = Rows(run, with_scores=False), planted_ids(models[kind])
         by_frequency = frequency_baseline(data, planted)
         lines += [
             DemoLine(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
-            for phrasing, template in (("trained on", 0), ("never seen", unseen))
+            for phrasing, template in (("trained on", 0), ("never seen", unseen_template(data)))
         ]
     return lines
 

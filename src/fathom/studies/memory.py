@@ -38,8 +38,7 @@ from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import read_facts
 from fathom.results.rows import Floats, Ints, grouped
-from fathom.studies.grid import CellState
-from fathom.studies.grid_plan import INITS, Cell, Init, StudyPlan
+from fathom.studies.memory_plan import INITS, Cell, CellState, Init, StudyPlan
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
 P, R = INITS
@@ -174,7 +173,7 @@ class Memory:
 def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
     """Analyse a grid.
 
-    :param states: from :func:`fathom.studies.grid.states`.
+    :param states: from :func:`fathom.plans.grid.states`.
     :param out: folder of the grid.
     :raises BadInput: no cell is finished.
     """

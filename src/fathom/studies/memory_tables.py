@@ -13,8 +13,8 @@ from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.tables import Table
-from fathom.studies.grid_plan import Cell
 from fathom.studies.memory import HITS, NOT_YET, CellResult, Curve, Effect, Memory, R, correlations, longest
+from fathom.studies.memory_plan import Cell
 
 FENCES = ("fence low", "fence high")
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from fathom.data.selection.options import Words
@@ -13,7 +13,7 @@ from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SC
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
-from fathom.probes.shared_options import HERE, ClusterOptions, Numbers, Part
+from fathom.probes.shared_options import Numbers
 
 __all__ = ["EmbeddingOptions", "StatementOptions"]
 
@@ -30,6 +30,12 @@ class RunsOptions(StudyOptions):
     """Options of studies of finished runs, each in one scoring."""
 
     scoring: Words = opt((), SCORING)
+    cluster: str = opt("", CLUSTER, Group.OUTPUT)
+
+
+class PlannedOptions(StudyOptions):
+    """Options of the analysis of runs that a study has planned."""
+
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
@@ -116,6 +122,12 @@ class SizesOptions(SeveralProbesOptions):
     )
 
 
+class TimeOptions(StudyOptions):
+    """Options of the analysis of timed runs."""
+
+    total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
+
+
 class ComputeTimeOptions(SeveralProbesOptions):
     """Options of the study of compute time."""
 
@@ -146,35 +158,6 @@ def _rules(value: Any) -> Any:
 
 
 Rules = Annotated[tuple[str, ...], BeforeValidator(_rules)]
-
-
-class GridOptions(ClusterOptions):
-    """Where the cells of a study of link predictors run. These options never affect results."""
-
-    engine: Literal["here", "ray"] = opt(
-        HERE, "Where cells run: on this machine, or on workers of a Ray cluster.", CIRCUMSTANCE
-    )
-    workers: int | None = opt(
-        None,
-        "Cells to run at a time, by default one; each then uses one core. With --engine ray: workers, by default one "
-        "per GPU, or one.",
-        CIRCUMSTANCE,
-        ge=1,
-    )
-
-    part: Part = opt(
-        None,
-        "Be one of several processes that share a study: i/n, such as 1/4, or auto, from the environment of SLURM or "
-        "torchrun.",
-        Group.RUN,
-        CIRCUMSTANCE,
-    )
-
-    @field_validator("gpus_per_worker", "cpus_per_worker", "ray_address")
-    @classmethod
-    def _only_with_ray(cls, given: Any, info: ValidationInfo) -> Any:
-        """Check all but ``workers``, which without an engine are processes of this machine."""
-        return super()._only_with_ray(given, info)
 
 
 class EntailmentStudyOptions(EntailmentOptions, ChoiceOptions):

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from fathom.data.queries import QuerySet
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
 from fathom.results.claims import percent
-from fathom.results.loading import read_scorings
+from fathom.results.loading import check_same, read_scorings
 from fathom.results.tables import Table
-from fathom.run import run
-from fathom.studies import Announce
+from fathom.store.folder import RunFolder
+from fathom.studies import PlannedRun
 from fathom.studies.sizes import HitsLine, hits_line, hits_table
 
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
 
 
-def analyse(model: Model, data: QuerySet, options: EmbeddingOptions, out: Path, announce: Announce) -> list[HitsLine]:
-    """Run the embedding probe with each published tail template, each run in its own folder below *out*."""
-    lines: list[HitsLine] = []
-    for template in TAIL_TEMPLATES:
-        name, chosen = f"template {template}", options.model_copy(update={"tail_template": template})
-        folder = run("embedding", model, data, chosen, out / name.replace(" ", "-"), announce(name))
-        lines += map(hits_line, read_scorings(folder, name, options.cluster))
-    return lines
+def plan(options: EmbeddingOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
+    """Return a run for each published tail template."""
+    return [
+        PlannedRun(f"template-{name}", "embedding", options.model_copy(update={"tail_template": name}))
+        for name in TAIL_TEMPLATES
+    ]
+
+
+def analyse(runs: Sequence[RunFolder], cluster: str = "") -> list[HitsLine]:
+    """Return Hits@k of each run. :raises BadInput: runs of several models or data sets."""
+    check_same(runs, ("model", "data"))
+    names = [f"template {run.manifest['identity']['options'].get('tail_template')}" for run in runs]
+    return [
+        hits_line(facts) for run, name in zip(runs, names, strict=True) for facts in read_scorings(run, name, cluster)
+    ]
 
 
 def conclude(findings: Sequence[HitsLine]) -> list[str]:

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
-from fathom.formats import read
 from fathom.models.base import Model
 from fathom.options import parse_options
 from fathom.probes import PROBES
-from fathom.probes.shared_options import EvaluationOptions
+from fathom.probes.options import ProbeOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_scorings
-from fathom.results.names import folder_names
+from fathom.results.names import short_names
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
-from fathom.run import run
-from fathom.studies import Announce
+from fathom.store.folder import RunFolder
+from fathom.studies import PlannedRun
 from fathom.studies.options import SeveralProbesOptions, SizesOptions
 from fathom.studies.steps import SizeStep, decide_steps
 
@@ -58,7 +56,7 @@ class ProbeWithOptions(NamedTuple):
     """A probe and its options."""
 
     probe: str
-    options: EvaluationOptions
+    options: ProbeOptions
 
 
 class Sizes(NamedTuple):
@@ -68,27 +66,16 @@ class Sizes(NamedTuple):
     steps: list[SizeStep]
 
 
-def analyse(
-    models: Sequence[tuple[str, Callable[[], Model]]],
-    data: str | Path | QuerySet,
-    options: SizesOptions,
-    out: Path,
-    announce: Announce,
-) -> Sizes:
-    """Run every probe on every model.
+def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
+    """Return a run of each probe. :raises BadInput: see :func:`probes_of`."""
+    return [PlannedRun(name, name, chosen) for name, chosen in probes_of(options, {"max_rank": MAX_RANK})]
 
-    :param models: names and loaders; one model is in memory at a time.
-    """
-    probes = probes_of(options, {"max_rank": MAX_RANK})
-    names = folder_names([name for name, _ in models])
-    queryset = data if isinstance(data, QuerySet) else read(data)
+
+def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
+    """Order the runs of each probe by the size of their models, and compare each with the next."""
     results: list[tuple[HitsLine, RunFacts]] = []
-    for (name, load), short in zip(models, names, strict=True):
-        model = load()
-        for probe, chosen in probes:
-            folder = run(probe, model, queryset, chosen, out / f"{probe}-{short}", announce(f"{probe} {name}"))
-            outcomes = read_scorings(folder, short, options.cluster)
-            results += [(hits_line(outcome, model.parameters), outcome) for outcome in outcomes]
+    for run, name in zip(runs, short_names(runs), strict=True):
+        results += [(hits_line(facts, facts.parameters), facts) for facts in read_scorings(run, name, cluster)]
     results.sort(key=lambda result: (result[0].probe, result[0].parameters or 0))
     by_probe = grouped((line.probe, outcome) for line, outcome in results)
     pairs = [(probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes)]
@@ -108,7 +95,11 @@ def probes_of(options: SeveralProbesOptions, defaults: dict[str, object] | None 
     if unknown or not entries:
         raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
     own = [{name: value for name, value in given.items() if name in entry.options.model_fields} for entry in entries]
-    return [ProbeWithOptions(e.name, parse_options(e.options, chosen)) for e, chosen in zip(entries, own, strict=True)]
+    kinds = [cast("type[ProbeOptions]", entry.options) for entry in entries]  # of language models
+    return [
+        ProbeWithOptions(entry.name, parse_options(kind, chosen))
+        for entry, kind, chosen in zip(entries, kinds, own, strict=True)
+    ]
 
 
 def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeStep]:

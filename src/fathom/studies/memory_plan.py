@@ -1,4 +1,4 @@
-"""The plan of a grid: worlds, link predictors, weights and seeds, from one YAML file."""
+"""The plan of the study of memory: worlds, link predictors, weights and seeds, from one YAML file."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fathom.errors import BadInput, refuse
 from fathom.links import find
 from fathom.options import Seed, listed, parse_options, read_yaml, separated
 from fathom.reading import Json
+from fathom.store.folder import RunFolder
 
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
@@ -120,6 +121,18 @@ class Cell(NamedTuple):
         return " ".join(filter(None, (self.model, self.init, self.world, seed)))
 
 
+class CellState(NamedTuple):
+    """The state of a cell.
+
+    :param run: the finished run, if any.
+    :param failed: why the cell failed; "" if it has not.
+    """
+
+    cell: Cell
+    run: RunFolder | None
+    failed: str
+
+
 def read_plan(file: Path, seeds: str | None = None) -> StudyPlan:
     """Read a plan.
 
@@ -184,7 +197,7 @@ def check_plan(plan: StudyPlan) -> None:
 
     attempt(partial(parse_variants, plan.worlds))
     for name, model in plan.models.items():
-        attempt(partial(_check_model, model, plan), f"{name}: ")
+        attempt(partial(check_model, model, plan), f"{name}: ")
         missing = sorted(set(model.worlds or ()) - set(plan.worlds))
         if missing:
             faults.append(f"{name}: {', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
@@ -210,7 +223,7 @@ def check_plan(plan: StudyPlan) -> None:
     refuse(faults)
 
 
-def _check_model(model: ModelPlan, plan: StudyPlan) -> None:
+def check_model(model: ModelPlan, plan: StudyPlan) -> None:
     """:raises BadInput: an unknown kind, option or language model."""
     kind = find(model.model)
     options = options_of(model, plan, INITS[0])

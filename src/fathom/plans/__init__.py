@@ -1,0 +1,9 @@
+"""Plans: many runs, the studies of them, and a report, from one command.
+
+- :mod:`~fathom.plans.steps`: one run of a plan, made once and resumed where it stopped;
+- :mod:`~fathom.plans.runner`: runs the steps here, in processes, on a Ray cluster, or as one of several commands;
+- :mod:`~fathom.plans.file`: PLAN.yaml, read and checked;
+- :mod:`~fathom.plans.execution`: the whole plan, its studies and its report;
+- :mod:`~fathom.plans.planned_study`: the plans that come with studies, such as ``fathom study ablation``;
+- :mod:`~fathom.plans.grid`: the plan of ``fathom kgc study``.
+"""

@@ -1,0 +1,36 @@
+"""The plan of ``fathom demo``: plant half of the geography facts in two small models, and probe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fathom.data.queries import QuerySet
+from fathom.plans.steps import Opened, ProbeStep
+from fathom.probes.options import StatementOptions
+from fathom.store.folder import RunFolder
+from fathom.studies.demo import DemoLine, analyse, unseen_template
+from fathom.training.options import PlantOptions
+from fathom.training.planting import plant
+
+LIMITS = {"causal": None, "masked": 320}
+"""Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
+
+
+def run_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
+    """Plant, probe and compare, reusing what is in *out*.
+
+    :param say: called with each line of progress.
+    """
+    models, runs = {}, {}
+    for kind, limit in LIMITS.items():
+        models[kind] = out / f"planted-{kind}"
+        if not models[kind].exists():
+            say(f"planting half of {len(data.queries)} facts in a small {kind} model, from scratch …")
+            plant(data, PlantOptions(kind=kind), models[kind])
+        say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
+        options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
+        step = ProbeStep(out, f"run-{kind}", "statement", models[kind], data, options)
+        step.make(Opened())
+        runs[kind] = RunFolder(step.run_folder)
+    return analyse(data, runs, models)

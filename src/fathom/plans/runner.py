@@ -1,0 +1,272 @@
+"""Running the steps of a plan: here, in processes, on a Ray cluster, or as one of several commands that share them.
+
+A process claims a step before it makes it, so that two never write to the same folder. A failed step is recorded with
+its reason and the others go on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.errors import BadInput
+from fathom.plans.options import WorkerOptions
+from fathom.plans.steps import Opened, Step, StepState, read_object, state_of
+from fathom.probes.shared_options import HERE
+from fathom.progress import Progress, line, unseen
+from fathom.reading import Json, stands
+from fathom.run.parts import STARTING, Part
+from fathom.run.pool import Pool, RayWorker, Size, connected, size_of
+from fathom.store.locks import AT_WORK, Claims, exclusive_folder, shared_folder
+
+
+class Notice(NamedTuple):
+    """The file that a plan leaves in its folder, by which workers elsewhere recognise the folder."""
+
+    file: Path
+    content: Json
+
+
+class Job(NamedTuple):
+    """What workers of a cluster make: steps by name, and the notice that they must find."""
+
+    steps: dict[str, Step]
+    notice: Notice
+
+
+class StepWorker(RayWorker):
+    """An actor that makes steps, each in its own folder, which it must share with the driver."""
+
+    def load(self, job: Job) -> None:
+        """Check that the folder of the plan is visible, and everything that the steps need.
+
+        :raises BadInput: it is not, or this node lacks something.
+        """
+        self.steps, (file, content) = job
+        if not stands(file) or read_object(file) != content:
+            raise BadInput(
+                f"--engine ray: a worker on {platform.node()} does not find {file}: give a folder that all nodes share"
+            )
+        for step in self.steps.values():
+            step.check()
+        self.opened = Opened()
+
+    def make(self, name: str) -> str:
+        """Make a step. :returns: why it failed, or ""."""
+        return make_step(self.steps[name], self.opened)
+
+
+def make_step(step: Step, opened: Opened, report: Progress | None = None) -> str:
+    """Make a step, once no other process is making it, such as a worker whose driver was killed.
+
+    :returns: why it failed, or "".
+    """
+    with Claims(step.record).claimed(AT_WORK, wait=True):
+        return step.attempt(opened, report)
+
+
+def make_if_free(step: Step, opened: Opened, report: Progress | None = None) -> str | None:
+    """Make a step as :func:`make_step` does; return None if another process is making it or has made it."""
+    with Claims(step.record).claimed(AT_WORK) as ours:
+        return step.attempt(opened, report) if ours and step.finished() is None and not step.failure() else None
+
+
+class Board:
+    """The state of all steps while they run.
+
+    :param tell: called with a line at the end of each step.
+    :param report: called with the number of steps that have ended, and of all.
+    """
+
+    def __init__(self, steps: Sequence[Step], tell: Callable[[str], None], report: Progress) -> None:
+        self.total, self.failed, self.running, self.began = len(steps), 0, 0, time.monotonic()
+        self.tell, self.report = tell, report
+        self.done = self.before = 0
+
+    def start(self, done: int) -> None:
+        """Begin with so many steps that have ended before."""
+        self.done = self.before = done
+        self.report(done, self.total)
+
+    def ended(self, step: Step, why: str, done: int | None = None) -> None:
+        """Note the end of a step. :param done: number of ended steps, if other processes share them."""
+        self.done = self.done + 1 if done is None else done
+        self.failed += bool(why)
+        self.tell(f"[{self.done}/{self.total}] {step}{f': failed: {why}' if why else ''}{self._rest()}")
+        self.report(self.done, self.total)
+
+    def _rest(self) -> str:
+        made, left = self.done - self.before, self.total - self.done
+        seconds = (time.monotonic() - self.began) / made * left if made > 0 else 0
+        notes = [f"{self.failed} failed"] if self.failed else []
+        notes += [f"{min(self.running, left)} running"] if self.running > 1 and left else []
+        notes += [f"about {seconds:,.0f} s left"] if left and seconds >= 1 else []
+        return f" ({', '.join(notes)})" if notes else ""
+
+
+def run_steps(
+    steps: Sequence[Step],
+    out: Path,
+    options: WorkerOptions,
+    start: Callable[[Sequence[Step]], Notice],
+    retry_failed: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+    report: Progress = unseen,
+) -> list[StepState]:
+    """Make every step that is missing.
+
+    :param options: where steps are made.
+    :param start: called with the steps to be made, before the first and while no other process works in *out*: checks
+        what is there and prepares the folder; returns the notice that it leaves.
+    :param retry_failed: repeat failed steps.
+    :param tell: called with a line at the end of each step.
+    :param report: called with the number of steps that have ended, and of all.
+    :raises BadInput: by *start*, or another process works in *out*; the cluster is missing, or does not see *out*.
+    :raises RunFailed: workers of the cluster die before they start; finished steps are kept.
+    """
+    board = Board(steps, tell, report)
+    if options.part is not None:
+        _make_part(options, steps, out, retry_failed, start, board)
+        return [state_of(step) for step in steps]
+    with exclusive_folder(out):
+        left = [step for step in steps if _is_left(step, retry_failed)]
+        together, alone = ([step for step in left if step.exclusive is kind] for kind in (False, True))
+        with _prepared(together, options, lambda: _start(start, left), board) as ended:
+            board.start(len(steps) - len(left))
+            for step, why in ended:
+                board.ended(step, why)
+            for step, why in _make_here(alone, board):
+                board.ended(step, why)
+        return [state_of(step) for step in steps]
+
+
+def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step]) -> Notice:
+    notice = start(retried)
+    for step in retried:
+        step.forget_failure()
+    return notice
+
+
+def _is_left(step: Step, retry_failed: bool) -> bool:
+    return retry_failed if step.failure() else step.finished() is None
+
+
+def _make_here(steps: Sequence[Step], board: Board) -> Iterator[tuple[Step, str]]:
+    opened = Opened()
+    for step in steps:
+        yield step, make_step(step, opened, line(f"[{board.done + 1}/{board.total}] {step}"))
+
+
+def _make_part(
+    options: WorkerOptions,
+    steps: Sequence[Step],
+    out: Path,
+    retry_failed: bool,
+    start: Callable[[Sequence[Step]], Notice],
+    board: Board,
+) -> None:
+    """Make the part's own steps; then, from the end, unclaimed ones. Exclusive ones are left to a process alone."""
+    part = Part.parse(str(options.part))
+    if options.engine != HERE or options.workers is not None:
+        raise BadInput(f"--part {part} and --engine or --workers: expected one of them")
+    shared = [step for step in steps if not step.exclusive]
+    opened = Opened()
+    with shared_folder(out) as claims:
+        with claims.claimed(STARTING, wait=True):
+            _start(start, steps if retry_failed else ())
+        for step in (*part.share(shared), *reversed(shared)):
+            why = make_if_free(step, opened, line(f"[{board.done + 1}/{board.total}] {step}"))
+            if why is not None:
+                board.ended(step, why, sum(not _is_left(other, False) for other in steps))
+
+
+@contextmanager
+def _prepared(
+    steps: Sequence[Step], options: WorkerOptions, start: Callable[[], Notice], board: Board
+) -> Iterator[Iterator[tuple[Step, str]]]:
+    """Yield an iterator that makes steps and yields them as they end, with why they failed, or "".
+
+    :raises BadInput: the cluster is missing or too small; nothing has been written.
+    """
+    if options.engine != HERE and steps:
+        with connected(options):
+            size = size_of(options, most=len(steps))
+            board.running = size.workers
+            with closing(_make_on_ray(steps, start(), size)) as ended:
+                yield ended
+        return
+    start()
+    if (options.workers or 1) > 1:
+        board.running = options.workers or 1
+        with closing(_make_in_processes(steps, board.running)) as ended:
+            yield ended
+    else:
+        yield _make_here(steps, board)
+
+
+def _make_on_ray(steps: Sequence[Step], notice: Notice, size: Size) -> Generator[tuple[Step, str]]:
+    """Make steps on a Ray cluster. :returns: steps as they end, with why they failed, or "".
+
+    :raises BadInput: workers have another version, or do not see the folder of the plan.
+    :raises RunFailed: workers die before they start; finished steps are kept.
+    """
+    by_name = {step.name: step for step in steps}
+    with closing(Pool(StepWorker, Job(by_name, notice), size, "checking the plan")) as pool:
+        for name, why in pool.map("make", by_name, give_up=lambda name, error: by_name[name].fail(str(error))):
+            yield by_name[name], why
+
+
+def _make_in_processes(steps: Sequence[Step], workers: int) -> Generator[tuple[Step, str]]:
+    """Make each step in a new process, so that one killed for memory ends no other.
+
+    :returns: steps as they end, with why they failed, or "".
+    """
+    waiting = list(reversed(steps))
+    running: dict[Any, tuple[SpawnProcess, Step]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                step = waiting.pop()
+                process = SpawnProcess(target=_make_in_process, args=(step,), daemon=True)
+                handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ignores Ctrl-C; this process ends it
+                try:
+                    process.start()
+                finally:
+                    signal.signal(signal.SIGINT, handler)
+                running[process.sentinel] = process, step
+            for sentinel in wait(list(running)):
+                process, step = running.pop(sentinel)
+                process.join()
+                if process.exitcode:
+                    step.fail(f"its process ended with code {process.exitcode} (killed? out of memory?)")
+                yield step, step.failure()
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+            process.join()
+
+
+def _make_in_process(step: Step) -> None:
+    import torch
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    make_step(step, Opened())
+
+
+def _end_with_parent() -> None:
+    """End with a killed plan; otherwise its command would start the same step a second time."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

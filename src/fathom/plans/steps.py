@@ -1,0 +1,191 @@
+"""Steps of a plan: each makes one run, in its own folder, and resumes it where it stopped."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.data.queries import QuerySet
+from fathom.errors import BadInput, FathomError
+from fathom.formats import read
+from fathom.probes.models import loading_key, open_model
+from fathom.probes.options import ProbeOptions
+from fathom.progress import Progress
+from fathom.reading import Json, file_exists, json_file, shown
+from fathom.run import run
+from fathom.store.files import write_json
+from fathom.store.folder import SECONDS, RunFolder
+
+RECORDS = ".steps"
+"""Folder of locks and failures, in the folder of a plan."""
+
+
+class Opened:
+    """The models and data that steps use: one model in memory at a time."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, QuerySet] = {}
+        self._model: tuple[Any, Any] = (None, None)
+
+    def data(self, data: str | Path | QuerySet) -> QuerySet:
+        """Read a data set once."""
+        if isinstance(data, QuerySet):
+            return data
+        if str(data) not in self._data:
+            self._data[str(data)] = read(data)
+        return self._data[str(data)]
+
+    def model(self, model: Any, options: ProbeOptions) -> Any:
+        """Open a model by its name, unless it is the last one; call a loader; return a loaded model."""
+        if not isinstance(model, str | Path) and not callable(model):
+            return model
+        key = (model, loading_key(options))
+        if self._model[0] != key:
+            self._model = (None, None)  # frees the memory of the model before
+            self._model = key, model() if callable(model) else open_model(str(model), options)
+        return self._model[1]
+
+
+class Step:
+    """One run of a plan.
+
+    :ivar out: folder of the plan.
+    :ivar name: path of the step's folder below *out*.
+    :ivar exclusive: whether its time is measured: it is never shared, resumed, or made next to another.
+    """
+
+    exclusive: bool = False
+
+    def __init__(self, out: Path, name: str) -> None:
+        self.out, self.name = out, name
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder of all that the step writes."""
+        return self.out / self.name
+
+    @property
+    def run_folder(self) -> Path:
+        """The folder of its run."""
+        return self.folder
+
+    @property
+    def record(self) -> Path:
+        """The folder of its lock and its failure."""
+        return self.out / RECORDS / self.name
+
+    def make(self, opened: Opened, report: Progress | None = None) -> None:
+        """Make the run, or resume it. :raises FathomError: it fails."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """:raises BadInput: this machine lacks what the step needs."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Remove what a failed attempt has left and another cannot resume."""
+
+    def attempt(self, opened: Opened, report: Progress | None = None) -> str:
+        """Make the run. :returns: why it failed, or ""."""
+        try:
+            self.make(opened, report)
+        except FathomError as error:
+            return self.fail(str(error).replace("\n", "; "))
+        except Exception as error:  # a run must never end the plan
+            return self.fail(f"{type(error).__name__}: {error}", traceback.format_exc())
+        return ""
+
+    def finished(self) -> RunFolder | None:
+        """Return the run, None if it is unfinished."""
+        folder = RunFolder(self.run_folder)
+        return folder if folder.has_manifest() and folder.is_complete() else None
+
+    def fail(self, why: str, trace: str = "") -> str:
+        """Record why the step failed, and return it."""
+        write_json(self.record / "failed.json", {"why": why, "trace": trace})
+        return why
+
+    def failure(self) -> str:
+        """Return why the step failed, "" if it has not."""
+        file = self.record / "failed.json"
+        return str(read_object(file).get("why", "")) if file_exists(file) else ""
+
+    def forget_failure(self) -> None:
+        """Clear up after a failure, then remove its record, which keeps other processes away until then."""
+        if self.failure():
+            self.clear()
+            (self.record / "failed.json").unlink()
+
+
+def read_object(file: Path) -> Json:
+    """Read a JSON object of a plan. :raises BadInput: it is something else."""
+    content = json_file(file)
+    if not isinstance(content, dict):
+        raise BadInput(f"{file}: expected an object {{…}}, found {shown(content)}: choose another --out")
+    return content
+
+
+class StepState(NamedTuple):
+    """A step, its run if finished, and why it failed, "" if it has not."""
+
+    step: Any
+    run: RunFolder | None
+    failed: str
+
+
+def state_of(step: Step) -> StepState:
+    """Return the state of a step."""
+    why = step.failure()
+    return StepState(step, None if why else step.finished(), why)
+
+
+class ProbeStep(Step):
+    """A run of a probe.
+
+    :ivar model: name or folder; for studies in one process also a loaded model, or a function that loads it.
+    :ivar data: name or folder, or the data.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        name: str,
+        probe: str,
+        model: Any,
+        data: str | Path | QuerySet,
+        options: ProbeOptions,
+        exclusive: bool = False,
+    ) -> None:
+        super().__init__(out, name)
+        self.probe, self.model, self.data, self.options, self.exclusive = probe, model, data, options, exclusive
+
+    @property
+    def identity(self) -> Json:
+        """What decides the numbers of the run: another value makes it another run."""
+        named = {"probe": self.probe, "model": str(self.model), "data": str(self.data)}
+        return {**named, "options": self.options.identity(), "loading": loading_key(self.options)}
+
+    def make(self, opened: Opened, report: Progress | None = None) -> None:
+        """Evaluate the probe, and note its time."""
+        model, data = opened.model(self.model, self.options), opened.data(self.data)
+        if self.exclusive:
+            if not self.finished():
+                shutil.rmtree(self.folder, ignore_errors=True)  # a resumed run has no time of its own
+            model.refuses_cache(), model.linear_head()  # checks that are made once per model are not timed
+        began, done = time.perf_counter(), self.finished() is not None
+        folder = run(self.probe, model, data, self.options, self.folder, report)
+        if not done:
+            folder.add_circumstances(**{SECONDS: round(time.perf_counter() - began, 6)})
+
+    def check(self) -> None:
+        """Check that the data can be found here."""
+        from fathom.formats import locate
+
+        if not isinstance(self.data, QuerySet):
+            locate(self.data)
