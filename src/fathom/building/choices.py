@@ -4,9 +4,9 @@ Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, secti
 :mod:`fathom.formats.choices` reads it. X and Y stand for what no model can know; the premise about them (P2) is
 always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
 
-Unlike theirs, each reasoning question draws options and an order of its own, so that no liking for a letter or a wrong
-option says which premise is remembered; no wrong option is right by the ontology's hierarchy; and the folder
-``controls`` holds each question without any premise (``…-00``), and with P1 about another subject (``…-32``).
+Unlike theirs, each reasoning question draws its own options and order. A preference for a letter or distractor thus
+does not show which premise is remembered. No distractor is right by the ontology's hierarchy. The folder ``controls``
+holds each question without any premise (``…-00``), and with P1 about another subject (``…-32``).
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def fetch(
 
 
 def one_source(address: str, name: str | None, sha256: str | None = None) -> PublishedDataset:
-    """A data set of one file or archive at an address of the user's own. :raises BadInput: no name for it."""
+    """Describe a data set of one file or archive at the user's own address. :raises BadInput: no name for it."""
     from pydantic import ValidationError
 
     end = address.rstrip("/").rpartition("/")[2]
@@ -116,7 +116,7 @@ def one_source(address: str, name: str | None, sha256: str | None = None) -> Pub
 
 
 def contents_of(folder: Path, places: Iterable[str]) -> str:
-    """SHA-256 of the lines "SHA-256  path" of files, ordered by path: as of ``sha256sum`` given them in that order."""
+    """Return the SHA-256 of the lines "SHA-256  path" of files, ordered by path, as ``sha256sum`` prints them."""
     lines = (f"{sha256_of(folder / place)}  {place}\n" for place in sorted(places))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -229,7 +229,7 @@ def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
 
 
 def _short(address: str) -> str:
-    """A name for its file: of another address, nothing is gone on with."""
+    """Name a file after its address, so that a download from another address is not resumed."""
     return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 

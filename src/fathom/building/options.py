@@ -146,7 +146,7 @@ class WorldFolders(AuditOptions):
 
 
 class WorldOptions(BuildOptions):
-    """How worlds are made from a graph."""
+    """Options for making worlds from a graph."""
 
     case: Literal["auto", "exact", "ignore"] = opt(
         "auto", "Whether case counts in mentions; auto: in names that have a capital letter."

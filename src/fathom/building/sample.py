@@ -1,9 +1,9 @@
 """A small part of a knowledge graph that is a graph of the same kind: connected, dense, with all its texts and splits.
 
-Grown from one entity like a snowball. Next comes an entity that a *training* triple links to those chosen, drawn with
-a probability in proportion to the square of its links to them: in proportion to the links themselves (a random edge
-out of the part) the part of WN18RR has a third fewer triples, and always taking the entity with the most links gives
-little else than cliques of one relation. As training triples alone lead on, training knows every entity of the part.
+Grown from one entity like a snowball. Next comes an entity that a *training* triple links to those chosen, so training
+knows every entity. It is drawn in proportion to the square of its links to them. In proportion to the links themselves
+(a random edge out of the part), the part of WN18RR has a third fewer triples. Always taking the entity with the most
+links gives little else than cliques of one relation.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def write_sample(graph: KnowledgeGraph, options: SampleOptions, name: str = "") 
 
 
 def sample_graph(graph: KnowledgeGraph, entities: int, seed: int = 0, held_out_weight: float = 1) -> GraphSample:
-    """A part of *graph* with so many entities and all triples between them, each in its split.
+    """Return a part of *graph* with so many entities and all triples between them, each in its split.
 
     :param held_out_weight: links of validation and test triples count for so many of training triples when the next
         entity is drawn: more than 1 for a greater share of them.
@@ -150,13 +150,13 @@ class _Neighbours:
         self._triples = len(graph)
 
     def of(self, entity: int) -> list[tuple[int, int]]:
-        """(entity, row of the triple), one for each triple."""
+        """Return (entity, row of the triple), one for each triple."""
         places = self._order[self._first[entity] : self._first[entity + 1]]
         return list(zip(self._far[places].tolist(), (places % self._triples).tolist(), strict=True))
 
 
 def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
-    """The graph of some triples. Splits that are left with none are left out."""
+    """Return the graph of some triples, without splits that are left empty."""
     before = np.append(0, np.cumsum(rows))
     splits = {split: range(int(before[span.start]), int(before[span.stop])) for split, span in graph.splits.items()}
     columns = (graph.head[rows], graph.relation[rows], graph.tail[rows])
@@ -174,7 +174,7 @@ def _sizes(graph: KnowledgeGraph) -> Json:
 
 
 def _unseen(graph: KnowledgeGraph) -> dict[str, int]:
-    """Triples of each other split with an entity that no training triple has."""
+    """Count the triples of each other split with an entity that no training triple has."""
     trained = _in_training(graph)
     seen = np.zeros(len(graph.entities), dtype=bool)
     seen[graph.head[trained]] = seen[graph.tail[trained]] = True
@@ -201,7 +201,7 @@ def _notes(graph: KnowledgeGraph, part: KnowledgeGraph, counts: Mapping[str, Any
 
 
 def sample_table(manifest: Mapping[str, Any]) -> Table:
-    """Sizes of the part and of the whole.
+    """Tabulate the sizes of the part and of the whole.
 
     :param manifest: as ``manifest.json`` has it.
     """

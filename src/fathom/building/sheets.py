@@ -15,7 +15,7 @@ Row = dict[str, str]
 
 
 def write_sheet(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
-    """A table for a spreadsheet: the byte order mark has it read as UTF-8. Cells that are not given are empty."""
+    """Write a table for a spreadsheet, with a byte order mark so that it is read as UTF-8. Missing cells are empty."""
     with path.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
@@ -23,7 +23,7 @@ def write_sheet(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
 
 
 def read_sheet(path: Path, needed: Collection[str], columns: Sequence[str], whose: str) -> list[tuple[int, Row]]:
-    """(line, cells) of each row.
+    """Return (line, cells) of each row.
 
     :param needed: columns that must be there.
     :param columns: all that there should be.

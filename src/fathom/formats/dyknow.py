@@ -45,7 +45,7 @@ def _fill(draft: Draft, files: list[Path]) -> None:
 
 
 def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Objects with questions or answers, each with the keys that lead to it."""
+    """Yield objects with questions or answers, each with the keys that lead to it."""
     if not isinstance(value, dict):
         return
     if "questions" in value or "answers" in value:

@@ -30,7 +30,7 @@ _EXPECTED = '{"id": ["type", …], …}'
 
 
 def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faults) -> pa.Array:
-    """The type of each entity, "" for none.
+    """Return the type of each entity, "" for none.
 
     :param file: one named by :data:`TYPES`, JSON or lines by its ending. Entities that the graph lacks are passed over.
     :param labels: what types are called; None where each is called as it stands.
@@ -59,7 +59,7 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
 
 
 def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
-    """Owners, each once, and their types. :param owner, type_: pairs in the order listed."""
+    """Return the owners, each once, and their types. :param owner, type_: pairs in the order listed."""
     first = np.unique(np.stack([owner, type_]), axis=1, return_index=True)[1]  # a pair may stand there twice
     owner, type_ = owner[np.sort(first)], type_[np.sort(first)]
     times = np.bincount(type_)
@@ -78,7 +78,7 @@ def _from_lines(file: Path, what: str, faults: Faults) -> tuple[pa.Array, pa.Arr
 def _before_names(
     file: Path, ids: pa.Array, texts: pa.Array, entities: pa.Table, faults: Faults
 ) -> tuple[pa.Array, pa.Array]:
-    """Ids and types of the texts that are a type and the name of the entity; others say no type, and are counted."""
+    """Return ids and types of the texts that are a type and the entity's name; others are counted."""
     names = dict(zip(entities.column("id").to_pylist(), entities.column("name").to_pylist(), strict=True))
     rows = [(id_, text.strip()) for id_, text in zip(ids.to_pylist(), texts.to_pylist(), strict=True) if id_ in names]
     pairs = [
@@ -109,7 +109,7 @@ def _from_json(file: Path, faults: Faults) -> tuple[pa.Array, pa.Array]:
 
 
 def _called(types: pa.Array, labels: Path, faults: Faults) -> pa.Array:
-    """Types by their labels; by themselves where there is none."""
+    """Return types by their labels, without one by themselves."""
     content = read_object(labels, faults, '{"type": {"label": "…"}, …}')
     about = [content.get(type_) for type_ in types.to_pylist()]
     names = [str(one.get("label") or "").strip() if isinstance(one, dict) else "" for one in about]

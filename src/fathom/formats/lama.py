@@ -98,7 +98,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of one layout, by name; [] where there are none."""
+    """Return the files of one layout, by name; [] if there are none."""
     paths = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     trex = [file for file in paths if _TREX_FILE.fullmatch(file.name)]
     named = [file for file in paths if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]

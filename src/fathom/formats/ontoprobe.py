@@ -203,7 +203,7 @@ def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
 
 
 def clean(name: str) -> str:
-    """ "Women's club (1890-1914)" → "Women's club 1890 1914", as the reference code asks and ranks names."""
+    """Return "Women's club 1890 1914" for "Women's club (1890-1914)", as the reference code words and ranks names."""
     return " ".join(name.translate(_SPACES).split())
 
 
@@ -213,8 +213,9 @@ def has_words(name: str) -> bool:
 
 
 def read_patterns(folder: Path) -> dict[str, dict[str, str]]:
-    """ "[X]'s mother is [Y] ." of every property and super-property, by the task in which it stands and its name as it
-    is asked; of a folder that Fathom built under "property" those that stand in axioms alone.
+    """Return sentence patterns, such as "[X]'s mother is [Y] .", by task and property.
+
+    In a folder built by Fathom, those of properties in axioms alone are under "property".
 
     :raises BadInput: a property in a task without one.
     """
@@ -287,7 +288,7 @@ def _entries(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:
 
 
 def _space(name: str, labels: Iterator[str]) -> CandidateSet:
-    """Labels are their own ids: the tasks' gold answers are labels."""
+    """Return a candidate set whose labels are their own ids, since the tasks' gold answers are labels."""
     names = tuple(dict.fromkeys(cleaned for label in labels if has_words(cleaned := clean(label))))
     return CandidateSet(name, names, names)
 
@@ -311,7 +312,7 @@ def _items(file: Path, faults: Faults) -> Iterator[_TaskItem]:
 
 
 def _named(asked: Any) -> tuple[str | None, str]:
-    """(label, sentence pattern); no label where it is neither a text nor one property."""
+    """Return (label, sentence pattern); no label if it is neither a text nor one property."""
     if isinstance(asked, str):
         return asked, ""
     if isinstance(asked, dict) and len(asked) == 1 and texts_of(list(asked.values())):

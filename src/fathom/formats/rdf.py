@@ -181,7 +181,7 @@ def _end_of(iri: str) -> str:
 
 
 def _spaced(name: str) -> str:
-    """ "birthPlace" → "birth place"."""
+    """Separate words: "birthPlace" → "birth place"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if re.search(r"[a-z][A-Z]", name) else name
 
 

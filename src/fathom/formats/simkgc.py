@@ -165,13 +165,13 @@ def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, fault
 
 
 def _with_aliases(lines: Lines) -> pa.Table:
-    """The first name counts, the others are aliases."""
+    """Take the first name as the name and the others as aliases."""
     ids, fields = lines
     return entity_table(ids, pc.list_element(fields, 0), aliases=pc.list_slice(fields, 1))
 
 
 def _of_wordnet(lines: Lines) -> pa.Table:
-    """``__land_reform_NN_1`` is called land reform."""
+    """Return WordNet's names: ``__land_reform_NN_1`` is land reform."""
     ids, fields = lines
     names = pc.replace_substring_regex(pc.list_element(fields, 0), r"^_*(.*?)(_[A-Z]+_\d+)?$", r"\1")
     glosses = pc.binary_join(pc.list_slice(fields, 1), " ")
@@ -184,7 +184,7 @@ def _of_freebase(lines: Lines) -> pa.Table:
 
 
 def _joined(fields: pa.ChunkedArray, pattern: str = "") -> pa.ChunkedArray:
-    """One text of the fields. :param pattern: what of it is kept, as its first group."""
+    """Join the fields into one text. :param pattern: what of it is kept, as its first group."""
     text = pc.binary_join(fields, " ")
     return pc.replace_substring_regex(text, pattern, r"\1") if pattern else text
 

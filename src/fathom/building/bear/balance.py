@@ -1,8 +1,8 @@
 """A balanced choice: equally many instances of each answer, about as many of each relation (sections 4.2 and 4.3).
 
-For each number of instances per answer there is a greatest number of answers that have so many and whose names are no
-part of each other: a largest independent set, found as an integer programme. Of the configurations within the tolerance
-of the wanted number of instances the one with the most answers is taken, then the nearest.
+For each number of instances per answer, an integer programme finds the largest set of answers that have so many. Their
+names must not contain each other. Among configurations within the tolerance of the wanted number of instances, the one
+with the most answers is taken, then the nearest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fathom.building.bear.pools import Answer, FactPool
 
 
 class Configuration(NamedTuple):
-    """So many instances of each of so many answers.
+    """A number of answers, and of instances of each.
 
     :param answers: that have so many and do not overlap, as many as the limits let in.
     :param why_not: "" where it can be.
@@ -48,7 +48,7 @@ class AnswerGraph(NamedTuple):
 
 
 def configurations(space: AnswerGraph, limits: Limits) -> list[Configuration]:
-    """One for each number of instances per answer."""
+    """Return a configuration for each number of instances per answer."""
     options = []
     for per_answer in range(limits.least_per_answer, limits.most_per_answer + 1):
         able = [place for place, count in enumerate(space.counts) if count >= per_answer]
@@ -58,7 +58,7 @@ def configurations(space: AnswerGraph, limits: Limits) -> list[Configuration]:
 
 
 def most_answers(per_answer: int, limits: Limits) -> int:
-    """Answers that the limits let in; the least number of them where even that makes too many instances."""
+    """Return how many answers the limits allow; their minimum if even that makes too many instances."""
     within = int(limits.instances * (1 + limits.tolerance)) // per_answer
     return min(limits.most_answers, max(within, limits.least_answers))
 
@@ -73,13 +73,13 @@ def _why_not(per_answer: int, answers: int, limits: Limits) -> str:
 
 
 def best(options: Iterable[Configuration], limits: Limits) -> Configuration | None:
-    """The feasible one with the most answers, of those the nearest to the wanted number; None where none is."""
+    """Return the feasible configuration with the most answers, then the nearest to the wanted number, if any."""
     feasible = [one for one in options if not one.why_not]
     return max(feasible, key=lambda one: (one.answers, -abs(one.total - limits.instances)), default=None)
 
 
 def nearest(options: Sequence[Configuration], limits: Limits) -> Configuration | None:
-    """What comes nearest where none is feasible: with enough answers if there are, then in instances."""
+    """Return the configuration nearest to feasible: with enough answers if possible, then by instances."""
     return min(
         (one for one in options if one.answers),
         key=lambda one: (max(limits.least_answers - one.answers, 0), abs(one.total - limits.instances)),
@@ -88,8 +88,7 @@ def nearest(options: Sequence[Configuration], limits: Limits) -> Configuration |
 
 
 def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
-    """At most *most* places of *able*, no two in conflict: the most preferred where there are enough, else as many as
-    can be.
+    """Choose at most *most* places of *able*, no two in conflict: the most preferred, or as many as possible.
 
     :returns: places, the most preferred first.
     """
@@ -115,7 +114,7 @@ def _others(among: Sequence[int], conflicts: Sequence[tuple[int, int]]) -> dict[
 
 
 def _independent(places: Sequence[int], pairs: Sequence[tuple[int, int]], values: Sequence[float]) -> set[int]:
-    """The largest set of *places* without a pair; of the largest the most preferred."""
+    """Return the largest set of *places* without a pair; among equally large ones the most preferred."""
     import numpy as np
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
@@ -174,7 +173,7 @@ class ChosenRelation(NamedTuple):
 
 
 def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenRelation:
-    """The instances of a relation in a variant, those of popular entities first.
+    """Choose the instances of a relation in a variant, those of popular entities first.
 
     :param name: of the variant: in the small one the instances of 1:1 relations are drawn, as in the paper.
     """
@@ -198,7 +197,7 @@ def _popular(answers: Iterable[Answer], least: int) -> list[Answer]:
 
 
 def _settled(answers: list[Answer], choose_from: Callable[[list[Answer]], ChosenRelation]) -> ChosenRelation:
-    """A choice in which no subject has another right answer: subjects that have one are taken out, and it is made anew.
+    """Repeat the choice without subjects that have another right answer in it, until there are none.
 
     Each round takes subjects out, so that it ends.
     """
@@ -234,7 +233,7 @@ def _infeasible(near: Configuration | None) -> str:
 def _one_to_one(
     relation: str, answers: list[Answer], limits: Limits, plan: BearPlan, draw: random.Random | None
 ) -> ChosenRelation:
-    """One instance of each answer, the most popular or, with *draw*, any."""
+    """Choose one instance of each answer, the most popular or, with *draw*, any."""
     values = [draw.random() if draw else answer.instances[0].popularity for answer in answers]
     space = _space(answers, plan)._replace(values=values)
     places = choose(range(len(answers)), space, limits.one_to_one)

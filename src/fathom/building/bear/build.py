@@ -108,7 +108,7 @@ def build_bear(
 
 @contextmanager
 def _fact_store(place: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
-    """A store in a folder below *place* that is gone on leaving. :raises RunFailed: the disk is full."""
+    """Open a store in a temporary folder below *place*. :raises RunFailed: the disk is full."""
     make_folder(place)
     with TemporaryDirectory(prefix=".bear-facts-", dir=place) as folder:
         store = FactStore(Path(folder) / "facts.sqlite", views)
@@ -140,7 +140,7 @@ class _Builder:
         self._facts: dict[str, int] = {}
 
     def choose(self) -> None:
-        """The instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
+        """Choose the instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
         for relation in self._plan.relations:
             self._log_states(relation.property)
             dropped = frozenset(
@@ -165,7 +165,7 @@ class _Builder:
             yield f"{relation}: of {self._facts[relation]:,} facts that count, left out: {reasons or 'none'}"
 
     def _choose_of(self, pool: FactPool) -> None:
-        """Each smaller variant is a part of the larger one, where the larger one is feasible."""
+        """Choose each smaller variant from the larger one, if that is feasible."""
         for place, (name, limits) in enumerate(self._plan.variants().items()):
             choice = sample(pool, name, limits, self._plan)
             self.chosen[name].append(choice)
@@ -201,7 +201,7 @@ class _Builder:
         self.notes.add_all(open_, f"answers are of another kind than most, or flagged: decide on them in {REVIEW_FILE}")
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """What was left out of each relation, by reason; statements that do not count included."""
+        """Count what was left out of each relation, by reason, including statements that do not count."""
         counts: dict[str, dict[str, int]] = {property_: {} for property_ in self._plan.properties}
         for (property_, state), count in self._store.states.items():
             if state:
@@ -209,7 +209,7 @@ class _Builder:
         return {property_: states | self._log.counts_of(property_) for property_, states in counts.items()}
 
     def write(self, folder: Path, sources: Sequence[WikidataSource], count_tokens: CountTokens | None) -> list[Table]:
-        """All files. :returns: tables about them."""
+        """Write all files. :returns: tables about them."""
         self.notes += self._flag.notes if self._flag is not None else []
         for source in sources:
             self.notes += dict.fromkeys(source.notes)
@@ -274,7 +274,7 @@ class _Builder:
         write_text(folder / "statistics.md", render(list(tables), "md") + "\n")
 
     def _names(self, chosen: Iterable[ChosenRelation]) -> Iterable[Json]:
-        """All entities with their other names, each once."""
+        """Yield all entities with their other names, each once."""
         names = {answer.number: answer.name for one in chosen for answer in one.answers}
         names |= {at.subject: at.name for one in chosen for answer in one.answers for at in answer.instances}
         for number, name in sorted(names.items()):
@@ -283,7 +283,7 @@ class _Builder:
     def _manifest(
         self, root: str, variants: Mapping[str, Sequence[ChosenRelation]], sources: Sequence[WikidataSource]
     ) -> Json:
-        """Nothing in it depends on the day or the place, so that the same data give the same bytes."""
+        """Return the manifest. It is independent of day and place, so the same data give the same bytes."""
         return {
             "command": "fathom build bear",
             "fathom": VERSION,

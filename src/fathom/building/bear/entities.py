@@ -62,7 +62,7 @@ class Entity(NamedTuple):
 
 
 class WantedStatements(NamedTuple):
-    """What is read of an entity.
+    """The statements and names to read of an entity.
 
     :param properties: whose statements are wanted.
     :param language: of labels and aliases.
@@ -83,7 +83,7 @@ def item_number(iri: str) -> int:
 
 
 def entity_of(row: Json, wanted: WantedStatements) -> Entity:
-    """An entity as a dump has it.
+    """Read an entity from a row of a dump.
 
     :raises KeyError, TypeError, AttributeError, ValueError: it has another layout.
     """
@@ -97,13 +97,13 @@ def entity_of(row: Json, wanted: WantedStatements) -> Entity:
 
 
 def _mapping(row: Json, name: str) -> Json:
-    """Real dumps write an empty mapping as []."""
+    """Return a mapping of a row; real dumps write an empty one as []."""
     value = row.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def _label(row: Json, language: str) -> str:
-    """In the language itself; since 2025 names that are the same in all languages stand under "mul" alone."""
+    """Return the label in the language or, since 2025, under "mul" if it is the same in all languages."""
     labels = _mapping(row, "labels")
     label = labels.get(language) or labels.get("mul")
     return " ".join(label["value"].split()) if label else ""
@@ -124,7 +124,7 @@ class RankedStatement(NamedTuple):
 
 
 def counted(statements: Iterable[RankedStatement], wanted: WantedStatements) -> Iterator[Statement]:
-    """Claims of one property, each with why it does not count, if it does not."""
+    """Yield the claims of one property, each with the reason if it does not count."""
     rows = [
         (_dated(statement, wanted) if statement.rank != "deprecated" else StatementState.DEPRECATED, statement)
         for statement in statements
@@ -169,7 +169,7 @@ def _claim(property_: str, statement: Json) -> RankedStatement:
 
 
 def _item(snak: Json) -> int:
-    """Its number, 0 where the value is no item. Older dumps give only the number."""
+    """Return an item's number, 0 if the value is no item. Older dumps give only the number."""
     value = snak["datavalue"]["value"] if snak["datavalue"]["type"] == "wikibase-entityid" else {}
     return int(value.get("numeric-id") or value["id"][1:]) if value.get("entity-type") == "item" else 0
 
@@ -183,7 +183,7 @@ def _date(qualifiers: Json, property_: str) -> str:
 
 
 def date_of(time: str, precision: int = 11) -> str:
-    """ "+1998-05-01T00:00:00Z" → "1998-05-01", or as much of it as is known: 9 is a year, 10 a month, 11 a day."""
+    """Return "1998-05-01" for "+1998-05-01T00:00:00Z", or as much as is known: 9 is a year, 10 a month, 11 a day."""
     sign = "-" if time.startswith("-") else ""
     year, _, rest = time.lstrip("+-").partition("-")
     month, day = rest[:2], rest[3:5]

@@ -71,7 +71,7 @@ class FactStore:
         self.examples: dict[tuple[str, StatementState], list[str]] = {}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._base.close()
 
     def fill(self, entities: Iterable[Entity], most_examples: int, relations: frozenset[str]) -> None:
@@ -123,7 +123,7 @@ class FactStore:
         return entity.number, entity.label, aliases, popularity, " ".join(map(str, types))
 
     def lacking(self) -> Numbers:
-        """Objects of facts that have not been seen as entities yet."""
+        """Return objects of facts that have not been seen as entities yet."""
         for (number,) in self._base.execute("SELECT DISTINCT object FROM fact"):
             if number in self.stored:
                 self.needed.discard(number)
@@ -136,55 +136,55 @@ class FactStore:
         self._base.execute("CREATE INDEX class_below ON subclass (below, above)")
 
     def rows(self, property_: str) -> Iterator[FactRow]:
-        """Facts of a relation, by object; of each the most popular subjects first."""
+        """Yield the facts of a relation by object, those of the most popular subjects first."""
         return map(FactRow._make, self._base.execute(_ROWS, {"property": property_}))
 
     def count(self, property_: str) -> tuple[int, int]:
-        """Facts of a relation, and how many of them have an unknown answer."""
+        """Count the facts of a relation, and those with an unknown answer."""
         facts = "SELECT DISTINCT subject, object FROM fact WHERE property = ?"
         row = self._base.execute(f"SELECT COUNT(*), SUM(object = 0) FROM ({facts})", (property_,)).fetchone()
         return int(row[0]), int(row[1] or 0)
 
     def subjects(self, property_: str) -> tuple[int, int]:
-        """How many there are, and how many of them have several answers."""
+        """Count the subjects of a relation, and those with several answers."""
         row = self._base.execute(_SUBJECTS, (property_,)).fetchone()
         return int(row[0]), int(row[1] or 0)
 
     def objects(self, property_: str, subject: int) -> set[int]:
-        """All right answers to one question."""
+        """Return all right answers to one question."""
         query = "SELECT DISTINCT object FROM fact WHERE property = ? AND subject = ?"
         return {number for (number,) in self._base.execute(query, (property_, subject))}
 
     def below(self, classes: Iterable[int]) -> frozenset[int]:
-        """These classes and all below them."""
+        """Return these classes and all below them."""
         values = ", ".join(f"({int(number)})" for number in classes)
         return frozenset(number for (number,) in self._base.execute(_BELOW.format(values))) if values else frozenset()
 
     def above(self, class_: int) -> list[int]:
-        """The classes right above one."""
+        """Return the direct superclasses of a class."""
         rows = self._base.execute("SELECT DISTINCT above FROM subclass WHERE below = ? ORDER BY above", (class_,))
         return [number for (number,) in rows]
 
     def label(self, number: int) -> str:
-        """Of an entity; its id where it has none."""
+        """Return an entity's label, its id without one."""
         row = self._base.execute("SELECT label FROM entity WHERE id = ?", (number,)).fetchone()
         return row[0] if row and row[0] else f"Q{number}"
 
     def aliases(self, number: int) -> list[str]:
-        """Other names of an entity."""
+        """Return the other names of an entity."""
         row = self._base.execute("SELECT aliases FROM entity WHERE id = ?", (number,)).fetchone()
         return json.loads(row[0]) if row and row[0] else []
 
 
 def wanted_of(plan: BearPlan) -> WantedStatements:
-    """What is read of each entity."""
+    """Return what to read of each entity."""
     ended = {one.property for one in plan.relations if (plan.ended if one.ended is None else one.ended)}
     wanted = frozenset({*plan.properties, INSTANCE_OF, SUBCLASS_OF})
     return WantedStatements(wanted, plan.language, frozenset(ended), plan.as_of)
 
 
 def gather(sources: Sequence[WikidataSource], store: FactStore, plan: BearPlan) -> None:
-    """All facts of the plan's relations, and what is known of their ends.
+    """Store all facts of the plan's relations, and what is known of their subjects and objects.
 
     :raises BadInput: what is wrong with the sources, and relations of which none has a statement.
     """
@@ -213,7 +213,10 @@ def _check_found(sources: Sequence[WikidataSource], store: FactStore, plan: Bear
 
 
 def read_views(path: Path | None) -> Mapping[int, int] | None:
-    """Page views: a line for each entity, its id, a tab, and a number. :raises BadInput: every line that is not so."""
+    """Read page views: on each line an entity's id, a tab, and a number.
+
+    :raises BadInput: every line that is not so.
+    """
     if path is None:
         return None
     faults = Faults()

@@ -22,13 +22,13 @@ _UNINFORMATIVE = frozenset((Path(__file__).parent / "uninformative.txt").read_te
 
 @lru_cache(maxsize=1 << 16)
 def words(name: str) -> tuple[str, ...]:
-    """Its words, without case and accents: "São Paulo" → ("sao", "paulo")."""
+    """Split a name into words, without case and accents: "São Paulo" → ("sao", "paulo")."""
     plain = unicodedata.normalize("NFKD", name)
     return tuple(_WORD.findall("".join(sign for sign in plain if not unicodedata.combining(sign)).casefold()))
 
 
 def telling(name: str) -> frozenset[str]:
-    """Those of its words that tell of what it names; all where none does."""
+    """Return the words of a name that say something of what it names; all if none does."""
     all_words = frozenset(words(name))
     return all_words - _UNINFORMATIVE or all_words
 
@@ -40,7 +40,7 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
 
 
 def revealing(subject: str, answer: str, aliases: Sequence[str], rules: RevealingNames) -> str:
-    """Why the subject's name gives the answer away; "" where it does not.
+    """Explain why the subject's name gives the answer away; "" if it does not.
 
     :raises MissingExtra: RapidFuzz is not installed.
     """
@@ -58,8 +58,12 @@ def revealing(subject: str, answer: str, aliases: Sequence[str], rules: Revealin
 
 
 def likeness(one: str, other: str, least: float = 0) -> float:
-    """RapidFuzz's ``partial_ratio`` of two names without case and accents, 0 to 100: the best match of the shorter name
-    within the longer; 0 where it is below *least*. :raises MissingExtra: it is not installed."""
+    """Return RapidFuzz's ``partial_ratio`` of two names without case and accents, 0 to 100; 0 below *least*.
+
+    It is the best match of the shorter name within the longer.
+
+    :raises MissingExtra: RapidFuzz is not installed.
+    """
     try:
         from rapidfuzz.fuzz import partial_ratio
     except ImportError as error:
@@ -68,7 +72,7 @@ def likeness(one: str, other: str, least: float = 0) -> float:
 
 
 def overlapping(names: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Places (shorter, longer) of names of which one is the other or part of it: Guinea and Equatorial Guinea."""
+    """Yield places (shorter, longer) of names that equal or contain each other: Guinea and Equatorial Guinea."""
     split = [words(name) for name in names]
     by_word: dict[str, list[int]] = defaultdict(list)
     for place, parts in enumerate(split):

@@ -76,7 +76,7 @@ class RelationPlan(_Part):
 
 
 class Limits(_Part):
-    """What a variant of the probe may be like."""
+    """Limits of a variant of the probe."""
 
     instances: int = Field(ge=1, description="To aim at, of a 1:N relation.")
     tolerance: float = opt(0.1, "How far from it a relation may be.", ge=0, lt=1)
@@ -118,7 +118,7 @@ class RevealingNames(_Part):
 
 
 class Coherence(_Part):
-    """What is listed for review as an outlier of its answer space."""
+    """Rules for listing an answer for review as an outlier of its answer space."""
 
     levels: int = opt(2, "Classes above that of an answer that it counts as.", ge=0, le=10)
     share: float = opt(0.8, "Of the answers: what so many are of, the others should be.", gt=0, le=1)
@@ -145,7 +145,7 @@ class BearPlan(_Part):
     @model_validator(mode="before")
     @classmethod
     def _filled(cls, given: Any) -> Any:
-        """A variant that names some limits has the paper's others; "as_of" may be left out."""
+        """Fill in the paper's limits for a variant that names only some; "as_of" may be left out."""
         if not isinstance(given, dict):
             return given
         filled = dict(given)
@@ -156,11 +156,11 @@ class BearPlan(_Part):
 
     @property
     def properties(self) -> list[str]:
-        """Of all relations, in order."""
+        """The properties of all relations, in order."""
         return [relation.property for relation in self.relations]
 
     def variants(self) -> dict[str, Limits]:
-        """From the largest on."""
+        """Return the variants, the largest first."""
         return {name: limits for name, limits in (("big", self.big), ("small", self.small)) if limits is not None}
 
 
@@ -182,7 +182,7 @@ def _kind(place: Sequence[int | str]) -> type[BaseModel]:
 
 
 def _fault(content: Json, fault: Any, kind: type[BaseModel]) -> str:
-    """One line: where, what was expected, what was found."""
+    """Describe a fault in one line: where, what was expected, what was found."""
     where = ".".join(_named(content, fault["loc"])) or "the plan"
     name = str(fault["loc"][-1]) if fault["loc"] else ""
     if fault["type"] == "extra_forbidden":

@@ -31,7 +31,7 @@ class Log:
         self._said: dict[tuple[str, str], Json] = {}
 
     def drop(self, relation: str, why: str, example: str = "", count: int = 1) -> None:
-        """Something of a relation is left out."""
+        """Record that something of a relation is left out."""
         if not count:
             return
         self.counts[relation, why] += count
@@ -40,15 +40,15 @@ class Log:
             kept.append(example)
 
     def say(self, relation: str, what: str, **more: object) -> None:
-        """Something else that its reader should know, such as the configuration that was chosen."""
+        """Record something else for the reader, such as the configuration that was chosen."""
         self._said[relation, what] = more
 
     def counts_of(self, relation: str) -> dict[str, int]:
-        """Counts of what is left out of a relation, by reason."""
+        """Count what is left out of a relation, by reason."""
         return {why: count for (where, why), count in self.counts.items() if where == relation}
 
     def lines(self) -> Iterator[Json]:
-        """As the log has them: one for each relation and reason."""
+        """Yield the lines of the log, one for each relation and reason."""
         for (relation, why), count in self.counts.items():
             examples = self._examples.get((relation, why), [])
             yield {"relation": relation, "left_out": count, "why": why, "examples": examples}
@@ -97,7 +97,7 @@ class Answer(NamedTuple):
     instances: list[Instance]
 
     def value(self, instances: int | None = None) -> float:
-        """By which answers are preferred: the median popularity of its instances, or of the first of them."""
+        """Return the preference for an answer: the median popularity of its instances, or of the first of them."""
         return median(one.popularity for one in self.instances[:instances])
 
 
@@ -112,7 +112,7 @@ class FactPool(NamedTuple):
 
 
 def pool_of(store: FactStore, relation: RelationPlan, plan: BearPlan, dropped: frozenset[int], log: Log) -> FactPool:
-    """The facts of a relation that can be asked.
+    """Return the facts of a relation that can be evaluated.
 
     :param dropped: numbers of subjects and answers that a reviewer has left out.
     """
@@ -138,7 +138,7 @@ class _Best:
         self._heap: list[tuple[float, int, Answer]] = []
 
     def offer(self, answer: Answer) -> Answer | None:
-        """The next. :returns: the one that is let go, if one is."""
+        """Add the next answer. :returns: the one that is dropped, if any."""
         entry = (answer.value(), -answer.number, answer)
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, entry)
@@ -150,7 +150,7 @@ class _Best:
 
 
 class _Filters:
-    """What a fact must meet on its own."""
+    """Conditions that each fact must meet on its own."""
 
     def __init__(
         self, store: FactStore, relation: RelationPlan, plan: BearPlan, dropped: frozenset[int], log: Log
@@ -161,7 +161,7 @@ class _Filters:
         self._object_types = store.below(int(id_[1:]) for id_ in relation.object_types)
 
     def answer(self, number: int, rows: Iterator[FactRow], most: int) -> Answer | None:
-        """An answer with its most popular instances; None where none is left."""
+        """Return an answer with its most popular instances; None if none is left."""
         kept: list[Instance] = []
         first: FactRow | None = None
         for row in rows:
@@ -215,7 +215,7 @@ def _is_of(types: str | None, allowed: frozenset[int]) -> bool:
 
 
 def _without_same_names(answers: list[Answer], relation: RelationPlan, log: Log) -> list[Answer]:
-    """Of subjects with one name the most popular stays; the answers of one subject are no two subjects."""
+    """Keep the most popular subject of each name. The answers of one subject are not two subjects."""
     first: dict[tuple[str, ...], tuple[int, int]] = {}
     for answer in answers:
         for one in answer.instances:

@@ -1,8 +1,8 @@
-"""What a person reviews: answers of another kind than most of their relation, and filled templates.
+"""Lists for review by a person: answers of another kind than most of their relation, and filled templates.
 
 The paper asked GPT-4 which answers "do not align with the majority category" and decided case by case (section 4.2,
-figure 11). Here the majority is the class nearest to the answers' own that most of them are of, looked for a few levels
-above these (P31, P279). A chat model may add its opinion; nothing is removed without a decision.
+figure 11). Here the majority is the class that most answers have, at most a few levels above their own (P31, P279), the
+nearest first. A chat model may add its opinion; nothing is removed without a decision.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_decisions(path: Path | None, relations: Iterable[str]) -> Decisions:
 
 
 def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple[str, int], Sequence[str]]) -> None:
-    """The list for a person: what is undecided first.
+    """Write the list for review, undecided outliers first.
 
     :param used: variants that have an answer, by relation and number.
     """
@@ -91,7 +91,7 @@ def _row(one: Outlier, variants: Sequence[str]) -> Row:
 def outliers_of(
     store: FactStore, pool: FactPool, rules: Coherence, decisions: Decisions, flag: ChatFlags | None
 ) -> list[Outlier]:
-    """Answers of a relation that are of another kind than most, and those that *flag* names, with what was decided."""
+    """Return the answers of another kind than most of their relation, and those that *flag* names, with decisions."""
     relation = pool.relation.property
     kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}
     why = _standing_out(kinds, store, rules)
@@ -111,7 +111,7 @@ def outliers_of(
 
 
 def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, int]:
-    """The classes that an entity is of, with how many levels each is above its own."""
+    """Return an entity's classes, with how many levels each is above its own."""
     levels_above = dict.fromkeys(types, 0)
     frontier = list(levels_above)
     for level in range(1, levels + 1):
@@ -121,7 +121,7 @@ def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, i
 
 
 def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int] | None:
-    """The class that at least *share* are of, the nearest to their own classes; else the one that most are of.
+    """Return the class nearest to their own that at least *share* have; otherwise the most frequent one.
 
     :param kinds: of each, see :func:`kinds_of`.
     :returns: its number, and how many are of it; None where nothing has a class.
@@ -142,8 +142,7 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int
 
 
 def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rules: Coherence) -> dict[int, str]:
-    """Numbers of the answers that are not of the majority's class, with what that is; none where less than half are of
-    any class."""
+    """Return a message for each answer outside the majority's class; none if less than half are in it."""
     most = majority(kinds.values(), rules.share)
     if most is None or 2 * most[1] < len(kinds):
         return {}
@@ -173,7 +172,7 @@ class ChatFlags:
         self.notes: list[str] = []
 
     def __call__(self, relation: RelationPlan, answers: Sequence[str]) -> list[str]:
-        """Names that the model says do not fit; what it says of others is passed over, and noted."""
+        """Return the names that the model says do not fit. Others that it lists are ignored."""
         parts = [answers[start : start + AT_ONCE] for start in range(0, len(answers), AT_ONCE)]
         replies = self._ask(SYSTEM, [question(relation, part) for part in parts])
         flagged_names = []
@@ -186,7 +185,7 @@ class ChatFlags:
         return flagged_names
 
     def judged(self, sentences: Sequence[str]) -> list[str]:
-        """Of each sentence "correct", or what the model says instead; "" where it gave no reply."""
+        """Return, for each sentence, "correct" or the model's correction; "" without a reply."""
         replies = self._ask(SENTENCES, list(sentences))
         opinions = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
         doubted = sum(opinion not in (CORRECT, "") for opinion in opinions)
@@ -196,13 +195,13 @@ class ChatFlags:
 
 
 def question(relation: RelationPlan, answers: Sequence[str]) -> str:
-    """What is asked of one relation."""
+    """Return the question about one relation."""
     about = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
     return repr(about | {"answers": list(answers)})
 
 
 def read_reply(reply: str) -> list[str] | None:
-    """The list of a reply such as ``(['Berlin'], 'countries')``; None where it has none."""
+    """Return the list in a reply such as ``(['Berlin'], 'countries')``; None if it has none."""
     match = _TUPLE.search(reply.replace("’", "'").replace("‘", "'"))
     try:
         value = ast.literal_eval(match[0]) if match else None
@@ -221,7 +220,7 @@ _VOWEL = re.compile(r"[aeiouAEIOU]")
 
 
 def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
-    """What is odd about the places of the names: articles that do not fit, ends without a full stop.
+    """Yield faults around the names' slots: articles that do not fit, ends without a full stop.
 
     Of English templates; what is no English word is passed over.
     """
@@ -246,7 +245,7 @@ def slot_notes(relation: RelationPlan, chosen: ChosenRelation) -> Iterator[str]:
 
 
 def _misfits(article: str, name: str) -> bool:
-    """By letters, not by sounds: "a university" is taken for wrong."""
+    """Return whether an article does not fit, by letters, not by sounds: "a university" is taken for wrong."""
     if name.lower().startswith(("the ", "a ", "an ")):
         return True
     return article != "the" and (article == "an") != bool(_VOWEL.match(name))

@@ -40,7 +40,10 @@ class WikidataServer:
         """Of all that was described, and what is above them."""
 
     def facts(self) -> Iterator[Entity]:
-        """Items with a statement of a wanted property. :raises BadInput: it does not answer, or with something else."""
+        """Yield items with a statement of a wanted property.
+
+        :raises BadInput: it does not answer, or with something else.
+        """
         wanted = sorted(self._wanted.properties - {INSTANCE_OF, SUBCLASS_OF})
         for done, property_ in enumerate(wanted):
             self._progress(done, len(wanted))
@@ -51,7 +54,7 @@ class WikidataServer:
         self._progress(len(wanted), len(wanted))
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
-        """The items of *needed*, and the classes that anything is of, with all that are above them."""
+        """Yield the items of *needed*, and the classes of all items with all classes above them."""
         yield from self._described(list(needed))
         waiting, done = set(self._types), set[int]()
         while waiting:
@@ -76,7 +79,7 @@ class WikidataServer:
         return superclasses
 
     def _described(self, wanted: list[int]) -> Iterator[Entity]:
-        """Each with its names, popularity (all its pages in Wikimedia's projects) and classes."""
+        """Yield each with its names, popularity (all its pages in Wikimedia's projects) and classes."""
         rows = self._describe("entities", wanted)
         for number, of in groupby(rows, key=lambda row: item_number(row["item"])):
             labels: dict[str, str] = {}
@@ -104,7 +107,7 @@ def _query(name: str, **values: str) -> str:
 
 
 def _ranked(property_: str, row: Row) -> RankedStatement:
-    """A statement as its rank is weighed; dates come without their precision, which their month and day tell."""
+    """Return a statement with its rank. Dates have no precision here; month and day imply it."""
     number = item_number(row["object"])
     unknown = "/.well-known/genid/" in row["object"]
     state = StatementState.COUNTS if number or unknown else StatementState.NO_ITEM
@@ -115,7 +118,7 @@ def _ranked(property_: str, row: Row) -> RankedStatement:
 
 
 def _date(time: str) -> str:
-    """The first of January is how a year is written, the first of a month how a month is."""
+    """Shorten a date: the first of January stands for a year, the first of a month for the month."""
     if not time or "genid" in time:
         return ""
     whole = date_of(time)

@@ -39,11 +39,11 @@ class WikidataSource(Protocol):
     """What its user should know of the data that come from it."""
 
     def facts(self) -> Iterator[Entity]:
-        """Items with a statement of a wanted property."""
+        """Yield items with a statement of a wanted property."""
         ...
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
-        """The items of *needed*, as far as it has them."""
+        """Yield the available items of *needed*."""
         ...
 
 
@@ -75,7 +75,7 @@ class Dump:
         self._seen = Numbers()
 
     def facts(self) -> Iterator[Entity]:
-        """Items with a statement of a wanted property. :raises BadInput: all that is wrong with the dump."""
+        """Yield items with a statement of a wanted property. :raises BadInput: all that is wrong with the dump."""
         yield from self._read(lambda line: self._names_one(line.text) is not None, self._is_new)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
@@ -160,7 +160,7 @@ def _entity_line(number: int, line: bytes) -> _Line | None:
 
 
 def _own_id(line: bytes) -> bytes:
-    """The id of an entity that is not written first, as if it were."""
+    """Return the id of an entity as if it were written first."""
     try:
         row = json.loads(line)
         return f'"id":"{row["id"]}"'.encode()
@@ -186,7 +186,10 @@ class Triples:
         self.notes = [f"{path}: {NO_QUALIFIERS}"]
 
     def facts(self) -> Iterator[Entity]:
-        """Items with a statement of a wanted property. :raises BadInput: it cannot be read, or a date is asked for."""
+        """Yield items with a statement of a wanted property.
+
+        :raises BadInput: it cannot be read, or a date is asked for.
+        """
         if self._wanted.as_of:
             raise BadInput(f"as_of: {self.path}: {NO_QUALIFIERS}")
         yield from (entity for entity in self._entities() if entity.claims)
@@ -208,7 +211,7 @@ class Triples:
 
 
 def _number_of(quad: Any) -> int:
-    """Of the item that a triple is about: as its subject, by the page that holds it, or by a page of Wikipedia."""
+    """Return the number of a triple's item: its subject, the item of its page, or of a page of Wikipedia."""
     iri = str(getattr(quad.subject, "value", ""))
     if quad.predicate.value == _ABOUT:
         iri = str(quad.object.value)
@@ -239,7 +242,7 @@ def _entity(number: int, group: Iterator[Any], wanted: WantedStatements) -> Enti
 
 
 def _claim(property_: str, object_: Any) -> Statement:
-    """Unknown values are blank nodes, or made-up IRIs in newer dumps."""
+    """Return the statement of a triple. Unknown values are blank nodes, or made-up IRIs in newer dumps."""
     value = str(object_.value)
     if "/.well-known/genid/" in value or type(object_).__name__ == "BlankNode":
         return Statement(property_, UNKNOWN)
@@ -250,7 +253,7 @@ def _claim(property_: str, object_: Any) -> Statement:
 def sources_of(
     inputs: Sequence[Path], wanted: WantedStatements, partial: bool, progress: Progress
 ) -> list[WikidataSource]:
-    """One for each file. :raises BadInput: each that is missing or of another kind."""
+    """Return a source for each file. :raises BadInput: each that is missing or of another kind."""
     faults: list[str] = []
     sources: list[WikidataSource] = []
     for path in inputs:

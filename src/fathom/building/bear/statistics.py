@@ -21,7 +21,7 @@ _TABLE_2 = ("instances", "relations", "1:1 relations", "N:1 relations", "instanc
 
 
 def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
-    """Table 2 of the paper, with each variant next to the published values.
+    """Tabulate the sizes of each variant next to the published values (table 2 of the paper).
 
     :param chosen: relations of each variant, the infeasible ones left out.
     """
@@ -37,14 +37,14 @@ def sizes(chosen: Mapping[str, Sequence[ChosenRelation]]) -> Table:
 
 
 def by_relation(variant: str, relations: Iterable[ChosenRelation]) -> Table:
-    """Configuration of each relation, and why those that are left out are infeasible."""
+    """Tabulate the configuration of each relation, and why those that are left out are infeasible."""
     rows = tuple((one.relation, one.cardinality, one.configuration, one.total, one.why or None) for one in relations)
     columns = ("relation", "cardinality", "answers × instances", "instances", "infeasible")
     return Table(columns, rows, f"relations of {variant}").without_empty("infeasible")
 
 
 def balance(variant: str, data: QuerySet, count_tokens: CountTokens | None) -> Table:
-    """Table 1 of the paper (which answers are one token), and how even the answers are.
+    """Tabulate which answers are one token (table 1 of the paper), and how even the answers are.
 
     :param count_tokens: of each text; None leaves table 1 out.
     """
@@ -65,14 +65,14 @@ def balance(variant: str, data: QuerySet, count_tokens: CountTokens | None) -> T
 
 
 def evenness(answers: Mapping[str, int]) -> float:
-    """Entropy of a distribution of answers, of the greatest that so many answers can have; 1 of a single one."""
+    """Return the entropy of the answers ÷ the greatest that so many answers can have; 1 for a single answer."""
     total = sum(answers.values())
     shares = [count / total for count in answers.values() if count]
     return -sum(share * math.log(share) for share in shares) / math.log(len(shares)) if len(shares) > 1 else 1.0
 
 
 def left_out(log: Log, facts: Mapping[str, int], taken: Mapping[str, int]) -> Table:
-    """What was left out of all relations together, by reason.
+    """Tabulate what was left out of all relations together, by reason.
 
     :param facts: of each relation, before any filter.
     :param taken: instances of each relation in the largest variant.

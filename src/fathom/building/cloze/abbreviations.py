@@ -136,7 +136,9 @@ def _extend(word: str, short: str, count: int) -> Iterator[int]:
 
 
 def _by_initials(short: str, text: str) -> bool:
-    """Whether consecutive plain words, ignoring "of", have these first letters; no code or function word is plain."""
+    """Return whether consecutive plain words, ignoring "of", have these first letters. No code or function word is
+    plain.
+    """
     firsts = []
     for word in _SIGN_OR_WORD.findall(text.replace(" of ", " ")):
         is_plain = word[1:].islower() and fold(word) not in FUNCTION_WORDS

@@ -225,7 +225,7 @@ class _Builder:
         return outcome
 
     def _repeats(self, document: Document, texts: Sequence[str]) -> bool:
-        """Whether a document is dropped, as it nearly repeats an earlier one; without the option, only link them."""
+        """Return whether to drop a document that nearly repeats an earlier one; without the option, only link them."""
         assert self._near_duplicates is not None
         if self.options.near_duplicates is None:
             self._near_duplicates.link(document.id, "\n".join(texts))

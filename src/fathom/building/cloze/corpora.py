@@ -46,7 +46,7 @@ class TextFile(NamedTuple):
 
 
 class Troubles:
-    """What could not be read: the first faults of each file one by one, the others as a number; counted by file."""
+    """Unreadable parts of corpora: the first faults of each file one by one, the others counted by file."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def _kind(path: Path) -> str:
 
 
 def _is_packed(path: Path) -> bool:
-    """Compressed files are known by their first bytes, regardless of the name."""
+    """Return whether a file is compressed, by its first bytes, regardless of the name."""
     with opened(path, unpack=False) as raw:
         return raw.read(2) == b"\x1f\x8b"
 

@@ -122,7 +122,7 @@ def _is_code(word: str) -> bool:
 
 
 def _numbered(word: str) -> str:
-    """SEC4 and Sec4p, the protein of yeast, are of one family; SEC4 and SEC40 are not."""
+    """Return a word's family: that of SEC4 is that of Sec4p, the protein of yeast, but not that of SEC40."""
     return fold(word).removesuffix("p")
 
 

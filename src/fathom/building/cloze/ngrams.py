@@ -6,8 +6,8 @@ document, those within :data:`WINDOW` such sentences. Each candidate w between �
 
     S(w | l₂ l₁) · S(r₁ | w) · S(r₂ | w r₁)
 
-where S is the share among the counts, and for unseen n-grams 0.4 times that of the shorter history (Brants et al.,
-"Large Language Models in Machine Translation", EMNLP 2007, equation 5: trigrams with stupid backoff). An entity counts
+where S is the share among the counts. For unseen n-grams it is 0.4 times that of the shorter history (trigrams with
+stupid backoff: Brants et al., "Large Language Models in Machine Translation", EMNLP 2007, equation 5). An entity counts
 as one word. Names that no other sentence has score 0.
 """
 
@@ -105,7 +105,7 @@ class _Pairs(NamedTuple):
 
 
 class _Counts:
-    """How often each entity occurs next to each context, and the context of each sentence."""
+    """Counts of entities next to each context, and the context of each sentence."""
 
     def __init__(self, contexts: Ints, entity: Ints, counted: NDArray[np.bool_], entities: int) -> None:
         known, self.context_of_slot = np.unique(contexts, return_inverse=True)

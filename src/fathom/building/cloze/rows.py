@@ -184,7 +184,7 @@ class SentenceRows:
         return f"{scope}\n{_normalised(row.masked)}"
 
     def _rank(self, row: Row) -> int:
-        """Of equal sentences, prefer one with the answer's main name."""
+        """Return a sentence's rank: among equal sentences prefer one with the answer's main name."""
         return 1 if is_own_name(row.surface, self._entities[row.entity]) else 2
 
 

@@ -61,12 +61,12 @@ def align(
 
 
 def wikidata_first(iri: str) -> tuple[bool, int, str]:
-    """Orders properties: Wikidata's, which give the name, then short IRIs."""
+    """Return a sort key of properties: Wikidata's, which give the name, then short IRIs."""
     return not iri.startswith(_WIKIDATA), len(iri), iri
 
 
 def vocabulary(iri: str) -> str:
-    """What stands before the name in an IRI, with its # or /."""
+    """Return the part of an IRI before the name, with its # or /."""
     return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]
 
 
@@ -126,7 +126,7 @@ def _note_one(home: Mapping[str, str], stated: Mapping[str, str], notes: Notes) 
 def _equivalent(
     declared: Collection[str], properties: Sequence[str], sources: Sequence[Source], notes: Notes
 ) -> dict[str, str]:
-    """For each property the one that stands for it: itself, or the equivalent that comes first.
+    """Return, for each property, the one that stands for it: itself, or the equivalent that comes first.
 
     Never two of Wikidata's: where two claim the same property of another vocabulary, the first has it.
     """
@@ -165,7 +165,7 @@ def axioms_of_properties(
     label_of: Mapping[str, str],
     notes: Notes,
 ) -> Axioms:
-    """What is stated of properties that have a label, by label.
+    """Return what is stated of properties that have a label, by label.
 
     :param home: of each property the one that stands for it.
     :param inverses: of these, those that say the same the other way round.

@@ -133,8 +133,10 @@ def _gather(
 
 
 def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
-    """The items of each task, in the order that *seed* gives them. All that a thing is stated to be is right, though it
-    was sampled of one class."""
+    """Return the items of each task, in an order drawn by *seed*.
+
+    All that is stated of a thing is right, though it was sampled of one class.
+    """
     tasks = task_lines(classes.entries, properties.entries)
     above = {class_.label: class_.superclasses for class_ in classes.entries}
     for row in tasks["type"]:
@@ -153,7 +155,7 @@ def _labels_read(built: BuiltOntology, naming: Naming) -> Json:
 
 
 def read_patterns(file: Path | None) -> dict[str, str]:
-    """A line for each property: its label, IRI or number (P54), a tab, and "[X] plays for [Y] .".
+    """Read a line for each property: its label, IRI or number (P54), a tab, and "[X] plays for [Y] .".
 
     :raises BadInput: every line that is not so.
     """
@@ -183,7 +185,7 @@ def _check(options: OntologyBuildOptions, faults: list[str]) -> None:
 
 
 def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
-    """The tasks that can be asked. :raises BadInput: there is none."""
+    """Return the tasks with items. :raises BadInput: there is none."""
     some = {task: rows for task, rows in tasks.items() if rows}
     none = ", ".join(task for task in tasks if task not in some)
     if not some:
@@ -202,14 +204,14 @@ def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> 
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:
-    """Sorted first, so that the order in which sources answer decides nothing."""
+    """Shuffle rows after sorting them, so that the order in which sources answer decides nothing."""
     ordered = sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
     random.Random(f"{seed} {task}").shuffle(ordered)
     return ordered
 
 
 def _manifest(built: BuiltOntology, options: OntologyBuildOptions, files: Sequence[Path], triples: int) -> Json:
-    """Nothing in it depends on the day or the place, so that the same files give the same bytes."""
+    """Return the manifest. It is independent of day and place, so the same files give the same bytes."""
     return {
         "format": FORMAT,
         "sources": {
@@ -233,7 +235,7 @@ def _manifest(built: BuiltOntology, options: OntologyBuildOptions, files: Sequen
 
 
 def ontology_tables(built: BuiltOntology) -> list[Table]:
-    """How many classes, properties and instances there are, and how many items each task has."""
+    """Tabulate the numbers of classes, properties and instances, and the items of each task."""
     counts = {
         "classes": len(built.classes),
         "  with instances": sum(bool(entry.instances) for entry in built.classes),

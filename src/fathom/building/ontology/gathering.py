@@ -1,4 +1,4 @@
-"""From answers to queries to classes and properties: labels, chains, samples, alignment (section 2.1)."""
+"""Answers to queries → classes and properties: labels, chains, samples, alignment (section 2.1)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Properties(NamedTuple):
 def gather_classes(
     sources: Sequence[Source], drawn: InstanceSampling, naming: Naming, notes: Notes, progress: Progress
 ) -> Classes:
-    """Classes with labels, their chains, and a sample of the instances of each."""
+    """Return classes with labels, their chains, and a sample of the instances of each."""
     holders: dict[str, dict[Source, None]] = defaultdict(dict)
     rows = []
     for source in sources:
@@ -140,7 +140,7 @@ class _Sample:
         return tuple(names)
 
     def clash(self, classes: Sequence[str]) -> str | None:
-        """Two classes that one thing of all these would have to be of, though that cannot be."""
+        """Return two classes that one thing of all these would have, although it cannot."""
         pair = self._clashes.among(classes, self._edges)
         return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
 
@@ -183,7 +183,7 @@ def _in_use(iris: Sequence[str], deprecated: Collection[str], kind: str, notes: 
 def gather_properties(
     sources: Sequence[Source], classes: Classes, patterns: Mapping[str, str], naming: Naming, notes: Notes
 ) -> Properties:
-    """Properties that have a domain, a range, a super-property or an axiom, one for each group that is equivalent."""
+    """Return properties with a domain, range, super-property or axiom, one for each group of equivalent ones."""
     labels = best_labels(rows_of(sources, "properties", **naming.values()), "property", naming.language)
     in_use = _in_use(sorted(labels, key=wikidata_first), deprecated_terms(sources), "properties", notes)
     home, inverses, same = align(labels, in_use, sources, notes)
@@ -218,8 +218,10 @@ def gather_properties(
 def _property_steps(
     stated: Iterable[Step], home: Mapping[str, str], inverses: Mapping[str, Collection[str]]
 ) -> list[Step]:
-    """One step up each: what is stated, and the same of inverses ("has child" is below "has relative", so "child of" is
-    below "relative of")."""
+    """Return the stated steps up, and those of inverses.
+
+    If "has child" is below "has relative", "child of" is below "relative of".
+    """
     steps = [(home[below], home[above]) for below, above in stated if below in home and above in home]
     turned = [
         (one, other)
@@ -260,13 +262,13 @@ def _note_lacking(entries: Sequence[OntologyProperty], unused: Sequence[str], no
 
 
 def _above(iri: str, edges: Edges, label_of: Mapping[str, str]) -> tuple[str, ...]:
-    """Labels of all that is above, nearest first, without its own: a twin may be among them."""
+    """Return the labels of all that is above, nearest first, without its own: a twin may be among them."""
     names = dict.fromkeys(label_of[upper] for upper in chain(iri, edges) if upper in label_of)
     return tuple(name for name in names if name != label_of.get(iri))
 
 
 def unknown_patterns(patterns: Iterable[str], properties: Iterable[OntologyProperty]) -> list[str]:
-    """Names in the file of patterns that no property has."""
+    """Return the names in the file of patterns that no property has."""
     known = {
         name
         for entry in properties

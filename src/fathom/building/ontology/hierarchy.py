@@ -1,7 +1,7 @@
 """Hierarchies as edges from each node to those one step above, and what follows from the definitions of classes.
 
-Of RDFS and OWL 2 RL what the tasks need: a class is below and above whatever it is equivalent to (scm-eqc1), below each
-part of an intersection that it is equal to (scm-int), and above each part of a union (scm-uni).
+The tasks need three rules of OWL 2 RL. A class is below and above its equivalents (scm-eqc1). It is below each part of
+an equal intersection (scm-int), and above each part of an equal union (scm-uni).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Step = tuple[str, str]
 def checked_edges(
     steps: Sequence[Step], label_of: Mapping[str, str], kind: str, notes: Notes, same: Collection[Step] = ()
 ) -> dict[str, list[str]]:
-    """The hierarchy, and notes on what is odd in it.
+    """Return the hierarchy, and note what is odd in it.
 
     :param same: pairs of nodes that are equivalent, so that each is above the other; that is no cycle.
     """
@@ -37,7 +37,7 @@ def checked_edges(
 
 
 def edges_of(pairs: Iterable[Step]) -> dict[str, list[str]]:
-    """One step up by node; steps from a node to itself are left out."""
+    """Return one step up by node, without steps from a node to itself."""
     edges: dict[str, dict[str, None]] = {}
     for below, above in pairs:
         if below != above:
@@ -46,7 +46,7 @@ def edges_of(pairs: Iterable[Step]) -> dict[str, list[str]]:
 
 
 def one_for_each(same: Iterable[Step]) -> dict[str, str]:
-    """Of nodes that are equivalent, in however many steps, the one that stands for them all: the first by name."""
+    """Return, for equivalent nodes in any number of steps, the one that stands for them all: the first by name."""
     edges: dict[str, list[str]] = {}
     for one, other in same:
         edges.setdefault(one, []).append(other)
@@ -59,7 +59,7 @@ def one_for_each(same: Iterable[Step]) -> dict[str, str]:
 
 
 def chain(start: str, edges: Edges) -> list[str]:
-    """Everything above *start*, nearest first, each once; where a cycle comes back to *start*, it ends."""
+    """Return everything above *start*, nearest first, each once; a cycle back to *start* ends it."""
     ancestors = {start: None}
     level = [start]
     while level:
@@ -70,7 +70,7 @@ def chain(start: str, edges: Edges) -> list[str]:
 
 
 def cycles(edges: Edges) -> list[list[str]]:
-    """Paths that come back to their first node; at least one for every group of nodes that are above each other.
+    """Return paths that come back to their first node, at least one for every group of nodes above each other.
 
     An iterative depth-first search: hierarchies may be deeper than Python's stack.
     """
@@ -118,7 +118,7 @@ class ClassSteps(NamedTuple):
 
 
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
-    """The hierarchy of classes, step by step; notes list statements on owl:Thing and owl:Nothing."""
+    """Return the hierarchy of classes, step by step, and note statements on owl:Thing and owl:Nothing."""
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     for row in rows_of_lists(sources, "class_parts", notes):
         step = (row["class"], row["part"])
@@ -185,7 +185,7 @@ def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], not
 
 
 def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
-    """Classes below two that are disjoint: nothing can be an instance of them, and one of the two is a wrong answer."""
+    """Note classes below two disjoint ones: nothing can be an instance, and one of the two is a wrong answer."""
     inconsistent = [
         f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
         for iri, label in label_of.items()
@@ -195,7 +195,7 @@ def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str
 
 
 def disjoint_pair(above: Iterable[str], groups: Disjoint) -> tuple[str, str] | None:
-    """Two of some classes that are in one group."""
+    """Return two of some classes that are in one group."""
     first: dict[int, str] = {}
     for iri in above:
         for number in groups.get(iri, ()):

@@ -47,8 +47,7 @@ class Instances:
         self._is_below, self._above = lru_cache(_PAIRS)(self._reaches), lru_cache(_STEPS)(self._one_step)
 
     def of(self, iri: str) -> Iterator[dict[str, str]]:
-        """Of each in the sample ``instance``, its ``types`` and, where it has one, its ``label``, the place of the
-        label's property before it."""
+        """Yield ``instance``, ``types`` and any ``label`` of each sampled thing, its property's place before it."""
         class_ = self._node(iri)
         things = [quad.subject for quad in self._store.quads_for_pattern(None, self._type, class_, self._graph)]
         drawn = 0
@@ -67,7 +66,9 @@ class Instances:
             yield row
 
     def lost(self, left_out: Collection[str], kept: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Things of classes of *left_out* that :meth:`of` gives for no class of *kept*, each once with one of these."""
+        """Yield things of classes of *left_out* that :meth:`of` gives for no class of *kept*, each once with one of
+        these.
+        """
         for iri in sorted(left_out):
             for quad in self._store.quads_for_pattern(None, self._type, self._node(iri), self._graph):
                 types = self._objects(quad.subject, self._type)
@@ -79,7 +80,7 @@ class Instances:
                     yield quad.subject.value, iri
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store = None
 
     def _is_finest(self, class_: Any, types: Sequence[Any]) -> bool:
@@ -114,7 +115,7 @@ class Instances:
         ]
 
     def _reads(self, language: str) -> bool:
-        """As SPARQL's LANGMATCHES, and labels without a language."""
+        """Match as SPARQL's LANGMATCHES does; labels without a language match too."""
         return language in ("", self._language) or language.startswith(f"{self._language}-")
 
     def _reaches(self, below: Any, above: Any) -> bool:

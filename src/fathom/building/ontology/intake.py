@@ -1,4 +1,4 @@
-"""What of a file enters the store, each statement in the one form that the queries expect, and what is left out.
+"""The parts of a file that enter the store, each statement in the one form that the queries expect.
 
 Wikidata's "instance of" and "subclass of" and SKOS's broader and narrower concepts become types and sub-classes of RDF
 here; a graph's name is dropped. What is left out although it says something of classes or properties is counted.
@@ -31,12 +31,12 @@ _MOST_LANGUAGES = 5
 
 
 def short(iri: str) -> str:
-    """``rdfs:domain`` for its IRI; other IRIs as they are."""
+    """Shorten an IRI to ``rdfs:domain`` and the like; keep other IRIs."""
     return next((prefix + iri.removeprefix(base) for prefix, base in _SHORT.items() if iri.startswith(base)), iri)
 
 
 def _name(node: Any) -> str:
-    """Of blank nodes none: theirs differ each time that a file is read."""
+    """Return a node's name; none for blank nodes, whose names differ each time that a file is read."""
     return short(node.value) if str(node).startswith("<") else "that of a blank node"
 
 
@@ -80,7 +80,7 @@ class Intake:
                 yield self._plain(quad)
 
     def note(self, notes: Notes) -> None:
-        """What was left out, by kind."""
+        """Note what was left out, by kind."""
         notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
         if self._naming.properties != LABEL_PROPERTIES:
@@ -88,7 +88,7 @@ class Intake:
             notes.add_all(unused, "label properties that were asked for occur nowhere in the files")
 
     def note_bare(self, notes: Notes, classes: Collection[str]) -> None:
-        """What has no IRI, and so cannot be known again: things of these classes, and whatever has a label."""
+        """Note what has no IRI, and so cannot be identified: things of these classes, and anything with a label."""
         kinds = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
         notes.add_kinds(kinds, "things without an IRI (blank nodes) are left out")
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
@@ -103,7 +103,7 @@ class Intake:
             self._bare_labels[object_.value] = None
 
     def note_languages(self, notes: Notes) -> None:
-        """Where classes or properties have no label that is read: which others there are."""
+        """Note the other languages of labels if classes or properties have none that is read."""
         if self._languages:
             most_common = [
                 f"{language} ({count:,})" for language, count in self._languages.most_common(_MOST_LANGUAGES)
@@ -129,8 +129,10 @@ class Intake:
         return self._make(quad.subject, quad.predicate, quad.object, self._graph)
 
     def _rewritten(self, subject: Any, predicate: str, object_: Any) -> Iterator[Any]:
-        """Types and sub-classes as RDF has them, and that their classes are some. Wikidata says of its properties, too,
-        what they are instances of; that is about Wikidata."""
+        """Yield types and sub-classes as RDF has them, and state that their classes are classes.
+
+        Wikidata's types of its own properties are about Wikidata and are left out.
+        """
         if predicate == _INSTANCE_OF:
             if not _PROPERTY_OF_WIKIDATA.fullmatch(subject.value):
                 yield self._make(subject, self._a, object_, self._graph)
@@ -154,12 +156,12 @@ _OF_DESCRIPTIONS = (*OF_RDF, "http://www.w3.org/2004/02/skos/core#", "http://wik
 
 
 def outside(iris: Iterable[str], known: Collection[str]) -> list[str]:
-    """Those that are not known, each once, but for RDF's own terms."""
+    """Return the unknown IRIs, each once, except RDF's own terms."""
     return sorted({iri for iri in iris if iri not in known and not iri.startswith(OF_RDF)})
 
 
 def deprecated_terms(sources: Sequence[Source]) -> set[str]:
-    """IRIs of what is no longer to be used."""
+    """Return the IRIs of deprecated terms."""
     return {row["term"] for row in rows_of(sources, "deprecated")}
 
 
@@ -190,7 +192,7 @@ def note_omissions(sources: Sequence[Source], files: Collection[str], notes: Not
 
 
 def _kinds(rows: Iterable[Row]) -> list[str]:
-    """Counts by kind, each with an example: what has it, else what is in it."""
+    """Return counts by kind, each with an example: what has it, otherwise what is in it."""
     kinds = []
     for row in rows:
         inside = f"with {row['inside']}" if "inside" in row else "of what has no IRI"

@@ -1,4 +1,4 @@
-"""What classes and properties are called: which of their labels counts, and the end of an IRI where there is none."""
+"""Names of classes and properties: which of their labels counts, and the end of an IRI without one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\s-]
 
 
 class Naming(NamedTuple):
-    """Which labels are read.
+    """Rules for choosing labels.
 
     :param language: a language tag: labels in it, then in its variants (en-GB), then those without a language.
     :param properties: IRIs, or short forms (skos:prefLabel), the best first.
@@ -50,7 +50,7 @@ class Naming(NamedTuple):
     from_iris: bool = False
 
     def iris(self) -> list[str]:
-        """Of the label properties. :raises BadInput: a language or property that is none."""
+        """Return the IRIs of the label properties. :raises BadInput: a language or property that is none."""
         faults = []
         if not _LANGUAGE_TAG.fullmatch(self.language):
             faults.append(f"--language {self.language!r}: expected a language tag, such as en, pt or zh-Hant")
@@ -66,7 +66,7 @@ class Naming(NamedTuple):
         return resolved
 
     def values(self) -> dict[str, object]:
-        """What the queries' places ``$language`` and ``$namings`` stand for."""
+        """Return the values of the queries' places ``$language`` and ``$namings``."""
         return {"language": self.language, "namings": places_of(self.iris())}
 
     def reads(self, language: str | None) -> bool:
@@ -99,7 +99,7 @@ class GoodLabels(NamedTuple):
 
 
 def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) -> dict[str, _Label | None]:
-    """The best label of each IRI, in the order of their first rows."""
+    """Return the best label of each IRI, in the order of their first rows."""
     best: dict[str, _Label | None] = {}
     for row in rows:
         before = best.setdefault(row[variable], None)
@@ -112,7 +112,7 @@ def best_labels(rows: Iterable[Row], variable: str, language: str = LANGUAGE) ->
 
 
 def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, notes: Notes) -> GoodLabels:
-    """Labels by IRI; what has none, an unreadable one, or the same as one before, is left out and noted."""
+    """Return labels by IRI. Missing, unreadable and repeated ones are left out and noted."""
     ends = _ends_of_iris(iris, labels, naming)
     good: dict[str, str] = {}
     taken: dict[str, str] = {}
@@ -146,7 +146,7 @@ def name_of(iri: str) -> str:
 
 
 def words_in_name(name: str) -> str:
-    """ "hasDNASequence" → "has DNA sequence", "cheesy-Pizza" → "cheesy pizza"; of an identifier ("GO_0008150") ""."""
+    """Split a name into words: "hasDNASequence" → "has DNA sequence"; an identifier ("GO_0008150") into ""."""
     if re.search(r"\d{4}", name) or not re.search(r"[^\W\d_]{2}", name):
         return ""
     words = [word for word in _WORD_ENDS.split(name) if word]
@@ -154,7 +154,7 @@ def words_in_name(name: str) -> str:
 
 
 def is_code(name: str) -> bool:
-    """Whether the end of an IRI is an identifier, and no name: "Q42", "GO 0008150", a UUID, but not "UB40", "Player 7".
+    """Return whether the end of an IRI is an identifier: "Q42", "GO 0008150", a UUID, but not "UB40", "Player 7".
 
     It has a digit, no word but in capitals, and four digits in a row or no word at all.
     """
@@ -166,12 +166,12 @@ def is_code(name: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """The text without breaks and doubled blanks."""
+    """Remove breaks and repeated blanks."""
     return " ".join(text.split())
 
 
 def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[str, str]:
-    """Names from the IRIs of what has no label: where that is asked for, or nothing has one."""
+    """Return names from the IRIs without labels, if requested or if nothing has a label."""
     if not naming.from_iris and any(labels[iri] is not None for iri in iris):
         return {}
     bare = [iri for iri in iris if labels[iri] is None and not iri.startswith(OF_RDF)]

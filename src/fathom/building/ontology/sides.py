@@ -72,7 +72,7 @@ def gather_sides(
     naming: Naming,
     notes: Notes,
 ) -> Sides:
-    """Domains and ranges: what RDF vocabularies state, else what they include, else what Wikidata's constraints say.
+    """Return domains and ranges as RDF vocabularies state them, else include them, else by Wikidata's constraints.
 
     :param home: of each property the one that stands for it.
     :param inverses: of these, the properties that say the same the other way round.
@@ -108,7 +108,7 @@ def gather_sides(
 
 
 def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str, ...]:
-    """The right answers where something must be of one class of each way: the finest way, or all that are single.
+    """Return the right answers if something must be of one class of each way: the finest way, or all single ones.
 
     :returns: nothing where several ways are left and none is a single class.
     """
@@ -119,7 +119,7 @@ def holding_together(ways: Sequence[Collection[str]], above: Above) -> tuple[str
 
 
 def is_one_of(ways: Sequence[Collection[str]], above: Above) -> bool:
-    """Whether the right answers are alternatives, such as the parts of a union: that none of them by itself follows."""
+    """Return whether the right answers are alternatives, such as the parts of a union: none follows by itself."""
     finest = _finest(ways, above)
     return len(finest) == 1 and not all(_finer([one], [other], above) for one in finest[0] for other in finest[0])
 
@@ -133,7 +133,7 @@ def _finest(ways: Sequence[Collection[str]], above: Above) -> list[list[str]]:
 
 
 def widest(names: Collection[str], above: Above) -> list[str]:
-    """Those that no other is above; of classes that are above each other, both."""
+    """Return the names that no other is above; of classes that are above each other, both."""
     return [
         name
         for name in names
@@ -154,7 +154,7 @@ def _ways(
     inverses: Mapping[str, Collection[str]],
     hierarchy: Edges,
 ) -> list[OneOf]:
-    """What is said of a side, the strictest kind first; a property's domain is also its inverse's range."""
+    """Return what is stated of a side, the strictest kind first; a property's domain is also its inverse's range."""
     own = _turned(place, inverses)
     inherited = (
         one for below, way in own for above in chain(below, hierarchy) for one in _turned((above, way), inverses)
@@ -173,7 +173,7 @@ def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
 def _note_impossible(
     rows: Sequence[Row], answers: Mapping[Side, Sequence[str]], one_of: Collection[Side], classes: Classes, notes: Notes
 ) -> None:
-    """Properties that nothing can have, or be the value of. :param rows: what is stated."""
+    """Note properties that nothing can have, or be the value of. :param rows: what is stated."""
     impossible = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
     for (property_, side), right in answers.items():
         if (property_, side) not in one_of and (clash := classes.clash(right)):
@@ -194,7 +194,7 @@ def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> l
 
 
 def _whole(stated: Mapping[Side, Sequence[OneOf]], notes: Notes) -> dict[Side, list[OneOf]]:
-    """Without unions of which a part is left out: from "a human or something else" it does not follow what it is."""
+    """Drop unions of which a part is left out: "a human or something else" does not imply what it is."""
     lacking = [
         f"{name_of(property_)} ({side}: {', '.join(filter(None, way)) or 'no other part'})"
         for (property_, side), ways in stated.items()
@@ -232,7 +232,7 @@ def _known(
     known: Mapping[str, str],
     outside: dict[str, None],
 ) -> Iterable[tuple[Side, str, str]]:
-    """Cleansing: only classes of the list count, found by IRI, by what is equivalent, or by their label.
+    """Keep only classes of the list, found by IRI, by what is equivalent, or by their label.
 
     :param labels: of classes, where the rows have some.
     :param outside: the others are added here.
@@ -250,8 +250,9 @@ def _known(
 
 
 def _class_names(sources: Sequence[Source], classes: Classes) -> dict[str, str]:
-    """Labels of classes by IRI, by IRIs that are equivalent, and by label in lower case; of a class that is not in the
-    list that of the nearest above it (scm-dom1, scm-rng1)."""
+    """Return labels of classes by IRI, by equivalent IRIs, and by label in lower case. A class outside the list gets
+    that of the nearest above it (scm-dom1, scm-rng1).
+    """
     label_of = classes.label_of
     known = {clean(label).lower(): label for label in label_of.values()}
     for row in rows_of(sources, "equivalent_classes"):

@@ -1,8 +1,8 @@
-"""Where ontologies are asked from, with the same queries: RDF files in a local store, or a SPARQL endpoint.
+"""Sources of ontologies, all with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is whatever :mod:`fathom.formats.rdf_syntax` reads, plain, ``.gz`` or ``.bz2``. Only what the queries ask about is
-kept (types, labels, hierarchies, domains, constraints, equivalences, lists of classes), so that a dump of hundreds of
-millions of triples becomes a store of those that matter.
+RDF is whatever :mod:`fathom.formats.rdf_syntax` reads, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
+types, labels, hierarchies, domains, constraints, equivalences and lists of classes. A dump of hundreds of millions of
+triples thus becomes a store of those that matter.
 """
 
 from __future__ import annotations
@@ -70,28 +70,27 @@ class Source(Protocol):
     """Return whether all it holds is at hand, so that what is left out of it can be counted."""
 
     def rows(self, query: str) -> Iterator[Row]:
-        """All solutions, in the query's order. :raises BadInput: it cannot be asked."""
+        """Yield all solutions, in the query's order. :raises BadInput: it cannot be asked."""
         ...
 
     def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
-        """What the query ``instances`` gives for one class. :raises BadInput: it cannot be asked."""
+        """Yield the solutions of ``instances`` for one class. :raises BadInput: it cannot be asked."""
         ...
 
     def lost(
         self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
     ) -> Iterator[tuple[str, str]]:
-        """Where all is at hand, things of classes of *left_out* that :meth:`instances` gives for no class of *kept*,
-        each with one of these classes."""
+        """Yield things of *left_out* classes that no class of *kept* gives, each with a class; none from a server."""
         ...
 
 
 def query_text(name: str, **values: object) -> str:
-    """A query of :data:`QUERIES`, its ``$`` places filled."""
+    """Return a query of :data:`QUERIES`, its ``$`` places filled."""
     return _template(name).substitute(values)
 
 
 def instances_query(class_: str, drawn: InstanceSampling) -> str:
-    """The query ``instances`` for one class."""
+    """Return the query ``instances`` for one class."""
     about = drawn._asdict() | {"namings": places_of(drawn.namings)}
     return query_text("instances", **{"class": class_}, **about)
 
@@ -107,7 +106,7 @@ def _template(name: str) -> Template:
 
 
 def page_query(query: str, start: int, size: int) -> str:
-    """*query* for at most *size* of its solutions, from the one numbered *start*.
+    """Return *query* for at most *size* of its solutions, from the one numbered *start*.
 
     Beyond :data:`SORTED` solutions the sorted query is a sub-select, as Virtuoso's documentation advises
     (VirtTipsAndTricksHowToHandleBandwidthLimitExceed). Not before: SPARQL does not promise that a sub-select keeps its
@@ -129,7 +128,7 @@ class LocalStore:
         self._drawing: dict[InstanceSampling, Instances] = {}
 
     def __len__(self) -> int:
-        """Triples."""
+        """Count the triples."""
         return len(self._store)
 
     def fill(self, quads: Iterable[Any]) -> None:
@@ -156,14 +155,14 @@ class LocalStore:
         return self._drawing[drawn]
 
     def close(self) -> None:
-        """Let go of the store, so that its files can be removed."""
+        """Close the store, so that its files can be removed."""
         self._store = None
         for drawing in self._drawing.values():
             drawing.close()
 
 
 def find_files(inputs: Sequence[Path]) -> list[Path]:
-    """Files given, and those with a known ending in folders given.
+    """Return the files given, and those with a known ending in folders given.
 
     :raises BadInput: each input that is missing, of another kind, or a folder without such files.
     """
@@ -191,7 +190,7 @@ def _is_member(file: Path) -> bool:
 
 
 def not_read(inputs: Sequence[Path]) -> list[str]:
-    """Of files in folders given that are in a syntax of ontologies that is no RDF: the name, and how to convert it."""
+    """Name the files in folders whose syntax of ontologies is not RDF, and how to convert them."""
     files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
     return [f"{file.name}: {advice}" for file in files if (advice := conversion(file))]
 
@@ -211,7 +210,7 @@ def load(
     progress: Progress,
     take: Callable[[Iterable[Any]], Iterator[Any]],
 ) -> LocalStore:
-    """All files in one store, which lies in memory or, where they are large, in a folder that *stack* removes.
+    """Load all files into one store, in memory or, if they are large, in a folder that *stack* removes.
 
     :param place: where that folder may be made.
     :param progress: called with (bytes read, bytes to read).
@@ -263,7 +262,7 @@ class Endpoint:
         self.name, self.page, self.timeout = address, options.page, options.timeout
 
     def rows(self, query: str) -> Iterator[Row]:
-        """All solutions, asked for page by page.
+        """Yield all solutions, page by page.
 
         :raises BadInput: no answer, no SPARQL results, or pages that do not follow on each other.
         """
@@ -379,7 +378,7 @@ def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[
 
 
 def rows_of_lists(sources: Iterable[Source], name: str, notes: Notes) -> Iterator[Row]:
-    """What all sources say to a query that follows RDF's lists, which not every server can: a note says which cannot.
+    """Yield all sources' solutions of a query that follows RDF's lists. A note names servers that cannot answer it.
 
     :raises BadInput: a file cannot be asked.
     """

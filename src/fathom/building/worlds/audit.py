@@ -146,7 +146,7 @@ class Auditor:
         return {"names": self._by_name(world, recipe)} | self._by_type(recipe) | {"descriptions": descriptions}
 
     def _by_name(self, world: KnowledgeGraph, recipe: str) -> Json:
-        """An entity with an unchanged name is re-identified; entities of one name share the hit."""
+        """Guess by name: one that is unchanged re-identifies its entity; entities of one name share the hit."""
         old, new = (graph.entities.column("name") for graph in (self.source, world))
         named = ~is_blank(old)
         same = pc.equal(old, new).to_numpy()[named]
@@ -156,7 +156,7 @@ class Auditor:
         return _share(hits, UNNAMED, f"hits@1|{recipe}|attack:name|ties:expected|fathom:{VERSION}")
 
     def _by_type(self, recipe: str) -> Json:
-        """Worlds keep types: guess among the entities of a type. Return {} for a graph without types."""
+        """Guess among the entities of a type, which worlds keep. Return {} for a graph without types."""
         if "type" not in self.source.entities.column_names:
             return {}
         types = self.source.entities.column("type")

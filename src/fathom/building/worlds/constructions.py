@@ -224,22 +224,22 @@ class Materials:
 
     @cached_property
     def exchanged(self) -> Derangement:
-        """Which entity's name each entity takes."""
+        """Return which entity's name each entity takes."""
         return self._derange(self.named, "name")
 
     @cached_property
     def exchanged_descriptions(self) -> Derangement:
-        """Which entity's description each entity takes."""
+        """Return which entity's description each entity takes."""
         return self._derange(self.described, "description")
 
     @cached_property
     def exchanged_together(self) -> Derangement:
-        """Which entity's name and description each entity takes."""
+        """Return which entity's name and description each entity takes."""
         return self._derange(self.named, "name", "description")
 
     @cached_property
     def exchanged_relations(self) -> Derangement:
-        """Which relation's name each relation takes, possibly its own."""
+        """Return which relation's name each relation takes, possibly its own."""
         if not len(self.named_relations):
             raise BadInput("no relation has a name: there is nothing to change")
         labels = np.full(len(self.graph.relations), NO_LABEL)

@@ -66,8 +66,8 @@ def find_mentions(
 class _Bearers:
     """Entities by form, of the best kind only: a main name of one entity is no alias of another.
 
-    ``members`` lists the entities by number of the form, ascending, ``first`` where each number begins in it, ``kind``
-    the kind of each number, and ``keys`` number · entities + entity of each member, ascending.
+    ``members`` lists the entities by number of the form, ascending; ``first`` is where each number begins in it.
+    ``kind`` is the kind of each number. ``keys`` are number · entities + entity of each member, ascending.
     """
 
     def __init__(self, forms: Forms, exact: NDArray[np.bool_]) -> None:

@@ -89,7 +89,7 @@ class TfIdf:
         return self._transform(texts) if len(texts) else scipy.sparse.csr_matrix((0, len(self.words)), dtype=np.float32)
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
-        """See :class:`Attack`; ``above`` is exact up to ten."""
+        """Return places, see :class:`Attack`; ``above`` is exact up to ten."""
         queries = self.vectors_of(texts)
         return _joined(
             self._places(queries[part], original[part]) for part in _parts(len(original), self.vectors.shape[0])
@@ -139,7 +139,7 @@ class VectorAttack:
         self.vectors = _unit(encode(texts))
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
-        """See :class:`Attack`."""
+        """Return places, see :class:`Attack`."""
         queries = _unit(self._encode(texts))
         return _joined(self._places(queries[part], original[part]) for part in _parts(len(original), len(self.vectors)))
 

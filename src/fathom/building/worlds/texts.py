@@ -137,7 +137,7 @@ class Hasher:
         self._powers, self._inverses = _powers(_ODD, 1 << 16), _powers(_INVERSE, 1 << 16)
 
     def sums(self, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        """Σ letter · odd^place before each byte, and at the end, modulo 2^64."""
+        """Return Σ letter · odd^place before each byte, and at the end, modulo 2^64."""
         with self._growing:  # threads share the tables, which must never shrink under one of them
             if len(data) >= len(self._powers):
                 size = 1 << len(data).bit_length()
