@@ -40,7 +40,7 @@ from fathom.studies.relations import analyse as shared_relations
 from fathom.studies.repeated import analyse as repeated
 from fathom.studies.repeated import plots as repeated_plots
 from fathom.studies.repeated import pseudo_values
-from tests.messages import mentions
+from tests.messages import mentioned, mentions, stated
 
 TWENTY = [f"e{number:02}" for number in range(20)]
 Make = Callable[..., RunFolder]
@@ -306,7 +306,7 @@ def test_facts_that_one_model_could_not_rank_are_left_out_for_all(make: Make) ->
     assert (column.facts, column.left_out) == (2, 1)
     assert [score.hits[0].value for score in column.scores] == [1, 0.5]
     text = " ".join(render(rankings_study.tables(rankings(runs)), "text").split())
-    assert "1 facts that not all models ranked" in text
+    assert stated(text, "1 facts", "not all models")
     assert "--reading template-based and template-free" in text  # why there is no agreement to show
 
 
@@ -327,7 +327,7 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
     ]
     [listed] = rankings_study.files(found).values()
     assert len(listed.rows) == 4
-    assert "s|r|1, s|r|3 (rankings-left-out.csv)" in render(rankings_study.tables(found), "md")
+    assert stated(render(rankings_study.tables(found), "md"), "s|r|1, s|r|3", "rankings-left-out.csv")
     own = rankings(runs, facts="own")
     assert [(column.facts, column.left_out) for column in own.columns] == [(3, 1), (3, 1)]
     with pytest.raises(BadInput, match="--facts own"):
@@ -397,17 +397,17 @@ def test_groups_are_read_and_faults_named(tmp_path: Path) -> None:
     file.write_text('{"a": "general", "models/b": "domain", "z": "domain"}')
     assert read_groups(file, models) == {"a": "general", "b": "domain"}
     for text, words in {
-        "name,kind\na,b\n": ":1: expected the header model,group, found 'name,kind'",
-        "model,group\na\n": ":2: expected a model and its group, found 'a'",
+        "name,kind\na,b\n": (":1:", "model,group", "'name,kind'"),
+        "model,group\na\n": (":2:", "'a'"),
         '{"a": 1}': "expected {",
         '{"a"': "not JSON",
-        '{"a": "general"}': "model b has no group; the file names a",
+        '{"a": "general"}': ("model b", "names a"),
         "": ":1: expected the header",
     }.items():
         file.write_text(text)
         with pytest.raises(BadInput) as told:
             read_groups(file, models)
-        assert words in str(told.value)
+        assert mentioned(str(told.value), words)
     with pytest.raises(BadInput, match="file is missing"):
         read_groups(tmp_path / "none", models)
 
@@ -543,7 +543,7 @@ def test_both_readings_stand_side_by_side_on_their_common_facts(make: Make) -> N
     assert values([found.runs[0].entities[n].right for n in range(2)]) == [1, 0]
     [last] = [table for table in repeated_study.tables(found) if table.title.startswith("most repeated in both")]
     assert len(last.rows) == 15
-    assert "the 3 facts that both readings ranked" in render([last], "text")
+    assert stated(render([last], "text"), "the 3 facts", "both readings")
     assert len(repeated_study.files(found)["repeated-readings-0"].rows) == 30
 
 

@@ -21,7 +21,7 @@ from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
 from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 from tests.test_chains import by_lot, constant, copies, scores
 from tests.test_cloze import KINDS as MODELS
 from tests.test_cloze import SHAPE
@@ -166,7 +166,7 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
         assert all(value == 1 for value in whole.values())  # of disjoint ones: last of all
     else:
         assert set(verdicts.values()) <= {"no significant difference", "cannot be determined"}
-    assert "the class is that must not follow" in render(chains.tables(found), "text")
+    assert "must not follow" in render(chains.tables(found), "text")
     assert chains.plots(found) == []  # nothing has depth
 
 
@@ -232,10 +232,11 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     found = chains.analyse(
         [("who", lambda: small)], some, options, tmp_path / "o", lambda name: lambda done, total: None
     )
-    assert found.notes[:2] == [
-        "--axioms transitive: some has 0 items of it, 2 are needed: not asked",
-        "--axioms symmetric: some has 1 items of it, 2 are needed: not asked",
-    ]
+    assert correspond(
+        found.notes[:2],
+        ("--axioms transitive", "some", "0 items", "2 are"),
+        ("--axioms symmetric", "some", "1 items", "2 are"),
+    )
     assert [(line.place.rule, line.items) for line in found.lines] == [("inverse", 2)]
     tables = chains.tables(found)
     assert found.notes[0] in render(tables, "text")

@@ -64,7 +64,7 @@ from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
 from fathom.formats import examine, read
 from fathom.formats.bear import BearInstance, BearRelation, write_bear
 from fathom.results.summary import summarise
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_by_number import QueryRun, hit
 from tests.wikidata import KINDS, PERSON, PLANTED, THING, ItemClaim, bear_items, item, triples_of, write_dump
 
@@ -555,7 +555,7 @@ def test_page_views_take_the_place_of_wikipedias(tmp_path):
     built = build(tmp_path, towns(), views=views)
     assert subjects(built) == {"Fim", "Isk", "Korn", "Hult"}
     limited = write_plan(tmp_path / "b", "P17", small=FEW | {"least_popularity": 6})
-    with pytest.raises(BadInput, match="no relation meets the constraints"):  # the lands have five
+    with pytest.raises(BadInput, match="no relation meets"):  # the lands have five
         build(tmp_path / "b", towns(), limited, views=views)
     views.write_text("Q12 900\nQ13\tmany\nQ14\t1\nQ14\t2\n", encoding="utf-8")
     with pytest.raises(BadInput) as raised:
@@ -635,10 +635,10 @@ def test_outliers_are_listed_and_only_a_person_removes_them(tmp_path):
     )
     assert {row["obj_label"] for row in rows(first.out)} == {"Bemo", "Cilu"}  # it stays
     assert [(one.name, one.kinds, one.decision) for one in first.outliers] == [("Bemo", "person", "")]
-    assert any("decide on them in review.csv: P17 Bemo" in note for note in first.notes)
+    assert any(mentioned(note, "review.csv", "P17 Bemo") for note in first.notes)
     with (first.out / "review.csv").open(encoding="utf-8-sig", newline="") as file:
         listed = list(csv.DictReader(file))
-    assert listed[0]["why"] == "2 of 3 answers are of the class land, this is not"
+    assert mentioned(listed[0]["why"], "2 of 3", "land")
     assert listed[0]["in"] == "small"
 
     def review(decision: str) -> Path:
@@ -660,11 +660,12 @@ def test_faults_of_a_review_are_shown_at_once(tmp_path):
     file.write_text("relation,id,decision\nP17,Q2,perhaps\nP18,Q2,drop\nP17,town,drop\n", encoding="utf-8")
     with pytest.raises(BadInput) as raised:
         build(tmp_path, towns(), review=file)
-    assert [fault.split(": ", 1)[1] for fault in raised.value.faults] == [
-        "decision: expected keep or drop, found 'perhaps'",
-        "relation 'P18' is not in the plan",
-        "id: expected such as Q42, found 'town'",
-    ]
+    assert correspond(
+        [fault.split(": ", 1)[1] for fault in raised.value.faults],
+        ("decision", "keep or drop", "'perhaps'"),
+        "'P18'",
+        ("id", "Q42", "'town'"),
+    )
 
 
 def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
@@ -674,7 +675,7 @@ def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
         if "linguistic correctness" in system:
             return ["Correct"] * len(questions)
         asked.extend(questions)
-        assert "do not align with the majority category" in system
+        assert "majority category" in system
         return ["Here: (['Bemo', 'Nowhere'], 'lands')"]
 
     built = build(tmp_path, towns(), flag=ChatFlags(ask, "chat"))
@@ -685,7 +686,7 @@ def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
         tmp_path / "b", towns(), flag=ChatFlags(lambda system, asked: ["I cannot say."] * len(asked), "chat")
     )
     assert silent.outliers == []
-    assert "P17: chat gave no list of outliers: 'I cannot say.'" in silent.notes
+    assert stated(silent.notes, "P17", "'I cannot say.'")
 
 
 def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path):
@@ -704,7 +705,7 @@ def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path
     assert [row["sentence"] for row in sheet] == sentences
     assert [row["model"] for row in sheet][:4] == ["correct", "Wrong: 'The town ...'", "", "correct"]
     assert {row["correct"] for row in sheet} == {""}
-    assert f"chat doubts 1 of {len(sheet)} filled templates: see templates.csv" in built.notes
+    assert stated(built.notes, f"1 of {len(sheet)}", "templates.csv")
     plain = build(tmp_path / "plain", towns())
     assert "model" not in (plain.out / "templates.csv").read_text(encoding="utf-8-sig").partition("\n")[0]
 
@@ -740,12 +741,12 @@ def test_a_plan_s_faults_are_shown_at_once(tmp_path):
     with pytest.raises(BadInput) as raised:
         read_plan(plan)
     said = [fault.removeprefix(f"{plan}: ") for fault in raised.value.faults]
-    assert said[0] == "relations.36.property: expected an id such as P36, found '36'"
-    assert said[1] == "relations.36.subject_type: there is no such option: did you mean subject_types or object_types?"
-    assert said[2].startswith("relations.P6.templates: template '[X] rules.' has [Y] 0 times, expected once")
-    assert "smal: there is no such option: did you mean small?" in said
-    assert any(one.startswith("as_of: expected a date such as 2022") for one in said)
-    assert any(one.startswith("big: the least is greater than the most") for one in said)
+    assert mentioned(said[0], "relations.36.property:", "P36", "'36'")
+    assert mentioned(said[1], "relations.36.subject_type:", "subject_types or object_types")
+    assert mentioned(said[2], "relations.P6.templates:", "'[X] rules.'", "[Y] 0 times")
+    assert stated(said, "smal:", "mean small?")
+    assert any(one.startswith("as_of:") for one in said)
+    assert any(one.startswith("big:") for one in said)
 
 
 def test_limits_that_cannot_be_met_name_the_nearest_that_can(tmp_path):
@@ -762,10 +763,11 @@ def test_twice_the_same_relation_or_too_few_templates(tmp_path):
     plan = write_plan(tmp_path, "P17", "P17", {"property": "P6", "templates": ["[X] [Y]"]})
     with pytest.raises(BadInput) as raised:
         read_plan(plan)
-    assert [fault.removeprefix(f"{plan}: ") for fault in raised.value.faults] == [
-        "relations.P17: stands 2 times: keep one",
-        "relations.P6.templates: expected 3, found 1: write as many, or say templates_each: 1",
-    ]
+    assert correspond(
+        [fault.removeprefix(f"{plan}: ") for fault in raised.value.faults],
+        ("relations.P17:", "2 times"),
+        ("relations.P6.templates:", "expected 3, found 1", "templates_each: 1"),
+    )
 
 
 def cut(path: Path, share: float) -> Path:
@@ -815,11 +817,7 @@ def test_two_entities_of_one_id_and_other_faults_of_a_dump_are_shown_at_once(tmp
     with pytest.raises(BadInput) as raised:
         build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     said = [fault.removeprefix(f"{dump}:") for fault in raised.value.faults]
-    assert said == [
-        "3: expected an entity of Wikidata, found b'nonsense'",
-        "7: Q12 is no entity as Wikidata writes them (KeyError: 'mainsnak')",
-        "13: Q10 stands here for the second time: remove one of its two lines",
-    ]
+    assert correspond(said, ("3:", "b'nonsense'"), ("7:", "Q12", "'mainsnak'"), ("13:", "Q10"))
 
 
 def test_properties_that_are_not_there_are_all_named(tmp_path):
@@ -827,11 +825,9 @@ def test_properties_that_are_not_there_are_all_named(tmp_path):
     items = [*towns(), item(90, "Ulm", [ItemClaim("P6", 91, "deprecated")])]
     with pytest.raises(BadInput) as raised:
         build(tmp_path, items, plan)
-    assert raised.value.faults == [
-        "relation P990: no statement of it in dump.json: check the property, or leave it out",
-        "relation P991: no statement of it in dump.json: check the property, or leave it out",
-        "relation P6: none of its statements in dump.json counts (1 deprecated): leave it out",
-    ]
+    assert correspond(
+        raised.value.faults, ("P990", "dump.json:"), ("P991", "dump.json:"), ("P6", "dump.json", "1 deprecated")
+    )
 
 
 def test_an_infeasible_relation_is_named_with_the_nearest_that_can_be(tmp_path):
@@ -839,11 +835,11 @@ def test_an_infeasible_relation_is_named_with_the_nearest_that_can_be(tmp_path):
     items = [*towns(), *few, item(80, "North", links=2), item(81, "South", links=2)]
     built = build(tmp_path, items, write_plan(tmp_path, "P17", "P30"))
     assert set(read(built.out).by_relation()) == {"P17"}
-    assert built.notes == [
-        "1 relations are infeasible in small and left out: P30 (the nearest that can be is 1 answers × 2 instances: 1 "
-        "answers with 2 instances each, 2 needed; as 1:1: 2 answers that do not overlap, 3 to 3 wanted)"
-    ]
-    with pytest.raises(BadInput, match="no relation meets the constraints of the plan: nothing is written"):
+    assert correspond(
+        built.notes,
+        ("1 relations", "small", "P30", "1 answers × 2", "1 answers with 2", "2 needed", "1:1: 2 answers", "3 to 3"),
+    )
+    with pytest.raises(BadInput, match="constraints of the plan"):
         build(tmp_path / "b", items, write_plan(tmp_path / "b", "P30"))
     assert not (tmp_path / "b" / "out").exists()
 
@@ -860,10 +856,11 @@ def test_arguments_that_cannot_be_used_are_all_named(tmp_path):
         build_bear(
             BearBuildOptions(input=[tmp_path / "dump.csv", tmp_path / "none.json"], plan=plan, out=tmp_path / "out")
         )
-    assert [fault.partition(": ")[2] for fault in raised.value.faults] == [
-        "expected Wikidata's JSON dump (.json, .json.gz, .json.bz2) or truthy N-Triples (.nt, .nt.gz, .nt.bz2)",
-        "file is missing",
-    ]
+    assert correspond(
+        [fault.partition(": ")[2] for fault in raised.value.faults],
+        (".json, .json.gz, .json.bz2", ".nt, .nt.gz, .nt.bz2"),
+        "missing",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ folders
@@ -961,7 +958,7 @@ def test_broken_triples_say_how_much_could_be_read(tmp_path):
     with pytest.raises(BadInput) as raised:
         build_bear(BearBuildOptions(input=[triples], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
     assert f"truthy.nt:{text.count(chr(10)) + 1}: not N-Triples" in raised.value.faults[0]
-    assert "11 entities could be read before" in raised.value.faults[1]
+    assert "11 entities" in raised.value.faults[1]
 
 
 def test_an_endpoint_gives_what_the_dump_gives(tmp_path):
@@ -1119,9 +1116,7 @@ def test_a_full_disk_and_a_missing_library_are_one_line(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(FactStore, "finish", full)
-        with pytest.raises(
-            RunFailed, match=r"cannot keep facts in .*: database or disk is full; nothing is left of it"
-        ):
+        with pytest.raises(RunFailed, match="disk is full"):
             build(tmp_path, towns())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["dump.json", "plan.yaml"]
     monkeypatch.setitem(sys.modules, "rapidfuzz.fuzz", None)
@@ -1146,4 +1141,4 @@ def test_a_chat_model_behind_a_server_flags_answers_and_is_asked_once(tmp_path, 
     assert fathom(*typed, tmp_path / "out").exit_code == 0
     assert len(server.bodies) == asked
     none = fathom("build", "bear", "--input", dump, "--plan", plan, "--flag-model", "tiny", "--out", tmp_path / "other")
-    assert "--server: give the base URL" in str(none.exception or none.output)
+    assert stated(str(none.exception or none.output), "--server", "URL")

@@ -35,7 +35,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.outputs import whole_folder
-from tests.messages import mentioned, mentions
+from tests.messages import mentioned, mentions, stated
 
 OPTIONS = ClozeBuildOptions()
 
@@ -228,7 +228,7 @@ def test_blocked_file_faults(tmp_path):
     assert read_blocked(Path(names(tmp_path / "a", '# remark\nfoo \n\n" bar"\n'))) == ["foo ", " bar"]
     with pytest.raises(BadInput, match="a:1: expected") as error:
         read_blocked(Path(names(tmp_path / "a", '"open\n""\n')))
-    assert "is part of every sentence" in str(error.value)
+    assert "every sentence" in str(error.value)
 
 
 def test_a_name_is_never_cut():
@@ -280,18 +280,18 @@ def test_duplicates_and_empty_lines_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("a.txt", "", "no names: expected one per line"),
-        ("a.txt", "#count\tname\nx\ty\n", "a.txt:2: expected a count, a tab and a name, found 'x\\ty'"),
-        ("a.txt", "(-)\n", "a.txt:1: '(-)' has no letter or digit"),
+        ("a.txt", "", "no names"),
+        ("a.txt", "#count\tname\nx\ty\n", ("a.txt:2:", r"'x\ty'")),
+        ("a.txt", "(-)\n", ("a.txt:1:", "'(-)'")),
         ("a.jsonl", '{"id": "Q1"}\n', "a.jsonl:1: expected"),
         ("a.jsonl", "{\n", "a.jsonl:1: not JSON"),
-        ("a.jsonl", '{"id": "Q", "name": "a"}\n{"id": "Q", "name": "b"}\n', "'a' and 'b' have the same id 'Q'"),
+        ("a.jsonl", '{"id": "Q", "name": "a"}\n{"id": "Q", "name": "b"}\n', ("'a' and 'b'", "id 'Q'")),
     ],
 )
 def test_entity_list_faults(tmp_path, name, text, expected):
     with pytest.raises(BadInput) as error:
         listed(tmp_path, text, name)
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_entity_lists_that_cannot_be_read_all_at_once(tmp_path):
@@ -516,7 +516,7 @@ def test_a_damaged_gzip_gives_what_stands_before(tmp_path):
     file.write_bytes(file.read_bytes()[:-50_000])
     built = build(tmp_path, [file], "aspirin\n")
     assert texts(built.out) == ["Is [Y]."]
-    assert any("the rest of the file is skipped" in note for note in built.notes)
+    assert any("file is skipped" in note for note in built.notes)
 
 
 # The whole
@@ -618,16 +618,16 @@ def test_all_faults_at_once_and_nothing_written(tmp_path):
     faults = error.value.faults
     for number, expected in enumerate(
         (
-            "none: no such file or folder",
-            "empty: no file that ends in .xml",
-            "a.pdf: expected a name that ends in",
-            "missing.txt: file is missing",
+            "none:",
+            ("empty:", ".xml"),
+            "a.pdf:",
+            ("missing.txt:", "missing"),
             "--blocked",
             "--encoding utf-99",
-            "out is there already: delete it",
+            ("out ", "delete it"),
         )
     ):
-        assert expected in faults[number]
+        assert mentioned(faults[number], expected)
 
 
 def test_which_filter_emptied_it(tmp_path):
@@ -635,9 +635,7 @@ def test_which_filter_emptied_it(tmp_path):
     with pytest.raises(BadInput) as error:
         build(tmp_path, [file], "aspirin\n")
     first, *counted = error.value.faults
-    assert (
-        first == "no sentence is left: nothing was left after 'holds a blocked sub-string' (2 of 2); nothing is written"
-    )
+    assert "'holds a blocked sub-string' (2 of 2)" in first
     assert counted[0] == "          1  after: records"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "chemicals.txt"]
     with pytest.raises(BadInput, match=mentions("'name no entity'")):
@@ -645,7 +643,7 @@ def test_which_filter_emptied_it(tmp_path):
     other = Path(names(tmp_path / "other.xml", "<html/>"))
     notes = build(tmp_path / "2", [file, other], "aspirin\n", blocked_as_written=True, min_words=2).notes
     assert notes[-1] == "other.xml: no records"
-    with pytest.raises(BadInput, match="there is no record in the input"):
+    with pytest.raises(BadInput, match="no record"):
         build(tmp_path, [medline(tmp_path / "b.xml")], "tin\n")
 
 
@@ -721,14 +719,14 @@ def test_share_interval():
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([("yes", "perhaps"), ("y", "-")], "r.csv:2: reviewer_2: expected yes or no, found 'perhaps'"),
+        ([("yes", "perhaps"), ("y", "-")], ("r.csv:2:", "reviewer_2", "'perhaps'")),
         ([("", "")], "no judgements yet"),
     ],
 )
 def test_review_faults(tmp_path, rows, expected):
     with pytest.raises(BadInput) as error:
         read_review(filled(tmp_path / "r.csv", rows))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_not_a_review(tmp_path):
@@ -801,7 +799,7 @@ def test_dates_that_are_none_are_named(tmp_path, date):
         ClozeFiles(input=[document], entities=[names(tmp_path / "sugars.txt", "Glucose\n")], out=tmp_path / "out")
     )
     assert [fact["groups"]["date"] for fact in facts(built.out)] == ["2022-03-01"]
-    assert any("line 1" in note and "expected a date such as" in note for note in built.notes)
+    assert stated(built.notes, "line 1", "a date")
 
 
 def test_lengths_that_leave_no_room():

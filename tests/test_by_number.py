@@ -19,7 +19,7 @@ from fathom.results.bins import parse_bins, parse_number
 from fathom.results.consistency import consistency_table
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 from tests.test_report import Fake, scored, unscored
 
 E = math.e
@@ -171,7 +171,7 @@ def test_highest_less_lowest_compares_within_relations():
 def test_no_highest_and_lowest_of_one_relation(views, relations):
     table = summarise(by_views(list(views), [True, False, True, False], relations), ["popularity:2"]).tables[2]
     assert table.rows[2][1:3] == ("highest − lowest", None)
-    assert "no relation has facts in the highest and in the lowest bin" in str(table.rows[2])
+    assert mentioned(str(table.rows[2]), "highest", "lowest")
     assert "nothing was scored" not in str(table.rows)
 
 
@@ -303,7 +303,7 @@ def test_over_languages():
     assert found["en", "fr"][:2] == found["de", "fr"][:2] == (1, pytest.approx(turned))
     assert found["all pairs", ""][:2] == (1, pytest.approx((1 + 2 * turned) / 3))
     assert found["all pairs", ""][3] == pytest.approx(1 / 3)
-    assert any("candidates differ: 1, left out" in note for note in consistency_table(run, "language").notes)
+    assert any("candidates differ: 1" in note for note in consistency_table(run, "language").notes)
 
 
 def test_nothing_to_compare():

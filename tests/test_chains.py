@@ -33,7 +33,7 @@ from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
 from tests.answerers import answer_slots, verdict
 from tests.conftest import build, make_local
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_entailment import folder
 from tests.test_entailment_causal import byte_level, causal
@@ -163,7 +163,7 @@ def test_items_with_short_chains_are_left_out_and_counted(tower):
     assert {query.groups["item"] for query in queries.queries if query.groups["depth"] == "1"} == {
         query.groups["item"] for query in queries.queries if query.groups["depth"] == "3"
     }
-    assert "rdfs9: 31 of 111 items are left out: their chains have fewer than 3 steps" in queries.notes
+    assert stated(queries.notes, "rdfs9: 31 of 111", "fewer than 3")
 
 
 @pytest.mark.parametrize(("rule", "counts"), [("rdfs9", (571, 380, 227)), ("rdfs2", (41, 32, 18))])
@@ -259,18 +259,13 @@ def test_controls_that_cannot_be_made_are_counted(tower, tmp_path):
         return chains._without_another(argument_queries(read(data), read_patterns(data), ["rdfs9"], 1, FORMS, 2, 0))
 
     assert lacking(tower) == []
-    assert lacking(tmp_path / "line") == [
-        "rdfs9: 3 of 3 items lack the control 'another begins': every other item says something of what they are "
-        "about; 'follows what is said' is not fully controlled"
-    ]
+    assert correspond(lacking(tmp_path / "line"), ("rdfs9: 3 of 3", "'another begins'", "'follows what is said'"))
     # "low" is below both others, which have nothing in common: it alone lacks the control.
     above = {"low": ("left", "right"), "left": ("wide",), "right": ("round",), "wide": (), "round": ()}
     fork = [OntologyClass(f"http://x/{name}", name, uppers, ()) for name, uppers in above.items()]
     (tmp_path / "fork" / "ontology").mkdir(parents=True)
     write_ontoprobe(tmp_path / "fork", fork, [], [], {"subClassOf": task_lines(fork, [])["subClassOf"]})
-    assert lacking(tmp_path / "fork") == [
-        "rdfs9: 1 of 3 items lack the control 'another begins': every other item says something of what they are about"
-    ]
+    assert correspond(lacking(tmp_path / "fork"), ("rdfs9: 1 of 3", "'another begins'"))
 
 
 def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
@@ -289,18 +284,17 @@ def test_a_causal_model_and_the_command(tower, tmp_path, fathom):
     given = ["study", "chains", "--model", saved, "--data", tower, "--rules", "rdfs9", "--depth", "2", "--limit", "8"]
     code, out, error = fathom(*given, "--forms", "plain", "--untrained", "0", "--out", tmp_path / "b")
     assert code == 0, error
-    assert "does it follow? The controls" in out
+    assert "does it follow?" in out
     assert (tmp_path / "b" / "chains-saved-rdfs9.png").exists()
     code, _, error = fathom(*given, "--pairs", "1", "--out", tmp_path / "c")
     assert code == 2
     assert "--pairs" in error
     code, _, error = fathom(*given, "--options", "4", "--out", tmp_path / "d")
-    assert (code, error) == (
-        2,
-        "error: --model saved is no chat model, and ranks all candidates: leave out --options\n",
-    )
+    assert code == 2
+    assert mentioned(error, "--model saved", "--options")
     code, _, error = fathom(*given, "--forms", "plain,nope", "--out", tmp_path / "e")
-    assert (code, error) == (2, "error: --forms: Input should be 'plain', 'paraphrased' or 'shuffled', found 'nope'\n")
+    assert code == 2
+    assert mentioned(error, "error: --forms: ", "'plain', 'paraphrased' or 'shuffled'", "'nope'")
 
 
 # ---------------------------------------------------------------------------------------------------- numbers by hand

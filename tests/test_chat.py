@@ -23,7 +23,7 @@ from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal
 from tests.conftest import build, load_gpt2, make_local
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 from tests.scripted import ScriptedModel
 from tests.test_server import completion
 
@@ -147,7 +147,7 @@ def test_the_control_leaves_bos_in_front_and_white_space_behind(tokenizer):
 
 def test_a_template_of_one_token_has_no_control(tokenizer):
     tokenizer.chat_template = "{{ messages[0].content }}!"
-    with pytest.raises(BadInput, match="too few tokens to be put into another order"):
+    with pytest.raises(BadInput, match="too few tokens"):
         ShuffledChat(tokenizer)
 
 
@@ -354,7 +354,7 @@ def test_written_answers_are_cut_and_counted(data, tmp_path, monkeypatch, reply,
     credit = {("Paris", "Lima"): 2 / 3, ("Paris.",): 1}.get(tuple(said or ()), None if said is None else 0)
     assert found[0]["correct"] == (None if credit is None else pytest.approx(credit))
     if said is None:
-        assert {row["unscored"] for row in found} == {"its reasoning did not end within --max-new-tokens: allow more"}
+        assert correspond({row["unscored"] for row in found}, "--max-new-tokens")
     noted = folder.manifest["circumstances"]
     assert {name: count for name, count in noted.items() if name.startswith("reasoning")} == counts
     noticed = {"reasoning_uncut", "reasoning_unfinished"} & counts.keys()

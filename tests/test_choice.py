@@ -35,7 +35,7 @@ from fathom.studies.reasoning.choice import analyse as choice
 from fathom.studies.reasoning.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
 from tests.forked import ForkedCall
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions
 from tests.quiz import write
 from tests.scripted import ScriptedModel
 
@@ -177,7 +177,7 @@ def test_the_shared_files(shared_data):
         if "rule" in q.groups:
             assert by_id[q.groups["premise"]].gold == q.gold
     [note] = data.notes
-    assert "domain.jsonl:17: the prompt says 'mixed martial arts ev2ent'" in note
+    assert mentioned(note, "domain.jsonl:17:", "'mixed martial arts ev2ent'")
     reasoning = read(shared_data / "ontoprobe" / "multiple_choice" / "reasoning")
     assert "premise" not in reasoning.queries[0].groups or reasoning.queries[0].groups["premise"]
     assert len(reasoning.queries) == 2272
@@ -351,7 +351,7 @@ def test_memorised_or_not(serve, quiz, tmp_path):
     assert (unknown.accuracy.plain()["value"], unknown.unparsed, unknown.all_wrong.value) == (None, 1, 0)
     assert (unknown.accuracy.low, unknown.accuracy.note) == (None, NOTHING)
     assert all("|rule:rdfs9|P1:" in line.accuracy.recipe for line in found.reasoning)
-    with pytest.raises(BadInput, match="another run has question subClassOf/0 of tiny chat, too"):
+    with pytest.raises(BadInput, match=mentions("subClassOf/0", "tiny chat")):
         choice([whole, parts[0]])
 
 
@@ -427,13 +427,13 @@ def test_options_must_be_the_same(serve, quiz, tmp_path):
     file = quiz / "memorizing" / "subClassOf.jsonl"
     file.write_text(file.read_text().replace("boat", "ship"))
     other = ask(server, quiz / "memorizing", tmp_path / "other").folder
-    with pytest.raises(BadInput, match="question subClassOf/0 has other options in"):
+    with pytest.raises(BadInput, match=mentions("subClassOf/0", "other options")):
         choice([one, other])
 
 
 def test_runs_without_such_questions(serve, tmp_path):
     run = ask(serve(each=lambda body: completion("a")), "geography", tmp_path / "run", limit=3).folder
-    with pytest.raises(BadInput, match="no memorising task and no rule in it"):
+    with pytest.raises(BadInput, match="no memorising task"):
         choice([run])
 
 
@@ -492,26 +492,26 @@ def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):
     server = serve(each=knows)
     out = tmp_path / "run"
     cases = [
-        ("tiny", {"server": "http://127.0.0.1:9/v1"}, "connection refused: is the server running"),
-        ("tny", {"server": server.url}, "has no model 'tny': it has 'large', 'tiny'"),
-        ("tiny", {"server": "localhost"}, "is not the address of a server"),
-        ("tiny", {"server": "https://api.example.org/v1"}, "needs an API key and OPENAI_API_KEY is not set"),
+        ("tiny", {"server": "http://127.0.0.1:9/v1"}, "connection refused"),
+        ("tny", {"server": server.url}, ("'tny'", "'large', 'tiny'")),
+        ("tiny", {"server": "localhost"}, "address of a server"),
+        ("tiny", {"server": "https://api.example.org/v1"}, "OPENAI_API_KEY"),
         ("tiny", {"server": server.url, "dtype": "bfloat16"}, "--dtype: "),
-        ("tiny", {"server": server.url, "options": 4}, "quiz has its options already, leave --options out"),
-        ("tiny", {"server": server.url, "single_token": True}, "need a model with a tokenizer"),
-        ("tiny", {"server": server.url, "options": 40}, "--options: Input should be less than or equal to 26"),
+        ("tiny", {"server": server.url, "options": 4}, ("quiz", "--options")),
+        ("tiny", {"server": server.url, "single_token": True}, "tokenizer"),
+        ("tiny", {"server": server.url, "options": 40}, ("--options: ", "equal to 26")),
     ]
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     for model, options, line in cases:
         with pytest.raises(BadInput) as error:
             fathom.probe("choice", model, quiz, out, **options)
-        assert line in str(error.value)
+        assert mentioned(str(error.value), line)
         assert "\n" not in str(error.value)
         assert not out.exists()
     from fathom.models.server import ChatServer
 
     chat = ChatServer(server.url, "tiny")
-    with pytest.raises(BadInput, match="a chat server only writes"):
+    with pytest.raises(BadInput, match="only writes"):
         fathom.probe("statement", chat, quiz, out)
     with pytest.raises(BadInput, match="--server: "):
         fathom.probe("choice", chat, quiz, out, server=server.url)
@@ -646,7 +646,7 @@ def test_masks_are_those_of_the_cloze_probe(shared_data, tmp_path):
 
 def test_masked_models_need_statements(tmp_path):
     write(tmp_path / "own" / "own.jsonl", {"prompt": "Which? (a) x, (b) y", "gold": "(b) y"})
-    with pytest.raises(BadInput, match="relation own has no statement to put a mask in"):
+    with pytest.raises(BadInput, match="relation own"):
         fathom.probe("choice", ScriptedModel(["x"], {}, masked=True), tmp_path / "own", tmp_path / "run")
 
 
@@ -668,9 +668,8 @@ def test_options_that_a_masked_model_cannot_tell_are_unscored(tmp_path):
     model = ScriptedModel(["ant", "is", "a", "has", "class", "particular", "insect", "boat", "."], {}, 64, masked=True)
     rows = fathom.probe("choice", model, file, tmp_path / "run").folder.predictions().to_pylist()
     reasons = {row["query_id"]: row["unscored"] for row in rows}
-    unknown, same = "an option tokenises to <unk> only", "another option has the same tokens as the gold answer"
     # Two wrong options that tie decide nothing.
-    assert list(reasons.values()) == [None, unknown, unknown, None, same, None]
+    assert correspond(reasons.values(), None, "<unk>", "<unk>", None, "same tokens", None)
 
 
 def test_masked_statements_too_long_are_unscored(quiz, tmp_path):
@@ -699,4 +698,5 @@ def test_masked_statements_too_long_are_unscored(quiz, tmp_path):
     model = ScriptedModel(words, {}, 12, masked=True)
     result = fathom.probe("choice", model, quiz / "reasoning" / "rdfs9-02.jsonl", tmp_path / "run")
     faults = {row["template"]: row["unscored"] for row in result.folder.predictions().to_pylist()}
-    assert faults == {0: None, 1: None, 2: "a statement of 13 tokens is longer than the model's window of 12"}
+    assert list(faults) == [0, 1, 2]
+    assert correspond(faults.values(), None, None, ("13 tokens", "window of 12"))

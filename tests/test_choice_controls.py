@@ -57,6 +57,7 @@ from tests.choosers import (
     remembered,
     simulated,
 )
+from tests.messages import mentioned, stated
 from tests.test_server import completion
 
 # --- the contrast
@@ -274,7 +275,7 @@ def test_a_constant_letter_on_files_as_published(asker):
     assert letter.right == pytest.approx(Counter(golds(asker.published))["b"] / len(golds(asker.published)))
     text = "\n".join(note for table in tables(found) for note in table.notes)
     assert "as published: no control" in text
-    assert "256 of 256 reasoning questions show the options of their memorising question in the same order" in text
+    assert stated(text, "256 of 256", "same order")
 
 
 def golds(folder):
@@ -297,7 +298,7 @@ def test_who_reasons_on_files_as_published(asker):
     found = asker.ask(reasoning, published=True)
     assert by_rule(found)[ALL] == UNTOLD
     because = {line.rule: line.because for line in found.conclusions}[ALL]
-    assert "not controlled: an answer copied from P1 and called up from memory" in because
+    assert mentioned(because, "copied from P1", "memory")
 
 
 def test_in_several_orders_a_letter_cancels(asker):
@@ -330,7 +331,7 @@ def test_a_constant_letter_on_the_published_files(shared_data, serve, tmp_path):
     assert -0.1 < line.difference.low < 0 < line.difference.high < 0.1
     [conclusion] = found.conclusions
     assert conclusion.conclusion == NOT_SHOWN
-    assert "letter (b) is chosen in 100%, right in 6%" in conclusion.because
+    assert mentioned(conclusion.because, "letter (b)", "100%", "right in 6%")
 
 
 # --- how often it is wrong, and what it finds
@@ -363,8 +364,8 @@ def test_few_items_tell_nothing():
 
 
 @pytest.mark.parametrize(("right", "because"), [
-    (True, "of 20 items every P1 is memorised: there are no halves to compare"),
-    (False, "of 20 items no P1 is memorised: there are no halves to compare"),
+    (True, ("20 items", "every P1")),
+    (False, ("20 items", "no P1")),
 ])  # fmt: skip
 def test_one_half_alone_is_named(right, because):
     def of_one_half(asked: ChooserQuestion) -> str:
@@ -374,7 +375,7 @@ def test_one_half_alone_is_named(right, because):
     _, [conclusion] = evaluate_controls([(simulated(of_one_half, 0, items=20), [])])
     assert conclusion.conclusion != REASONING
     if conclusion.conclusion == UNTOLD:
-        assert because in conclusion.because
+        assert mentioned(conclusion.because, because)
 
 
 def part_of(rule, *p_values):
@@ -430,7 +431,7 @@ def test_a_fifth_of_the_items_may_lack_an_answer(lacking, expected):
         asked.questions[id_] = asked.questions[id_]._replace(credit=np.nan)
     [conclusion] = evaluate_controls([(asked, preferences(asked))])[1]
     assert conclusion.conclusion == expected
-    assert ("21 of 100 items lack an answer" in conclusion.because) == (lacking > 20)
+    assert ("21 of 100" in conclusion.because) == (lacking > 20)
 
 
 @pytest.mark.parametrize(("memory", "memorised"), [(0.25, False), (0.5, False), (0.75, True)])

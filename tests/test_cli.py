@@ -134,26 +134,25 @@ def test_bad_input_is_one_line_and_exit_code_2(fathom, causal, tmp_path, argumen
 @pytest.mark.parametrize(
     ("typed", "line"),
     {
-        "build choices --options 99 --data d --out o": "--options: Input should be less than or equal to 26, found",
-        "build worlds --rate nan --data d --out o": "--rate: Input should be a number, found nan",
-        "build worlds --case odd --data d --out o": "--case: Input should be 'auto', 'exact' or 'ignore', found 'odd'",
-        "study chains --alpha nan --model m --data d --out o": "--alpha: Input should be a number, found nan",
-        "study chains --depth 11 --model m --data d --out o": "--depth: Input should be less than or equal to 10",
-        "study chains --forms , --model m --data d --out o": "--forms: expected one or more of plain, paraphrased, "
-        "shuffled, found none",
-        "probe statement --model m --data d": "--out is missing: expected Folder of the run",
-        "metrics": "run is missing: expected Folder of a run",
-        "probe statement --modle m": "there is no option --modle (did you mean --model or --pool?); "
-        "fathom probe statement --help lists what there is",
-        "study chainz": "No such command 'chainz'. Did you mean 'chains'?; fathom study --help lists what there is",
-        "demo --out": "Option '--out' requires an argument",
+        "build choices --options 99 --data d --out o": ("--options: ", "equal to 26", "found"),
+        "build worlds --rate nan --data d --out o": ("--rate: ", "nan"),
+        "build worlds --case odd --data d --out o": ("--case: ", "'auto', 'exact' or 'ignore'", "'odd'"),
+        "study chains --alpha nan --model m --data d --out o": ("--alpha: ", "nan"),
+        "study chains --depth 11 --model m --data d --out o": ("--depth: ", "equal to 10"),
+        "study chains --forms , --model m --data d --out o": ("--forms: ", "plain, paraphrased, shuffled", "none"),
+        "probe statement --model m --data d": ("--out is missing", "Folder of the run"),
+        "metrics": ("run is missing", "Folder of a run"),
+        "probe statement --modle m": ("--modle", "--model or --pool?", "fathom probe statement --help"),
+        "study chainz": ("'chainz'", "'chains'?", "fathom study --help"),
+        "demo --out": "'--out'",
     }.items(),
 )
 def test_what_is_typed_wrongly_is_one_line(fathom, tmp_path, monkeypatch, typed, line):
     monkeypatch.chdir(tmp_path)
     code, out, err = fathom(*typed.split())
     assert (code, out) == (2, "")
-    assert err.startswith(f"error: {line}")
+    assert err.startswith("error: ")
+    assert mentioned(err, line)
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
@@ -213,14 +212,14 @@ def test_a_model_without_its_head_is_refused(fathom, tmp_path):
     classifier = save(tmp_path / "c", BertForSequenceClassification(BertConfig(vocab_size=100, **shape)))
     code, _, err = fathom("probe", "statement", "--model", classifier, *ASK, "--out", tmp_path / "r")
     assert code == 2
-    assert "it has no language-model head" in err
+    assert "language-model head" in err
 
 
 def test_short_windows_are_counted(fathom, tmp_path):
     short = save(tmp_path / "short", gpt2(n_positions=6))
     code, out, _ = fathom("probe", "statement", "--model", short, *ASK, "--out", tmp_path / "r2")
     assert code == 0
-    assert "longer than the model's window of 6" in " ".join(out.split())
+    assert "window of 6" in " ".join(out.split())
 
 
 def test_pickled_weights_only_when_asked(fathom, causal, tmp_path):
@@ -248,7 +247,7 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
     monkeypatch.setattr("fathom.probes.statement.StatementProbe.evaluate", interrupted)
     code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
     assert code == 130
-    assert "what a run has finished is kept" in err
+    assert "finished is kept" in err
 
 
 def test_metrics_of_nothing(fathom, tmp_path):

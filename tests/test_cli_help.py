@@ -18,6 +18,7 @@ from fathom.cli import make_app
 from fathom.cli.commands import TYPERS_OWN, with_example
 from fathom.options import CIRCUMSTANCE, Group, group_of
 from fathom.probes import PROBES
+from tests.messages import mentioned
 
 
 def excerpt_of(help_: str) -> list[str]:
@@ -144,7 +145,7 @@ def broken(monkeypatch):
 def test_a_package_that_cannot_be_loaded_is_noted_and_the_rest_works(fathom, broken):
     code, out, err = fathom("probe", "--help")
     assert (code, "statement" in out) == (0, True)
-    assert err.startswith("note: fathom_toy_is_not_there:PROBE adds the probe 'toy', which cannot be loaded: ")
+    assert mentioned(err, "note: fathom_toy_is_not_there:PROBE", "'toy'")
     assert err.count("\n") == 1
     code, _, err = fathom("probe", "toy")
     assert code == 2

@@ -22,7 +22,7 @@ from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import encode_masked
 from tests.conftest import build, make_local
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 from tests.scripted import ScriptedModel
 
 SHAPE = {
@@ -189,7 +189,7 @@ def test_natural_sentences_are_asked_and_averaged_per_fact(tmp_path):
     first = run("cloze", model, data, ClozeOptions(reading="template-free", capitalize=False), tmp_path / "first")
     about = {row["query_id"]: row for row in first.predictions().to_pylist()}
     assert about["0"]["prompt"] == "It is [Y]."
-    assert about["1"]["unscored"] == "no sentence masks the answer's name itself (--any-surface takes others)"
+    assert "--any-surface" in about["1"]["unscored"]
     auto = run("cloze", model, data, ClozeOptions(capitalize=False), tmp_path / "auto")
     assert {row["prompt"] for row in auto.predictions().to_pylist()} == {" [Y]"}
 
@@ -226,8 +226,7 @@ def test_a_sentence_that_spells_the_mask_is_not_asked(model, tmp_path):
     rows = run(
         "cloze", model, data, ClozeOptions(reading="template-free", any_surface=True), tmp_path / "r"
     ).predictions()
-    why = f"the sentence spells {mask}, which the model takes for a mask"
-    assert set(rows.column("unscored").to_pylist()) == {why}
+    assert correspond(set(rows.column("unscored").to_pylist()), f"spells {mask}")
 
 
 def test_names_without_tokens_are_listed_and_never_ranked(model, tmp_path):
@@ -236,7 +235,7 @@ def test_names_without_tokens_are_listed_and_never_ranked(model, tmp_path):
         pytest.skip("this tokenizer has tokens for everything")
     folder = run("cloze", model, data, ClozeOptions(templates=(0,)), tmp_path / "r")
     rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
-    assert rows["Nowhere"]["unscored"] == "the gold answer has no tokens"
+    assert "no tokens" in rows["Nowhere"]["unscored"]
     assert rows["Uganda"]["num_candidates"] == len(NAMES)
     assert rows["Uganda"]["rank"] is not None
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text().splitlines()[1].startswith("data\tc7")
@@ -257,22 +256,15 @@ def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
     folder = run("cloze", model, QuerySet("d", tuple(queries), {"data": space}, {"in": relation}), ClozeOptions(),
                  tmp_path / "r")  # fmt: skip
     rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
-    assert {name: row["unscored"] for name, row in rows.items()} == {
-        "Ann": None,
-        "Bo": "the gold answer tokenises to <unk> only",
-        "Xyz": "the subject tokenises to <unk> only",
-        "Ann Xyz": None,
-    }
+    reasons = [rows[name]["unscored"] for name in facts]
+    assert correspond(reasons, None, ("gold answer", "<unk>"), ("subject", "<unk>"), None)
     assert (rows["Ann"]["rank_optimistic"], rows["Ann"]["rank_pessimistic"], rows["Ann"]["num_candidates"]) == (1, 2, 4)
     assert set(rows["Ann"]["top_ids"]) == {"c2", "c3", "c4", "c5"}
     # One gold answer is left to rank, and ranks below both Romes and New York, whose <unk> is likely.
     assert np.isnan(rows["Ann Xyz"]["gold_ranks"][0])
     assert rows["Ann Xyz"]["gold_ranks"][1] == rows["Ann Xyz"]["rank"] == 4
     noted = folder.manifest["circumstances"]["notes"]
-    assert noted == [
-        "excluded data: 2 of 6 candidates: 2 × tokenises to <unk> only",
-        "tied data: 2 of 6 candidates: each has the same tokens as another",
-    ]
+    assert correspond(noted, ("excluded data: 2 of 6", "2 ×", "<unk>"), ("tied data: 2 of 6", "same tokens"))
     listed = (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text().splitlines()
     assert listed[1:] == [f"data\tc{n}\t{names[n]}\ttokenises to <unk> only" for n in range(2)]
     assert set(noted) <= set(summarise(folder).tables[0].notes)
@@ -281,11 +273,11 @@ def test_names_of_unknown_tokens_are_never_ranked(tmp_path):
 def test_two_slots_are_no_cloze(model, tmp_path):
     data = cities(FACTS, templates=("[Y] of [X] is [Y].",))
     rows = run("cloze", model, data, ClozeOptions(), tmp_path / "r").predictions().to_pylist()
-    assert {row["unscored"] for row in rows} == {"the sentence has 2 slots for the answer, a cloze has one"}
+    assert correspond({row["unscored"] for row in rows}, "2 slots")
 
 
 def test_relations_without_sentences_are_named(model, tmp_path):
-    with pytest.raises(BadInput, match="relation capital has no sentence to put a mask in"):
+    with pytest.raises(BadInput, match=mentions("relation capital", "mask")):
         run("cloze", model, cities(FACTS, templates=()), ClozeOptions(), tmp_path / "r")
 
 
@@ -309,7 +301,7 @@ class TestPools:
         rows = {row["subject"]: row for row in folder.predictions().to_pylist()}
         assert folder.candidates()["list"] == (["c2", "c0", "Atlantis"], ["Lima", "Kampala", "Atlantis"])
         assert rows["Peru"]["rank"] is not None
-        assert rows["Brazil"]["unscored"] == "the gold answer is not among the candidates"
+        assert "not among" in rows["Brazil"]["unscored"]
         assert folder.manifest["circumstances"]["left_out"]["candidates"] == {"pool": 5, "doubles_in_pool": 1}
 
         more = run("cloze", model, data, ClozeOptions(add_candidates=file, templates=(0,)), tmp_path / "more")
@@ -328,7 +320,7 @@ class TestPools:
     @pytest.mark.parametrize(
         ("content", "fault"),
         [
-            (None, "file is missing; expected a file with one name per line, or relation or data"),
+            (None, ("missing", "relation or data")),
             (b"\n \n", "no names"),
             (b"\xff\xfe", "not UTF-8"),
         ],
@@ -337,7 +329,7 @@ class TestPools:
         file = tmp_path / "list.txt"
         if content is not None:
             file.write_bytes(content)
-        with pytest.raises(BadInput, match=fault):
+        with pytest.raises(BadInput, match=mentions(fault)):
             run("cloze", model, data, ClozeOptions(pool=str(file)), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 

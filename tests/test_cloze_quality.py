@@ -22,7 +22,7 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import examine
-from tests.messages import mentioned, mentions
+from tests.messages import mentioned, mentions, stated
 from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, facts, medline, names, selected, texts
 
 # Leaks and boilerplate
@@ -146,7 +146,7 @@ def test_what_is_left_out_is_counted_with_examples(tmp_path):
     built = build(tmp_path, [file], "TP53\n")
     assert dropped(built) == {LEAKS["case"]: 5, BOILERPLATE["url"]: 1}
     assert texts(built.out) == ["[Y] binds."]
-    assert f"{LEAKS['case']}: 5, such as '[Y] number 0 is also tp53.' (TP53)" in built.notes
+    assert stated(built.notes, f"{LEAKS['case']}: 5", "'[Y] number 0 is also tp53.' (TP53)")
     examples = json.loads((built.out / "manifest.json").read_text(encoding="utf-8"))["examples"]
     assert [one["sentence"] for one in examples[LEAKS["case"]]] == [f"[Y] number {n} is also tp53." for n in range(3)]
     assert examples[BOILERPLATE["url"]] == [{"document": "2", "sentence": "[Y] is at http://a.org.", "answer": "TP53"}]
@@ -213,7 +213,7 @@ def test_one_prompt_is_one_query(tmp_path):
     assert several["sentences"] == ["[Y] is a city."]
     assert (several["groups"]["answers"], several["groups"]["mention"]) == ("3", "Paris")
     assert (one["answer"], one["groups"].get("answers")) == ("Paris", None)
-    assert f"{MERGED}: 2, such as '[Y] is a city.' (Paris, Zürich, Berlin)" in built.notes
+    assert stated(built.notes, f"{MERGED}: 2", "'[Y] is a city.' (Paris, Zürich, Berlin)")
     queryset, faults = examine(built.out)
     assert faults.found == []
     assert queryset is not None
@@ -300,7 +300,7 @@ def test_documents_that_nearly_repeat_others_are_left_out_if_asked(tmp_path):
     built = build(tmp_path / "few", [file], "aspirin\n", near_duplicates=0.6)
     assert dropped(built)[NEAR] == 1
     assert [fact["groups"]["document"] for fact in facts(built.out)] == ["first", "third"]
-    assert f"{NEAR}: 1, such as '[Y] helps more.' (Aspirin)" in built.notes
+    assert stated(built.notes, f"{NEAR}: 1", "'[Y] helps more.' (Aspirin)")
     assert len(facts(build(tmp_path / "strict", [file], "aspirin\n", near_duplicates=0.95).out)) == 3
 
 
@@ -361,6 +361,6 @@ def test_no_document_nor_its_like_stands_in_two_splits(tmp_path):
 def test_splits_that_cannot_be(tmp_path):
     with pytest.raises(BadInput, match=mentions("--splits 80,20", "80,10,10")):
         ClozeBuildOptions(splits=(80, 20))
-    with pytest.raises(BadInput, match=r"nothing is left for dev, test, .*: 1 queries are of 1 such groups"):
+    with pytest.raises(BadInput, match=mentions("dev, test", "1 queries", "1 such")):
         build(tmp_path, [Path(names(tmp_path / "a.txt", "Aspirin helps."))], "aspirin\n", splits="80,10,10")
     assert not (tmp_path / "out").exists()

@@ -45,7 +45,7 @@ from tests.answerers import (
     tossed,
     world,
 )
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 
 Made = Callable[..., RunFolder]
 FOUR = world([[0]] * 8, relations=2)
@@ -365,7 +365,7 @@ def test_a_search_that_stopped_tells_what_it_can(made, tmp_path):
     run.add_shard("0", rows)
     accuracy, hits, mrr = compare([run, knows(made, SECOND, "b")]).pairs[0].differences
     assert accuracy.first == 7 / 8
-    assert [one.number.note for one in (hits, mrr)] == ["a search stopped too early to tell"] * 2
+    assert correspond([one.number.note for one in (hits, mrr)], "stopped too early", "stopped too early")
     assert [one.number.p_value for one in (hits, mrr)] == [None, None]
 
 
@@ -383,7 +383,7 @@ def test_written_answers_are_compared_by_their_credit(made):
     accuracy, hits, mrr = pair.differences
     assert accuracy.number.value == pytest.approx(0.375)
     assert pair.cells[:5] == (2, 2, 0, 2, 2)
-    assert {one.number.note for one in (hits, mrr)} == {"written or chosen answers have no rank"}
+    assert correspond({one.number.note for one in (hits, mrr)}, "no rank")
 
 
 # --- what is refused
@@ -434,7 +434,7 @@ def test_bad_input_is_a_line_each(made, fathom, tmp_path):
     assert said.count("is not a run") == 2
     code, _, said = fathom("compare", good.path)
     assert code == 2
-    assert said.startswith("error: expected two runs or more")
+    assert "two runs" in said
     strange = replace(FOUR, queries=tuple(replace(q, id=f"x{q.id}", subject_id=f"x{q.id}") for q in FOUR.queries))
     code, _, said = fathom("compare", good.path, knows(made, FIRST, "e", strange).path)
     assert code == 2
@@ -511,7 +511,7 @@ def test_two_models_with_several_seeds(made, fathom):
     assert [plan.seeds for plan in found.plans] == [3, 5, 10, 20]
     code, _, said = fathom("compare", *(run.path for run in first), "--seeds", "3")
     assert (code, said.count("\n")) == (2, 1)
-    assert "expected 6 runs, 3 of each model; found 3" in said
+    assert stated(said, "expected 6", "3 of each", "found 3")
 
 
 def test_more_facts_do_not_make_up_for_few_seeds():
@@ -545,7 +545,7 @@ def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):
     assert agreement([run, run], ["sum/full", "mean/full"], k=1).only_first.value == 1
     with pytest.raises(BadInput, match="is both runs"):
         agreement([run, run], ["sum/full"])
-    with pytest.raises(BadInput, match="expected one for both runs, or one for each"):
+    with pytest.raises(BadInput, match="one for each"):
         agreement([run, run], ["sum/full", "mean/full", "sum/full"])
 
 

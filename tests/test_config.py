@@ -74,13 +74,13 @@ def test_data_and_out_of_what_is_trained(fathom, tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("limt: 3", "there is no option --limt: did you mean limit or split?"),
-        ("xyzzy: 3", "there is no option --xyzzy: there is adapter, add_candidates, "),
-        ("config: other.yaml", "there is no option --config"),
-        ("format: json", "there is no option --format"),
+        ("limt: 3", ("--limt", "limit or split?")),
+        ("xyzzy: 3", ("--xyzzy", "adapter, add_candidates, ")),
+        ("config: other.yaml", "--config"),
+        ("format: json", "--format"),
         ("data: [a, b]", "--data: "),
         ("out: {a: b}", "--out: "),
-        ("- limit", "expected 'option: value' lines"),
+        ("- limit", "'option: value'"),
     ],
 )
 def test_faults(fathom, tmp_path, content, expected):
@@ -89,7 +89,7 @@ def test_faults(fathom, tmp_path, content, expected):
     given = {"data": "geography", "out": tmp_path / "a"}
     where = [word for name, value in given.items() if f"{name}:" not in content for word in (f"--{name}", value)]
     code, _, err = fathom("probe", "statement", "--config", config, "--model", "m", *where)
-    assert (code, expected in err) == (2, True), err
+    assert (code, mentioned(err, expected)) == (2, True), err
     assert not (tmp_path / "a").exists()
 
 
@@ -103,14 +103,14 @@ def test_what_is_missing_is_named(fathom, tmp_path):
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("limt", "did you mean limit?"),
-        ("Max-Rank", "did you mean max_rank?"),
-        ("QREL", "did you mean qReL?"),
-        ("quux", "there is device, limit, max_rank, qReL"),
+        ("limt", "mean limit?"),
+        ("Max-Rank", "mean max_rank?"),
+        ("QREL", "mean qReL?"),
+        ("quux", "device, limit, max_rank, qReL"),
     ],
 )
 def test_the_nearest_name(typed, expected):
-    assert nearest(typed, ["max_rank", "limit", "device", "qReL"]) == expected
+    assert expected in nearest(typed, ["max_rank", "limit", "device", "qReL"])
 
 
 def test_a_mistyped_option_in_python_is_one_line():
@@ -118,7 +118,7 @@ def test_a_mistyped_option_in_python_is_one_line():
 
     with pytest.raises(fathom.BadInput) as told:
         fathom.probe("statement", model="m", data="geography", limt=20)
-    assert str(told.value).splitlines()[0] == "there is no option --limt: did you mean limit or split?"
+    assert mentioned(str(told.value).splitlines()[0], "--limt", "limit or split?")
     with pytest.raises(fathom.BadInput, match=mentions("'statment'")):
         fathom.probe("statment", model="m", data="geography")
 

@@ -27,7 +27,7 @@ from fathom.run import run
 from fathom.store import folder as folder_module
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 
 WORDS = ["The", "capital", "of", "is", "France", "Italy", "Spain", "Paris", "Rome", "Madrid", "Lima", "lies", "in", "."]
@@ -52,8 +52,8 @@ class Case:
     key: tuple[int, str]
     tie: tuple[int, int] | None
     window: int
-    too_long: str
-    not_a_number: str
+    too_long: tuple[str, ...]
+    not_a_number: tuple[str, ...]
     unit: str = "nats"
 
 
@@ -63,16 +63,16 @@ CASES = {
         (0, "sum/full"),
         (2, 3),  # Rome and Madrid have the same weight after "is"
         7,  # "<s> The capital of France is Paris ." has 8 tokens
-        "a statement of 8 tokens is longer than the model's window of 7",
-        "the model gave 4 of 4 statements a score that is not a number",
+        ("8 tokens", "window of 7"),
+        ("4 of 4 statements", "not a number"),
     ),
     "embedding": Case(
         {"shots": 1, "tail_template": "{name}"},
         (-1, "cosine"),
         (1, 4),  # the states are one-hot: that of "," is at right angles to all four names
         12,  # "<s> ( Italy , capital , Rome ) ( France , capital ," has 13
-        "a prompt of 13 tokens is longer than the model's window of 12",
-        "the model gave the prompt a vector that is not a number",
+        ("13 tokens", "window of 12"),
+        ("the prompt", "not a number"),
         "cosine",
     ),
     "vocabulary": Case(
@@ -80,40 +80,40 @@ CASES = {
         (-1, "token"),
         (2, 3),  # Rome and Madrid have the same weight after ","
         12,
-        "a prompt of 13 tokens is longer than the model's window of 12",
-        "the model gave the prompt a vector that is not a number",
+        ("13 tokens", "window of 12"),
+        ("the prompt", "not a number"),
     ),
     "cloze": Case(
         {"templates": (0,), "masks": ("several", "one"), "reduction": ("mean", "max", "first")},
         (0, "mask-mean"),
         (2, 3),  # Rome and Madrid have the same weight behind "is"
         6,  # "The capital of France is <mask> ." has 7
-        "a prompt of 7 tokens is longer than the model's window of 6",
-        "the model gave 4 of 4 candidates a score that is not a number",
+        ("7 tokens", "window of 6"),
+        ("4 of 4 candidates", "not a number"),
     ),
     "ontology": Case(
         {"subset": None, "templates": (0,), "masks": ("several", "one"), "reduction": ("mean", "max", "first")},
         (0, "mask-mean"),
         (2, 3),
         6,
-        "a prompt of 7 tokens is longer than the model's window of 6",
-        "the model gave 4 of 4 candidates a score that is not a number",
+        ("7 tokens", "window of 6"),
+        ("4 of 4 candidates", "not a number"),
     ),
     "choice": Case(
         {"score": ("text-sum", "text-mean")},
         (-1, "text-sum"),
         (2, 3),  # "Answer:" ends in unknown words, behind which Rome and Madrid have the same weight
         34,  # <s>, 12 of the question, 4 of each option and 3 commas, "Answer : Paris"
-        "a question with its answer of 35 tokens is longer than the model's window of 34",
-        "the model gave 4 of 4 options a score that is not a number",
+        ("35 tokens", "window of 34"),
+        ("4 of 4 options", "not a number"),
     ),
     "generation": Case(
         {"shots": 1, "max_new_tokens": 2},
         (-1, "f1"),
         None,
         12,
-        "a prompt of 13 tokens and an answer of up to 2 do not fit the model's window of 12",
-        "the model gave the next token a score that is not a number",
+        ("13 tokens", "up to 2", "window of 12"),
+        ("next token", "not a number"),
         "credit",
     ),
 }
@@ -224,14 +224,14 @@ def test_nan_is_unscored_never_first(probe, model, data, tmp_path, monkeypatch):
     monkeypatch.setattr(model, "hidden", lambda vectors, *_: torch.full_like(vectors, torch.nan))
     rows = rows_of(run(probe, model, data, options(probe), tmp_path / "r")).values()
     assert all(row["rank"] is None for row in rows)
-    assert CASES[probe].not_a_number in {row["unscored"] for row in rows}
+    assert stated({row["unscored"] or "" for row in rows}, CASES[probe].not_a_number)
 
 
 @pytest.mark.parametrize("probe", CASES)
 def test_over_long_prompts_are_unscored(probe, data, tmp_path):
     small = scripted(probe, max_tokens=CASES[probe].window)
     rows = rows_of(run(probe, small, data, options(probe), tmp_path / "r"))
-    assert rows["capital/0", *CASES[probe].key]["unscored"] == CASES[probe].too_long
+    assert mentioned(rows["capital/0", *CASES[probe].key]["unscored"], CASES[probe].too_long)
     if probe == "statement":
         assert rows["capital/0", 1, "sum/full"]["rank"] is not None  # its other template is shorter
 
@@ -329,10 +329,7 @@ def test_of_data_without_templates_no_option_of_lines_is_idle(data, tmp_path):
 def test_an_option_without_effect_is_told(model, data, tmp_path, caplog):
     caplog.set_level("INFO", "fathom")
     run("statement", model, data, options("statement", shots=3), tmp_path / "r")
-    assert caplog.messages == [
-        "--shots 3 has no effect: every question has a template or a sentence of its own, so that no few-shot "
-        "lines are shown"
-    ]
+    assert correspond(caplog.messages, ("--shots 3", "no effect"))
 
 
 def test_data_of_another_name_are_the_same_data(model, data, tmp_path):
@@ -501,7 +498,7 @@ def test_the_manifest_repeats_the_run(model, data, tmp_path):
 
 
 def test_templates_that_are_not_there(model, data, tmp_path):
-    with pytest.raises(BadInput, match="relation capital has no template 2: it has 0 to 1"):
+    with pytest.raises(BadInput, match=mentions("capital", "template 2", "0 to 1")):
         run("statement", model, data, options("statement", templates=(0, 2)), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -510,9 +507,7 @@ def test_one_candidate_says_nothing(model, data, tmp_path):
     space = CandidateSet("capital", ("p",), ("Paris",))
     alone = replace(data, queries=data.queries[:1], candidates={"capital": space})
     folder = run("statement", model, alone, options("statement"), tmp_path / "r")
-    assert {row["unscored"] for row in folder.predictions().to_pylist()} == {
-        "there is one candidate: every answer is right"
-    }
+    assert correspond({row["unscored"] for row in folder.predictions().to_pylist()}, "one candidate")
 
 
 def test_max_rank_is_one_rule_for_all_templates(model, data, tmp_path):
@@ -556,7 +551,7 @@ def test_a_second_process_says_who_is_at_work_and_stops(model, data, tmp_path):
     first = subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with first:
         first.stdout.readline()
-        with pytest.raises(BadInput, match=f"process {first.pid} on .* is at work here"):
+        with pytest.raises(BadInput, match=mentions(f"process {first.pid} ")):
             run("statement", model, data, StatementOptions(), tmp_path / "run")
         assert [file.name for file in (tmp_path / "run").iterdir()] == [AT_WORK]
         first.kill()

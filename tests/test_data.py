@@ -16,7 +16,7 @@ from fathom.data.statistics import majority_share, random_baseline, relation_sta
 from fathom.data.templates import Sentence, Span, Template
 from fathom.errors import BadInput
 from fathom.formats import examine, read
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 
 def write(folder: Path, files: dict[str, object]) -> Path:
@@ -101,21 +101,21 @@ def test_a_clean_bear_folder(tmp_path):
         (["{"], {}, "P30.jsonl:1: not JSON"),
         ([instance(), "[1]"], {}, "P30.jsonl:2: expected an object"),
         ([{"sub_id": "Q1"}], {}, "P30.jsonl:1: 'sub_label' is missing"),
-        ([instance(answer_idx="0")], {}, "P30.jsonl:1: 'answer_idx' must be int, found '0'"),
-        ([instance(answer_idx=2)], {}, "P30.jsonl:1: answer_idx is 2, but the answer space has 0 to 1"),
-        ([instance(answer_idx=1)], {}, "P30.jsonl:1: answer_idx 1 is 'Europe', but obj_label 'Asia'"),
-        ([instance()], {"templates": ["[X] is big."]}, "relation P30: template '[X] is big.' has no [Y]"),
-        ([instance()], {"templates": []}, "'templates' must be a list of at least one sentence"),
+        ([instance(answer_idx="0")], {}, ("P30.jsonl:1:", "'answer_idx'", "int", "'0'")),
+        ([instance(answer_idx=2)], {}, ("P30.jsonl:1:", "answer_idx is 2", "0 to 1")),
+        ([instance(answer_idx=1)], {}, ("P30.jsonl:1:", "answer_idx 1", "'Europe'", "'Asia'")),
+        ([instance()], {"templates": ["[X] is big."]}, ("P30", "'[X] is big.'", "no [Y]")),
+        ([instance()], {"templates": []}, ("'templates'", "a list")),
         ([instance()], {"answer_space_labels": ["Asia", " "]}, "answer 1 is empty"),
         ([instance()], {"answer_space_labels": ["Asia", "Asia"]}, "answer 'Asia' is repeated"),
-        ([instance()], {"answer_space_ids": ["Q48"]}, "1 answer ids for 2 answers"),
-        ([], {}, "relation P30 has no instances"),
+        ([instance()], {"answer_space_ids": ["Q48"]}, ("1 answer ids", "2 answers")),
+        ([], {}, ("P30", "no instances")),
     ],
 )
 def test_bear_faults(tmp_path, rows, entry, expected):
     with pytest.raises(BadInput) as error:
         read(bear_folder(tmp_path / "b", rows, **entry))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_all_faults_at_once(tmp_path):
@@ -173,19 +173,19 @@ def test_native_as_parquet(tmp_path):
         (
             [fact(relation="captial")],
             None,
-            "facts.jsonl:1: relation 'captial' is not in relations.jsonl: it has capital",
+            ("facts.jsonl:1:", "'captial'", "relations.jsonl", "capital"),
         ),
         ([fact(answer=" ")], None, "facts.jsonl:1: expected 'answer'"),
         ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
         ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),
         ([fact(id="a"), fact(id="a", answer="Rome")], None, "two facts have the id 'a'"),
-        ([fact(known="Rome")], None, "facts.jsonl:1: 'known' must be a list, found 'Rome'"),
-        ([fact(answer_id="a"), fact(answer_id="b")], None, "answer 'Kampala' has the id 'b' elsewhere"),
+        ([fact(known="Rome")], None, ("facts.jsonl:1:", "'known'", "a list", "'Rome'")),
+        ([fact(answer_id="a"), fact(answer_id="b")], None, ("'Kampala'", "id 'b'")),
         ([{"subject": "x", "relation": "capital", "answers": ["a", "a"]}], None, "repeated"),
         (
             [{"subject": "x", "relation": "capital", "answers": ["a", "b"], "answer_id": "a"}],
             None,
-            "'answer_id' goes with one 'answer'",
+            ("'answer_id'", "'answer'"),
         ),
         (
             [fact()],
@@ -195,28 +195,28 @@ def test_native_as_parquet(tmp_path):
         (
             [fact()],
             [{"relation": "capital", "templates": ["[Y]"], "candidates": "KL"}],
-            "relations.jsonl:1: 'candidates' must be a list, found 'KL'",
+            ("relations.jsonl:1:", "'candidates'", "a list", "'KL'"),
         ),
-        ([fact()], [{"relation": "capital", "templates": ["x"]}], "relations.jsonl:1: template 'x' has no [Y]"),
-        ([fact()], [{"relation": "capital", "templates": []}], "relation 'capital' has no template"),
-        ([fact()], [{"relation": "capital"}], "relations.jsonl:1: relation 'capital' has no template"),
+        ([fact()], [{"relation": "capital", "templates": ["x"]}], ("relations.jsonl:1:", "'x'", "no [Y]")),
+        ([fact()], [{"relation": "capital", "templates": []}], ("'capital'", "no template")),
+        ([fact()], [{"relation": "capital"}], ("relations.jsonl:1:", "'capital'", "no template")),
         ([{"relation": "capital", "answer": "Rome"}], None, "facts.jsonl:1: 'subject' is missing"),
         ([fact(sentences=[])], None, "facts.jsonl:1: 'sentences' is empty"),
-        ([fact(sentences=["No place."])], None, "facts.jsonl:1: sentence 'No place.' has [Y] 0 times"),
+        ([fact(sentences=["No place."])], None, ("facts.jsonl:1:", "'No place.'", "[Y] 0 times")),
         ([fact(sentences=["[Y] and [Y]."])], None, "has [Y] 2 times"),
         ([fact(sentences=["[X] has [Y]."])], None, "has [X]: write [Y] once"),
-        ([fact(sentences=[{"txt": "[Y]"}])], None, 'a sentence must be text or {"text"'),
+        ([fact(sentences=[{"txt": "[Y]"}])], None, '{"text"'),
         (
             [fact()],
             [{"relation": "capital", "templates": ["[Y]"], "candidates": ["Rome"]}],
-            "facts.jsonl:1: answer 'Kampala' is not among the candidates of 'capital'",
+            ("facts.jsonl:1:", "'Kampala'", "candidates of 'capital'"),
         ),
     ],
 )
 def test_native_faults(tmp_path, facts, relations, expected):
     with pytest.raises(BadInput) as error:
         read(native_folder(tmp_path / "n", facts, relations))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_an_empty_subject_is_kept_as_unscored(tmp_path):
@@ -256,7 +256,7 @@ def test_select(tmp_path):
         select(data, Selection(limit=10, seed=1)).data.queries != select(data, Selection(limit=10, seed=2)).data.queries
     )
     assert set(select(data, Selection(relations=["capital"])).data.by_relation()) == {"capital"}
-    with pytest.raises(BadInput, match="no relation mayor: it has capital"):
+    with pytest.raises(BadInput, match=mentions("mayor", "capital")):
         select(data, Selection(relations=["mayor"]))
     with pytest.raises(BadInput, match="no subset 'lite'"):
         select(data, Selection(subset="lite"))

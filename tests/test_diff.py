@@ -16,7 +16,7 @@ from fathom.metrics.significance import smallest_difference
 from fathom.results.diff import FORGOTTEN, KEPT, LEARNT, NEVER, RETAINED, became, diff
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, at_rank, constant, knowing, never, short_names_first, world
-from tests.messages import mentioned, mentions
+from tests.messages import mentioned, mentions, stated
 
 Made = Callable[..., RunFolder]
 EIGHT = world([[n] for n in (0, 0, 1, 1, 2, 3, 0, 1)], relations=2)
@@ -74,7 +74,8 @@ def test_few_known_before_tell_little(made):
     assert (kept.value, kept.n, kept.high) == (1, 2, 1)
     assert kept.low == pytest.approx(2 / (2 + 1.959964**2), abs=1e-6)
     none = diff(*both(made, set(), AFTER)).parts[0].became[RETAINED]
-    assert (none.low, none.note) == (None, "there is none of which this could be a share")
+    assert none.low is None
+    assert "none of which" in none.note
 
 
 def test_the_least_change_of_what_is_known_by_a_share():
@@ -210,7 +211,7 @@ def test_a_group_that_cannot_be_compared_is_a_line(made):
     found = diff(before, after, by="relation")
     assert [part.name for part in found.parts] == ["all", "r0"]
     assert [row["group"] for row in json.loads(found.to_json())["not compared"]] == ["r1"]
-    assert "excluded: 4 facts that only the run before ranked, 0 only the run after" in found.to_text()
+    assert stated(found.to_text(), "excluded: 4 facts", "run before", "0 only")
 
 
 # --- lists
@@ -279,7 +280,7 @@ def test_what_differs_in_the_asking_is_said(made):
     before = made(knowing(BEFORE), model="a")
     after = made(knowing(AFTER), model="a", reading="template-free")
     said = " ".join(diff(before, after).to_text().split())
-    assert "before and after are one model" in said
+    assert "one model" in said
     assert mentioned(said, "'template-based'", "'template-free'")
 
 
@@ -297,4 +298,4 @@ def test_too_few_facts_leave_a_change_undetermined(made):
     data = world([[0]] * 4, relations=1)
     before, after = (made(knowing(known), data) for known in ({"q000"}, {"q000", "q001"}))
     [said] = diff(before, after).answer
-    assert said.startswith("Whether the model changed cannot be determined: after − before: only 4 of the 6 ")
+    assert mentioned(said, "cannot be determined", "after − before", "only 4 of the 6 ")

@@ -20,7 +20,7 @@ from fathom.probes.options import EmbeddingOptions, FewShotOptions
 from fathom.results.summary import summarise
 from fathom.run import run
 from tests.conftest import write_graph_folder
-from tests.messages import mentions
+from tests.messages import mentions, stated
 from tests.scripted import ScriptedModel
 from tests.test_cli import gpt2 as small_gpt2
 from tests.test_cli import save
@@ -66,7 +66,7 @@ def test_heads_alone_and_the_usual(graph):
     assert [query.id for query in asked(graph, "tail").queries] == ["test/0", "test/1"]
     both = asked(graph, *BOTH)
     assert asked(both, *BOTH).queries == both.queries
-    with pytest.raises(BadInput, match="its questions ask for tails alone"):
+    with pytest.raises(BadInput, match="tails alone"):
         asked(asked(graph, "tail"), *BOTH)
 
 
@@ -92,7 +92,7 @@ def test_filters_by_right_answers_take_those_that_are_asked_for(graph):
     assert [query.id for query in asked(graph, "head", exclude_tails=("Paris",)).queries] == ["test/1/head"]
     both = asked(graph, *BOTH, exclude_tails=("Paris",)).queries
     assert [query.id for query in both] == ["test/1", "test/1/head"]
-    with pytest.raises(BadInput, match="no gold answer of places has the name or id France"):
+    with pytest.raises(BadInput, match=mentions("places", "France")):
         asked(graph, "head", exclude_tails=("France",))
 
 
@@ -144,7 +144,7 @@ def test_a_head_question_is_the_inverse_relation_s(graph):
     *lines, question = prompt_of(asked(graph, "head"), 0, shots=2)
     assert set(lines) == {"(Italy, inverse lies in, Rome)", "(Norway, inverse lies in, Oslo)"}
     assert question == "(France, inverse lies in,"
-    with pytest.raises(BadInput, match="3 few-shot lines asked for, 2 found that do not answer the query"):
+    with pytest.raises(BadInput, match=mentions("3 few-shot", "2 found")):
         prompt_of(asked(graph, "head"), 0, shots=3)
 
 
@@ -276,7 +276,7 @@ def test_the_command_line(tmp_path, fathom):
     assert [line.split()[1] for line in out.splitlines() if line.startswith("cosine")][-2:] == ["head", "tail"]
     code, _, err = fathom(*both, "--data", "geography", "--out", tmp_path / "s")
     assert (code, err.count("\n")) == (2, 1)
-    assert "geography is no knowledge graph" in err
+    assert stated(err, "geography", "knowledge graph")
     code, _, err = fathom(*asking, "--directions", "up", "--data", "geography", "--out", tmp_path / "s")
     assert (code, err.count("\n")) == (2, 1)
     assert "--directions" in err

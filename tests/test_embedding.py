@@ -32,7 +32,7 @@ from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.vectors import Pooling, prefix_groups, vectors
 from fathom.store.folder import RunFolder
 from tests.conftest import TINY_VOCABULARY, build, make_local
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions
 from tests.test_causal import LLAMA, TREES
 from tests.test_masked import BERT
 
@@ -172,21 +172,20 @@ def test_few_shot_lines_are_shared_but_never_the_query_s_own():
 
 
 def test_too_few_triples_to_draw_from():
-    with pytest.raises(BadInput, match="8 few-shot lines asked for, but there are 5 triples to draw from"):
+    with pytest.raises(BadInput, match=mentions("8 few-shot", "5 triples")):
         few_shot(data())
     question = few_shot(data(), shots=5).question(data().queries[4])
-    assert question.unscored == "5 few-shot lines asked for, 4 found that do not answer the query"
+    assert mentioned(question.unscored, "5 few-shot", "4 found")
     nowhere = QuerySet("loose", data().queries, data().candidates, data().relations)
-    with pytest.raises(BadInput, match="loose has no graph of facts"):
+    with pytest.raises(BadInput, match=mentions("loose", "graph")):
         few_shot(nowhere)
 
 
 def test_all_mistakes_are_shown_at_once(tmp_path):
     with pytest.raises(BadInput) as error:
         run("embedding", gpt2(), data(), EmbeddingOptions(tail_template="D", pooling="cls", shots=9), tmp_path / "r")
-    assert [fault.split(":")[0] for fault in error.value.faults] == [
-        "--tail-template D", "--pooling cls", "9 few-shot lines asked for, but there are 5 triples to draw from",
-    ]  # fmt: skip
+    faults = [fault.split(":")[0] for fault in error.value.faults]
+    assert correspond(faults, "--tail-template D", "--pooling cls", ("9 few-shot", "5 triples"))
     assert not (tmp_path / "r").exists()
 
 
@@ -412,12 +411,12 @@ def test_candidates_that_do_not_fit_are_counted(tmp_path):
     folder = run("embedding", gpt2(window=60), source, options, tmp_path / "r")
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
     # BOS, 2 · 15 letters and 36 more
-    assert rows["long"]["unscored"] == "the gold answer's prompt of 67 tokens is longer than the model's window of 60"
+    assert mentioned(rows["long"]["unscored"], "67 tokens", "window of 60")
     assert rows["long"]["rank"] is None
     assert rows["test/0"]["rank"] is not None
     assert rows["test/0"]["num_candidates"] == 7
     assert "n7" not in rows["test/0"]["top_ids"]
-    assert folder.manifest["circumstances"]["notes"] == ["not encoded entities: 1 of 8 candidates: no vector"]
+    assert correspond(folder.manifest["circumstances"]["notes"], "not encoded entities: 1 of 8")
     assert (tmp_path / "r" / "artifacts" / "not_encoded.json").read_text() == '{\n  "entities": [\n    "n7"\n  ]\n}\n'
 
 
@@ -432,9 +431,7 @@ def test_descriptions_are_shortened_to_fit(tmp_path):
     assert (texts["n3"], texts["n4"]) == ('bank: sloping land. In a word: "', 'bank: accepts depos. In a word: "')
     assert texts["n8"] == 'animal: a living be. In a word: "'
     assert max(len(text) + 1 for text in texts.values()) == 34
-    assert folder.manifest["circumstances"]["notes"] == [
-        "shortened entities: 2 of 8 candidates: descriptions cut to fit"
-    ]
+    assert correspond(folder.manifest["circumstances"]["notes"], "shortened entities: 2 of 8")
     assert json.loads((tmp_path / "r" / "artifacts" / "shortened.json").read_text()) == {"entities": ["n4", "n8"]}
     assert {row["num_candidates"] for row in folder.predictions().to_pylist()} == {8}
     whole = run("embedding", model, data(), EmbeddingOptions(**options, shorten=False), tmp_path / "whole")
@@ -452,11 +449,7 @@ def test_queries_that_cannot_be_asked_stay(tmp_path):
     spaces = {"alone": alone, **source.candidates}
     source = QuerySet(source.name, odd, spaces, source.relations, graph=source.graph)
     rows = run("embedding", gpt2(), source, EmbeddingOptions(shots=1), tmp_path / "r").predictions().to_pylist()
-    assert [row["unscored"] for row in rows] == [
-        "there is one candidate: every answer is right",
-        "the subject has no name",
-        "the gold answer is not among the candidates",
-    ]
+    assert correspond([row["unscored"] for row in rows], "one candidate", "no name", "not among")
 
 
 def test_encoder_models_and_embedded_data(tmp_path):
@@ -465,7 +458,7 @@ def test_encoder_models_and_embedded_data(tmp_path):
     folder = run("embedding", model, read("geography"), EmbeddingOptions(limit=20), tmp_path / "r")
     assert folder.manifest["identity"]["resolved"]["pooling"] == "mean"
     assert all(row["rank"] >= 1 for row in folder.predictions().to_pylist())
-    with pytest.raises(BadInput, match="the first token of a causal model sees nothing of the text"):
+    with pytest.raises(BadInput, match=mentions("first token", "causal")):
         run("embedding", gpt2(), read("geography"), EmbeddingOptions(pooling="cls"), tmp_path / "s")
 
 

@@ -58,7 +58,7 @@ from fathom.studies.reasoning.plan import BY_DESIGN, KEYS
 from fathom.studies.reasoning.runs import HALVED, halves
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start
 from tests.conftest import build, make_local
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cli import bert, save
 from tests.test_cloze import KINDS, SHAPE
 from tests.test_ontology import digest
@@ -170,11 +170,10 @@ def test_patterns_without_words_between_are_left_out(folder):
     changed["subPropertyOf"]["member of"] = "[X] belongs to [Y] as well ."
     found, left_out = items(data, changed, "rdfs7")
     assert all(item.query.subject != "rows for" for item in found)
-    assert [line for line in left_out if "(rows for)" in line] == [
-        f"rdfs7: {next(q.id for q in data.queries if q.relation == 'subPropertyOf' and q.subject == 'rows for')} "
-        "(rows for) is left out: 'For [Y] rows [X] .' has words before [X] or after [Y]"
-    ]
-    assert any("(swims for) is left out: no pattern of what it implies" in line for line in left_out)
+    place = next(q.id for q in data.queries if q.relation == "subPropertyOf" and q.subject == "rows for")
+    left = [line for line in left_out if "(rows for)" in line]
+    assert correspond(left, ("rdfs7", place, "'For [Y] rows [X] .'"))
+    assert any(mentioned(line, "(swims for)", "no pattern") for line in left_out)
     assert items(data, changed, "rdfs5")[1] == []
 
 
@@ -540,7 +539,7 @@ def test_a_given_memorising_run_is_used(done, tmp_path):
     types = run("ontology", done.model, read(done.folder), OntologyOptions(relations=("type",)), tmp_path / "types")
     with pytest.raises(BadInput, match="the task subClassOf"):
         asked(done.model, done.folder, tmp_path / "b", ["rdfs9"], memory=[types])
-    with pytest.raises(BadInput, match="expected a finished run of the ontology probe"):
+    with pytest.raises(BadInput, match="ontology probe"):
         asked(done.model, done.folder, tmp_path / "c", ["rdfs9"], memory=[of_words(done.found)])
 
 
@@ -697,8 +696,7 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [(row["wording"], row["rules"]) for row in rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
     assert {row["recipe"] for row in rows} == {"MRR, MRRₐ|data:town|cluster:item"}
-    lacking = "not in every mean, as nothing was scored in the setting: rdfs7 of tiny, words (1 of 9 settings)"
-    assert lacking in table.notes
+    assert stated(table.notes, "rdfs7 of tiny, words (1 of 9 settings)")
 
 
 KEYED = ("pair", "subject", "query", "fact", "rule")
@@ -801,11 +799,11 @@ class TestInput:
             "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
         )  # fmt: skip
         assert code == 2
-        assert "--wordings: Input should be 'words', 'learnt-conjunction', 'learnt-templates' or 'learnt'" in error
+        assert mentioned(error, "--wordings", "'words'", "'learnt-conjunction'", "'learnt-templates'", "'learnt'")
         assert "found 'soft'" in error
         assert "is not a run" in error
-        assert "--alpha: Input should be less than 1" in error
-        assert "--masks: Tuple should have at most 1 item" in error
+        assert mentioned(error, "--alpha", "less than 1")
+        assert mentioned(error, "--masks", "at most 1")
         assert not (tmp_path / "o").exists()
 
     def test_rules_and_data(self, folder, tmp_path, fathom):
@@ -823,14 +821,14 @@ class TestInput:
     def test_keys_that_there_are_not(self, folder, tmp_path, fathom):
         """Before a model is loaded: there is none of that name."""
         typed = ["study", "entailment", "--model", "m", "--data", folder, "--out", tmp_path / "o", "--cluster"]
-        there = "there is query, fact, relation, subject, answer, item, pair, rule, task"
+        there = "query, fact, relation, subject, answer, item, pair, rule, task"
         code, out, error = fathom(*typed, "colour")
         assert (code, out) == (2, "")
-        assert error == f"error: --cluster colour: the queries have no such key; {there}\n"
+        assert mentioned(error, "--cluster colour", there)
         for key in BY_DESIGN:
             code, _, error = fathom(*typed, key)
             assert code == 2
-            assert error == f"error: --cluster {key}: {BY_DESIGN[key]}; {there}\n"
+            assert mentioned(error, f"--cluster {key}", BY_DESIGN[key], there)
         assert not (tmp_path / "o").exists()
 
     def test_too_few_items(self, folder, tmp_path, done):
@@ -902,5 +900,5 @@ def test_folder_names():
     assert folder_names(["models/a", "b/", "c"]) == ["a", "b", "c"]
     assert folder_names(["a/m", "b/m"]) == ["a-m", "b-m"], "the runs of two models never share a folder"
     for models in (["m", "m/"], ["c", "c"], ["a/m", "x/m", "a-m", "y/a-m"], []):
-        with pytest.raises(BadInput, match=r"twice in|expected a model or more"):
+        with pytest.raises(BadInput, match=r"twice|or more"):
             folder_names(models)

@@ -216,7 +216,7 @@ def test_words_that_a_tokenizer_joins(monkeypatch):
         assert ids == tokenizer(f"Q is a particular {name} .", add_special_tokens=False)["input_ids"][-len(ids) :]
     assert tokenizer.convert_ids_to_tokens(found.rest[0][0]) == "▁particular▁cat"
     monkeypatch.setattr(pseudoword_module, "PLACEHOLDERS", ("X",))
-    with pytest.raises(BadInput, match="pseudowords cannot be put in their place"):
+    with pytest.raises(BadInput, match="pseudowords"):
         PseudowordEncoder(tokenizer, 0, size).encode("<s1> is a particular [Y] .", names)
 
 
@@ -241,4 +241,4 @@ def test_too_long_statements_have_their_reason(folder, tmp_path):
     model = make_local(build("GPT2LMHeadModel", vocab_size=len(tokenizer), **shape), tokenizer, Attention.CAUSAL)
     found = asked(model, folder, tmp_path, ["rdfs9"], limit=30)
     reasons = {row["unscored"] for row in of_words(found).predictions().to_pylist()}
-    assert any("longer than the model's window of 24" in str(reason) for reason in reasons)
+    assert any("window of 24" in str(reason) for reason in reasons)

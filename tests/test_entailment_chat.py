@@ -104,7 +104,7 @@ def test_only_who_reasons_is_said_to_reason(things, tmp_path, chooses):
     else:
         assert "significant" not in verdicts.values()
     text = " ".join(render(entailment.tables(found), "text").split())
-    assert "a server's model has no untrained twin" in text
+    assert "untrained twin" in text
 
 
 def test_all_rules_and_texts_are_asked_about_nonce_words(folder, tmp_path):
@@ -159,7 +159,7 @@ def test_a_server_is_asked_from_the_command_line(folder, tmp_path, serve, fathom
     given = ["study", "entailment", "--model", "tiny", "--server", server.url, "--data", folder, "--pairs", "2"]
     code, out, said = fathom(*given, "--rules", "rdfs9", "--limit", "12", "--options", "4", "--out", tmp_path / "out")
     assert code == 0, said
-    assert "does it reason? The controls" in out
+    assert "does it reason?" in out
     assert len(server.bodies) > 50
     for made in ("words", "controls-words", "premises-words"):
         groups = map(dict, RunFolder.open(tmp_path / "out" / "tiny" / made).queries().column("groups").to_pylist())

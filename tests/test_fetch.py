@@ -27,7 +27,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.reading import download as downloading
 from fathom.reading.archives import unpack
 from fathom.reading.files import Unreadable
-from tests.messages import mentions
+from tests.messages import mentioned, mentions, stated
 
 FACTS = b"France\tcapital\tParis\nSpain\tcapital\tMadrid\n" * 400  # more than one packet
 SHA = hashlib.sha256(FACTS).hexdigest()
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_there(facts, site, tmp_path):
 
 def test_a_wrong_checksum(facts, site, tmp_path):
     site.files["/facts.tsv"] = FACTS[:-1] + b"!"
-    with pytest.raises(BadInput, match=f"another checksum: expected SHA-256 {SHA}, found [0-9a-f]{{64}}; nothing"):
+    with pytest.raises(BadInput, match=mentions("SHA-256", SHA)):
         go(facts)
     nothing_is_left(tmp_path)
 
@@ -243,12 +243,12 @@ def test_a_full_disk(facts, monkeypatch, tmp_path):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(downloading._Transfer, "_write", full)
-    with pytest.raises(RunFailed, match=mentions(".part: No space left on device")):
+    with pytest.raises(RunFailed, match=mentions(".part", "No space")):
         go(facts)
     monkeypatch.undo()
     monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(fetching.shutil, "copyfile", full)
-    with pytest.raises(RunFailed, match=r"cannot write .*data/facts: No space left on device; nothing is left of it"):
+    with pytest.raises(RunFailed, match=mentions("data/facts:", "No space")):
         go(facts)
     assert not (tmp_path / "cache/data/facts").exists()
 
@@ -287,7 +287,7 @@ def test_a_folder_that_changed_or_is_not_ours(facts, tmp_path):
     with pytest.raises(BadInput, match=mentions("facts.tsv")):
         go(facts)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(BadInput, match=r"mine is in the way: it was not fetched"):
+    with pytest.raises(BadInput, match="mine is in the way"):
         go(facts, tmp_path / "mine")
 
 
@@ -346,10 +346,10 @@ def test_links_in_archives(tmp_path):
 def test_archives_that_cannot_be(tmp_path):
     archive = tmp_path / "a"
     for content, said in (
-        (b"<!doctype html><p>Sign in", "is neither a zip nor a tar archive: a web page came instead"),
+        (b"<!doctype html><p>Sign in", "a web page"),
         (zipped(TREE).replace(b"PK\x03\x04", b"PK\x03\x05"), "is damaged"),
         (zipped({"a/x": b"1", "b/x": b"2"}), "first 1 folders"),
-        (zipped({"a/zeros": bytes(40 << 20)}), "grows to over 16 MB and 300 times its size"),
+        (zipped({"a/zeros": bytes(40 << 20)}), "16 MB and 300 times"),
     ):
         archive.write_bytes(content)
         with pytest.raises(Unreadable, match=said):
@@ -380,16 +380,16 @@ def test_the_table_reads():
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("- x", "expected 'NAME:' with sources below it"),
-    ("x: 1", "x: sources: .*at least 1 item"),
-    ("x: {sources: [{url: 'ftp://a/b'}]}", "x: url 'ftp://a/b' is not the address of a server"),
-    ("x: {sources: [{url: 'http://a/b', name: ../../evil}]}", "x: sources 1. name: String should match"),
-    ("x: {sources: [{url: 'http://a/b', sha265: ab}]}", "x: sources 1. sha265: Extra inputs"),
-    ("../x: {sources: [{url: 'http://a/b'}]}", "../x: name: String should match"),
+    ("- x", "'NAME:'"),
+    ("x: 1", ("x: sources: ", "at least 1")),
+    ("x: {sources: [{url: 'ftp://a/b'}]}", ("x: url", "'ftp://a/b'")),
+    ("x: {sources: [{url: 'http://a/b', name: ../../evil}]}", "x: sources 1. name: "),
+    ("x: {sources: [{url: 'http://a/b', sha265: ab}]}", "x: sources 1. sha265: "),
+    ("../x: {sources: [{url: 'http://a/b'}]}", "../x: name: "),
 ])  # fmt: skip
 def test_tables_that_are_none(tmp_path, text, said):
     (tmp_path / "table.yaml").write_text(text)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=mentions(said)):
         read_table(tmp_path / "table.yaml")
 
 
@@ -430,7 +430,7 @@ def test_bear_as_it_is_published_is_read_by_name(site, fathom, shared_data, tmp_
 
     code, out, err = fathom("data", "fetch", "bear", "--table", tmp_path / "table.yaml")
     assert (code, err) == (0, "")
-    assert "licence: CC BY-SA (stated in the paper" in out
+    assert stated(out, "CC BY-SA", "in the paper")
     assert out.endswith(f"in {tmp_path}/cache/data/BEAR: type --data BEAR\n")
     code, out, _ = fathom("data", "info", "BEAR", "--format", "json")
     assert code == 0
@@ -457,17 +457,17 @@ def test_what_can_be_fetched_is_said(site):
 
 def test_bad_command_lines(site, fathom):
     for arguments, said in (
-        (["nothing"], "no data set 'nothing' to fetch: there is BEAR"),
-        (["--sha256", "ab"], "--sha256 belongs to --url"),
-        (["x", "--url", f"{site.url}/a", "--sha256", "ab"], "--sha256: expected 64 hexadecimal digits, found 'ab'"),
-        (["--url", "http://"], "is no name of a data set: type fathom data fetch NAME --url"),
-        (["x", "--url", "file:///etc/passwd"], "--url 'file:///etc/passwd' is not the address of a server"),
-        (["x", "--url", "http://u:p@a/b"], "a user, key or query"),
+        (["nothing"], ("'nothing'", "BEAR")),
+        (["--sha256", "ab"], ("--sha256", "--url")),
+        (["x", "--url", f"{site.url}/a", "--sha256", "ab"], ("--sha256: ", "64 hexadecimal", "'ab'")),
+        (["--url", "http://"], "fathom data fetch NAME --url"),
+        (["x", "--url", "file:///etc/passwd"], "--url 'file:///etc/passwd'"),
+        (["x", "--url", "http://u:p@a/b"], "a user, key"),
     ):
         code, _, err = fathom("data", "fetch", *arguments)
         assert code == 2
         assert err.count("\n") == 1
-        assert said in err
+        assert mentioned(err, said)
 
 
 # -------------------------------------------------------------------------------------------------------- PubMed
@@ -522,21 +522,21 @@ def test_what_is_wrong_about_pubmeds_dates(site, fathom):
     site.files["/none/"] = b"<pre>nothing</pre>"
     url = ["--url", f"{site.url}/updates/"]
     for arguments, said in (
-        ([], "pubmed is fetched by date: type fathom data fetch pubmed --from 2022-01 --to 2022-06"),
+        ([], "fathom data fetch pubmed --from 2022-01 --to 2022-06"),
         (
             ["--from", "soon", "--to", "2024"],
-            "--from: expected a date such as 2022-03-01, 2022-03 or 2022, found 'soon'",
+            ("--from: ", "2022-03-01, 2022-03 or 2022", "'soon'"),
         ),
-        (["--from", "2024-02", "--to", "2024-01", *url], "--from 2024-02-01 is later than --to 2024-01-31"),
+        (["--from", "2024-02", "--to", "2024-01", *url], ("--from 2024-02-01", "--to 2024-01-31")),
         (
             ["--from", "2023", "--to", "2023", *url],
-            "lists no file of PubMed that was written from 2023-01-01 to 2023-12-31",
+            "from 2023-01-01 to 2023-12-31",
         ),
-        (["--from", "2023", "--to", "2023", "--url", f"{site.url}/none"], "lists no files of PubMed: expected lines"),
+        (["--from", "2023", "--to", "2023", "--url", f"{site.url}/none"], ("no files of PubMed", "lines")),
     ):
         code, _, err = fathom("data", "fetch", "pubmed", *arguments)
         assert (code, err.count("\n")) == (2, 1), err
-        assert said in err
+        assert mentioned(err, said)
     assert fathom("data", "fetch", "BEAR", "--from", "2023")[0] == 2
     code, out, _ = fathom("data", "fetch", "pubmed", "--from", "2024-01", "--to", "2024", *url)
     assert code == 0

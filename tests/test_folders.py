@@ -13,6 +13,7 @@ from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
 from fathom.models.hub import library_message
 from fathom.models.loading import load
+from tests.messages import mentioned
 from tests.test_hub import IDS, llama, lora
 
 Change = Callable[[Path], object]
@@ -50,38 +51,29 @@ def only(*names: str) -> Change:
 
 
 OWN_CODE = {"AutoConfig": "configuration_own.Own", "AutoModelForCausalLM": "modeling_own.Own"}
-FAULTS: dict[str, tuple[Change, str]] = {
-    "empty": (only(), "cannot load '{0}': the folder holds no config.json; expected config.json, weights and a"),
-    "tokenizer alone": (only("tokenizer.json", "tokenizer_config.json"), "'{0}': the folder holds no config.json"),
-    "no JSON": (lambda folder: (folder / "config.json").write_text("{not"), "{0}/config.json:1: not JSON"),
-    "no type": (lambda folder: (folder / "config.json").write_text("{}"), "'{0}': Unrecognized model in {0}"),
-    "unknown": (config(model_type="own"), "'{0}': The checkpoint you are trying to load has model type `own`"),
-    "own code": (config(model_type="own", auto_map=OWN_CODE), "'{0}': it comes with code of its own; --trust-remote-"),
-    "other width": (config(hidden_size=32), "are 509 × 64, its config.json says 509 × 32: they are not of one model"),
-    "more layers": (
-        config(num_hidden_layers=3),
-        "such as model.layers.2.input_layernorm.weight: its config.json ",
-    ),
-    "no weights": (without("model.safetensors"), "'{0}': the folder holds no weights (model.safetensors)"),
+FAULTS: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "empty": (only(), ("'{0}'", "no config.json")),
+    "tokenizer alone": (only("tokenizer.json", "tokenizer_config.json"), ("'{0}'", "no config.json")),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{not"), ("{0}/config.json:1: not JSON",)),
+    "no type": (lambda folder: (folder / "config.json").write_text("{}"), ("'{0}'", "Unrecognized model")),
+    "unknown": (config(model_type="own"), ("'{0}'", "model type `own`")),
+    "own code": (config(model_type="own", auto_map=OWN_CODE), ("'{0}'", "--trust-remote-code")),
+    "other width": (config(hidden_size=32), ("509 × 64", "config.json says 509 × 32")),
+    "more layers": (config(num_hidden_layers=3), ("model.layers.2.input_layernorm.weight", "config.json")),
+    "no weights": (without("model.safetensors"), ("'{0}'", "no weights (model.safetensors)")),
     "pickled": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-        "'{0}': the folder holds no weights (model.safetensors); --allow-pickle reads its .bin files",
+        ("'{0}'", "no weights (model.safetensors)", "--allow-pickle"),
     ),
-    "cut": (cut("model.safetensors", 5000), "{0}/model.safetensors is damaged: copy or download it again"),
-    "cut to nothing": (cut("model.safetensors", 0), "{0}/model.safetensors is damaged: copy or download it again"),
-    "tokenizer cut": (cut("tokenizer.json", 300), "{0}/tokenizer.json:"),
+    "cut": (cut("model.safetensors", 5000), ("{0}/model.safetensors is damaged",)),
+    "cut to nothing": (cut("model.safetensors", 0), ("{0}/model.safetensors is damaged",)),
+    "tokenizer cut": (cut("tokenizer.json", 300), ("{0}/tokenizer.json:",)),
     "tokenizer of nothing": (
         lambda folder: (folder / "tokenizer.json").write_text("{}"),
-        "cannot load the tokenizer of '{0}': ",
+        ("tokenizer of '{0}'",),
     ),
-    "no tokenizer": (
-        without("tokenizer.json", "tokenizer_config.json"),
-        "cannot load '{0}': the folder holds no tokenizer (tokenizer.json); to take another model's",
-    ),
-    "unknown quantisation": (
-        config(quantization_config={"quant_method": "own"}),
-        "'{0}' says that its weights are quantised by 'own', which this version of transformers does not know",
-    ),
+    "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), ("'{0}'", "no tokenizer (tokenizer.json)")),
+    "unknown quantisation": (config(quantization_config={"quant_method": "own"}), ("'{0}'", "quantised by 'own'")),
 }
 
 
@@ -91,16 +83,16 @@ def test_a_folder_that_holds_no_model(fault: str, good: Path, tmp_path: Path, fa
     folder = tmp_path / "model"
     shutil.copytree(good, folder)
     change(folder)
-    check_refused(fathom, tmp_path, told.format(folder), "--model", folder)
+    check_refused(fathom, tmp_path, tuple(part.format(folder) for part in told), "--model", folder)
 
 
-def check_refused(fathom, tmp_path: Path, told: str, *options: object) -> None:
+def check_refused(fathom, tmp_path: Path, told: str | tuple[str, ...], *options: object) -> None:
     """One line, exit code 2, no run."""
     code, out, err = fathom("probe", "statement", *options, "--data", "geography", "--out", tmp_path / "run")
     assert (code, out) == (2, "")
     [line] = err.splitlines()
     assert line.startswith("error: ")
-    assert told in line
+    assert mentioned(line, told)
     assert not (tmp_path / "run").exists()
 
 
@@ -112,8 +104,8 @@ def check_refused(fathom, tmp_path: Path, told: str, *options: object) -> None:
             "'size': TypeError: expected int",
         ),
         (ValueError("no such file\nTraceback: …"), "no such file"),
-        (KeyError("added_tokens"), "a file of it is not what its name says (KeyError 'added_tokens')"),
-        (RuntimeError(), "a file of it is not what its name says (RuntimeError)"),
+        (KeyError("added_tokens"), "(KeyError 'added_tokens')"),
+        (RuntimeError(), "(RuntimeError)"),
     ],
 )
 def test_what_a_library_says_on_one_line(error: Exception, told: str) -> None:
@@ -126,38 +118,33 @@ def test_a_folder_of_a_tokenizer_alone_needs_no_weights(good: Path, tmp_path: Pa
     shutil.copytree(good, folder)
     only("tokenizer.json", "tokenizer_config.json")(folder)
     (folder / "tokenizer.json").write_text("{}")
-    told = f"cannot load the tokenizer of '{folder}': a file of it is not what its name says"
-    check_refused(fathom, tmp_path, told, "--model", good, "--tokenizer", folder)
+    check_refused(fathom, tmp_path, f"tokenizer of '{folder}'", "--model", good, "--tokenizer", folder)
 
 
 def test_a_folder_of_checkpoints(good: Path, tmp_path: Path, fathom) -> None:
     for step in (20, 40):
         shutil.copytree(good, tmp_path / "trained" / f"checkpoint-{step}")
-    told = (
-        "holds no config.json; expected config.json, weights and a tokenizer (folders in it hold one: checkpoint-20, "
-    )
+    told = ("no config.json", "checkpoint-20, ")
     check_refused(fathom, tmp_path, told, "--model", tmp_path / "trained")
 
 
 def test_a_file_and_a_revision_of_a_folder(good: Path, tmp_path: Path, fathom) -> None:
-    check_refused(fathom, tmp_path, "config.json: a file; expected a model's folder", "--model", good / "config.json")
-    told = f"--revision v2: '{good}' is a folder, and only models on the hub have revisions"
+    check_refused(fathom, tmp_path, "config.json: a file", "--model", good / "config.json")
+    told = ("--revision v2", f"'{good}'", "the hub")
     check_refused(fathom, tmp_path, told, "--model", good, "--revision", "v2")
 
 
 def test_adapters_that_lack_something(good: Path, tmp_path: Path, fathom) -> None:
     adapter = Path(lora(str(good), tmp_path / "adapter", "q_proj"))
-    check_refused(
-        fathom, tmp_path, f"'{good}': the folder holds no adapter_config.json", "--model", good, "--adapter", good
-    )
+    check_refused(fathom, tmp_path, (f"'{good}'", "no adapter_config.json"), "--model", good, "--adapter", good)
     _drop_half(adapter / "adapter_model.safetensors")
-    told = f"cannot load the adapter '{adapter}': Found missing adapter keys while loading the checkpoint"
+    told = (f"adapter '{adapter}'", "missing adapter keys")
     check_refused(fathom, tmp_path, told, "--model", adapter)
     (adapter / "adapter_model.safetensors").unlink()
-    check_refused(fathom, tmp_path, "the folder holds no adapter_model.safetensors", "--model", adapter)
+    check_refused(fathom, tmp_path, "no adapter_model.safetensors", "--model", adapter)
     file = adapter / "adapter_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"base_model_name_or_path": "gone/base"}))
-    told = f"('{adapter}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {adapter})"
+    told = (f"'{adapter}'", f"--model MODEL --adapter {adapter}")
     check_refused(fathom, tmp_path, told, "--model", adapter)
 
 
@@ -174,10 +161,7 @@ def test_layers_that_are_not_used_are_told(good: Path, tmp_path: Path, caplog: p
     config(num_hidden_layers=1)(folder)
     shorter = load(str(folder))
     [told] = [record.getMessage() for record in caplog.records if record.name == "fathom"]
-    assert told.endswith(
-        "holds 9 weights of layers that its config.json does not count, such as "
-        "model.layers.1.input_layernorm.weight: they are not used"
-    )
+    assert mentioned(told, "9 weights", "config.json", "model.layers.1.input_layernorm.weight")
     exact = token_log_probs(load(str(good)), IDS)[1:]
     assert (token_log_probs(shorter, IDS)[1:] - exact).abs().max() > 1e-2
 

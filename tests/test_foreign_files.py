@@ -31,7 +31,7 @@ from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 from tests.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 
 OLD = Path(__file__).parent / "golden" / "version-0.1.0-runs"
@@ -280,7 +280,7 @@ def test_null_for_metadata(tmp_path):
             "P36.jsonl",
             '"sub_aliases": ["x"]',
             '"sub_aliases": [1]',
-            "P36.jsonl:1: 'sub_aliases' must be a list of",
+            ("P36.jsonl:1:", "'sub_aliases'"),
         ),
         (
             "biolama",
@@ -294,18 +294,18 @@ def test_null_for_metadata(tmp_path):
             "type.jsonl",
             '["work", "city"]',
             '[["work"], {}]',
-            "type.jsonl:1: 'cands' must list the 2 options",
+            ("type.jsonl:1:", "'cands'", "2 options"),
         ),
         (
             "native",
             "facts.jsonl",
             '"known": ["Paris"]',
             '"known": [["Paris"]]',
-            "facts.jsonl:2: 'known' must be a list of",
+            ("facts.jsonl:2:", "'known'"),
         ),
-        ("native", "relations.jsonl", '["x"]', "[1, {}]", "relations.jsonl:1: 'domains' must be a list of texts"),
-        ("native", "dataset.json", '"tiny"', "[1]", "dataset.json: 'name' must be text, found [1]"),
-        ("openke", "train2id.txt", "1\n0", "9" * 6000 + "\n0", "train2id.txt:1: expected the number of lines"),
+        ("native", "relations.jsonl", '["x"]', "[1, {}]", ("relations.jsonl:1:", "'domains'")),
+        ("native", "dataset.json", '"tiny"', "[1]", ("dataset.json:", "'name'", "[1]")),
+        ("openke", "train2id.txt", "1\n0", "9" * 6000 + "\n0", ("train2id.txt:1:", "number of lines")),
     ],
 )
 def test_lists_of_wrong_kinds(tmp_path, name, file, before, after, said):
@@ -314,7 +314,7 @@ def test_lists_of_wrong_kinds(tmp_path, name, file, before, after, said):
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(BadInput) as caught:
         read(tmp_path)
-    assert any(said in fault for fault in caught.value.faults), caught.value.faults
+    assert any(mentioned(fault, said) for fault in caught.value.faults), caught.value.faults
 
 
 @pytest.mark.parametrize("damage", [lambda p: p[:-9], lambda p: b"garbage", lambda p: p + b"x", lambda p: b"\x1f\x8b"])
@@ -367,14 +367,14 @@ def with_an_answer_less(table):
 
 
 @pytest.mark.parametrize(("change", "said"), [
-    (without_a_row, r"predictions lacks 1 of \d+ queries, such as '.*', though every part is there"),
-    (without_ranks, "part-00001.parquet: has no column rank"),
-    (with_an_answer_less, "part-00001.parquet: top_ids and top_scores are of unequal length"),
+    (without_a_row, ("lacks 1 of ", "every part")),
+    (without_ranks, ("part-00001.parquet:", "no column rank")),
+    (with_an_answer_less, ("part-00001.parquet:", "top_ids", "top_scores", "unequal")),
 ])  # fmt: skip
 def test_a_part_that_lacks_something_is_not_taken_for_whole(run, change, said):
     part = run / "predictions" / "part-00001.parquet"
     pq.write_table(change(pq.read_table(part)), part)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=mentions(said)):
         whole(run)
 
 
@@ -430,20 +430,20 @@ def test_a_manifest_with_values_of_wrong_kinds(run):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("null", r"manifest.json: the content must be an object \{…\}, found null"),
-        ("[]", r"manifest.json: the content must be an object \{…\}, found \[\]"),
+        ("null", ("manifest.json:", "{…}", "null")),
+        ("[]", ("manifest.json:", "{…}", "[]")),
         ("{}", "manifest.json: identity is missing"),
-        ('{"format": 99}', "was written by a newer version"),
-        ('{"identity": {"probe": 5}, "plan": [1]}', "manifest.json: identity.probe must be a string, found 5"),
-        (DEEP, "manifest.json: lists or objects nested more than 100 deep"),
-        (HUGE, "manifest.json:1: a number of thousands of digits"),
+        ('{"format": 99}', "newer version"),
+        ('{"identity": {"probe": 5}, "plan": [1]}', ("manifest.json:", "identity.probe", "string", "5")),
+        (DEEP, ("manifest.json:", "100 deep")),
+        (HUGE, ("manifest.json:1:", "of digits")),
         ('{"identity": {"probe": "\\ud800"}}', "manifest.json:1: a single surrogate"),
         ("{\n", "manifest.json:2: not JSON"),
     ],
 )
 def test_a_manifest_that_is_none(run, content, said):
     (run / "manifest.json").write_text(content)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=mentions(said)):
         RunFolder.open(run)
 
 
@@ -599,7 +599,7 @@ def test_a_pipe_in_a_model_folder(tmp_path, file):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / file).unlink(missing_ok=True)
     os.mkfifo(tmp_path / file)
-    with within(60), pytest.raises(BadInput, match=f"{file}: is not a file but a named pipe"):
+    with within(60), pytest.raises(BadInput, match=mentions(file, "named pipe")):
         load(str(tmp_path))
 
 
@@ -692,7 +692,7 @@ def test_content_in_parts(serve, content, text):
 
 @pytest.mark.parametrize("content", [5, {"a": 1}, True, [1], [{"type": "text"}], [["a"]]])
 def test_content_that_is_no_text(serve, content):
-    assert "expected a chat completion" in ask(serve(json.dumps(completion(content=content)).encode())).fault
+    assert "chat completion" in ask(serve(json.dumps(completion(content=content)).encode())).fault
 
 
 @pytest.mark.parametrize(
@@ -763,7 +763,7 @@ def test_questions_and_keys_go_to_no_other_host_or_port(serve, to):
     asked = serve(b"{}", 307, Location=to.format(port=port, own=port))
     reply = ask(asked)
     assert not reply.texts
-    assert "neither queries nor keys are sent there" in reply.fault
+    assert "queries nor keys" in reply.fault
 
 
 @pytest.mark.parametrize(("asked", "to", "is_safe"), [
@@ -793,5 +793,5 @@ def test_numbers_that_cannot_be_are_refused(run, column, value):
     at = table.column_names.index(column)
     values = [value, *table.column(column).to_pylist()[1:]]
     pq.write_table(table.set_column(at, column, pa.array(values, table.schema.field(column).type)), part)
-    with pytest.raises(BadInput, match=f"{column} of query .* is .*, expected .*: the run is damaged"):
+    with pytest.raises(BadInput, match=mentions(column, "damaged")):
         Rows(RunFolder.open(run))

@@ -16,6 +16,7 @@ from fathom.data.templates import Template
 from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered
+from tests.messages import mentioned
 
 
 def graph_of(folder: Path, train: list[tuple[str, str, str]], test: list[tuple[str, str, str]]) -> QuerySet:
@@ -99,6 +100,4 @@ def test_a_run_of_a_graph_without_these_ranks_cannot_be_above(tmp_path: Path) ->
     kept = [name for name in table.column_names if not name.startswith("frequency") and name != "known"]
     pq.write_table(table.select(kept), file)
     [line] = summarise(run).headlines
-    assert line.verdict("accuracy") == (
-        "cannot be determined: the run does not record ranks by training frequency: evaluate it again"
-    )
+    assert mentioned(line.verdict("accuracy"), "cannot be determined", "training frequency")

@@ -30,6 +30,7 @@ from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
+from tests.messages import correspond, mentioned, mentions
 from tests.scripted import ScriptedModel
 from tests.test_levels import SHAPES
 
@@ -270,9 +271,9 @@ def test_a_text_ends_before_the_first_sign():
 def test_what_does_not_fit_and_what_is_no_number_is_said():
     model = ScriptedModel(["a", "b"], {"a": {"b": 9.0}, "b": {"a": float("nan")}}, max_tokens=4)
     replies = model.generate(["a a a", "", "a", "b"], 2)
-    assert replies[0].fault == "a prompt of 3 tokens and an answer of up to 2 do not fit the model's window of 4"
-    assert replies[1].fault == "the prompt has no tokens"
-    assert replies[3].fault == "the model gave the next token a score that is not a number"
+    assert mentioned(replies[0].fault, "3 tokens", "up to 2", "window of 4")
+    assert "no tokens" in replies[1].fault
+    assert "not a number" in replies[3].fault
 
 
 # --- questions and their few-shot examples
@@ -346,7 +347,7 @@ def test_examples_are_shared_by_a_relation_unless_drawn_per_query():
 
 
 def test_too_few_subjects_to_draw_from():
-    with pytest.raises(BadInput, match="relation capital: 7 few-shot questions asked for, but there are 6 subjects"):
+    with pytest.raises(BadInput, match=mentions("capital", "7 few-shot", "6 subjects")):
         QuestionShots(countries(), ["capital"], shots=7)
     with pytest.raises(BadInput, match="5 found on other subjects"):
         QuestionShots(countries(), ["capital"], shots=6).prompt(of_country(0), CAPITAL)
@@ -362,7 +363,7 @@ def test_examples_are_never_of_entities_without_a_name():
     for per_query in (False, True):
         lines = QuestionShots(graph, ["capital"], shots=4, per_query=per_query).prompt(of_country(9), CAPITAL)
         assert sorted(lines.split("\n")[:-1]) == [f"What is the capital of c{i}? t{i}%" for i in range(2, 6)]
-    with pytest.raises(BadInput, match="5 few-shot questions asked for, but there are 4 subjects to draw from"):
+    with pytest.raises(BadInput, match=mentions("5 few-shot", "4 subjects")):
         QuestionShots(graph, ["capital"], shots=5)
 
 
@@ -419,7 +420,7 @@ def test_every_fault_of_a_kamel_folder_is_named(tmp_path):
         "relation P3 has no question",
     ):
         assert expected in found
-    assert any("P9 has a question but no P9/test.jsonl" in note for note in faults.notes)
+    assert any(mentioned(note, "P9", "P9/test.jsonl") for note in faults.notes)
 
 
 @pytest.mark.slow
@@ -520,12 +521,8 @@ def test_what_cannot_be_asked_is_kept_with_its_reason(tmp_path):
     )
     odd = replace(data, queries=asked)
     folder = run("kamel", ScriptedModel(WORDS, SAYS), odd, GenerationOptions(shots=1), tmp_path / "r")
-    assert [row["unscored"] for row in folder.predictions().to_pylist()] == [
-        "a question asks for the tail, this query for the head",
-        "the subject has no name",
-        "its answer elsewhere has no name to compare with",
-        None,
-    ]
+    reasons = [row["unscored"] for row in folder.predictions().to_pylist()]
+    assert correspond(reasons, "for the tail", "the subject", "answer elsewhere", None)
 
 
 def test_masked_models_do_not_write():

@@ -20,6 +20,7 @@ import pytest
 from tests.golden import kept
 from tests.golden.desk import MODELS, make_desk, make_model
 from tests.golden.runs import CASES, JSON, OLD, OLD_EXTRAS, OLD_NEEDS, OLD_PREDICTOR, OLD_WITHOUT
+from tests.messages import correspond
 
 KEPT = Path(__file__).parent / "golden" / "cases"
 OLD_RUNS = Path(__file__).parent / "golden" / "version-0.1.0-runs"
@@ -117,7 +118,7 @@ def test_what_is_a_difference(monkeypatch):
     ]
     monkeypatch.setitem(EXCEPTIONS, ("x", "acc*"), "a reason")
     assert unexplained("x", before, before | {"accuracy": None}) == []
-    assert unexplained("x", before, before) == ["the exception acc* fits no difference"]
+    assert correspond(unexplained("x", before, before), "acc*")
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_templates_cannot_be_chosen_where_there_are_none(
 ) -> None:
     kind, shape = SHAPES["gpt2"]
     model = make_local(build(kind, **shape, vocab_size=len(gpt2)), gpt2)
-    with pytest.raises(BadInput, match="has no templates to choose from"):
+    with pytest.raises(BadInput, match="no templates"):
         run("statement", model, graph_data, StatementOptions(templates=(0,)), tmp_path / "run")
 
 
@@ -158,7 +158,7 @@ def test_a_prompt_beyond_the_window(graph_data: QuerySet, gpt2: PreTrainedTokeni
     model = make_local(build(kind, **(shape | {"n_positions": 24}), vocab_size=len(gpt2)), gpt2)
     rows = answers(model, graph_data, tmp_path / "run", shots=8)
     assert all(row["unscored"] for row in rows.values())
-    assert "more than the model's window of 24" in rows["0", "sum/full"]["unscored"]
+    assert "window of 24" in rows["0", "sum/full"]["unscored"]
 
 
 def test_too_few_triples_to_draw_from(graph_data: QuerySet, gpt2: PreTrainedTokenizerBase, tmp_path: Path) -> None:

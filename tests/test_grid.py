@@ -347,17 +347,17 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
     ("change", "message"),
     [
         (("model: blind, worlds: base", "model: blind, worlds: virtual-e"), "blind: virtual-e"),
-        (("knows: 0.0", "nose: 0.0"), "other: there is no option --nose"),
-        (("line: blind", "line: blond"), "line: .*'blond'"),
+        (("knows: 0.0", "nose: 0.0"), ("other: ", "--nose")),
+        (("line: blind", "line: blond"), ("line: ", "'blond'")),
         (("anonymised-er,", "anonymous-er,"), "anonymous-er"),
-        (("data: graph", "date: graph"), r"data: .*\n.*date: .*data, worlds"),
+        (("data: graph", "date: graph"), ("data: ", "date: ", "data, worlds")),
         (("data: graph", "data: ["), "not YAML"),
-        (("model: blind, worlds", "model: TransD2, worlds"), "blind: --model: PyKEEN has no 'TransD2'"),
-        (("knows: 0.0", "asking: {knows: 0.0}"), "other: asking: .*knows of a reader model"),
+        (("model: blind, worlds", "model: TransD2, worlds"), ("blind: --model: ", "'TransD2'")),
+        (("knows: 0.0", "asking: {knows: 0.0}"), ("other: asking: ", "knows")),
         (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other "),
-        (("line: blind", "seeds: [0, -1]"), r"seeds\.1: Input should be greater than or equal to 0, found '-1'"),
-        (("line: blind", "seeds: [0, 3, 0]"), r"seeds: given twice: 0; .*, found '\[0, 3, 0\]'"),
-        (("line: blind", "seeds: some"), r"seeds\.0: Input should be a valid integer"),
+        (("line: blind", "seeds: [0, -1]"), ("seeds.1: ", "equal to 0", "'-1'")),
+        (("line: blind", "seeds: [0, 3, 0]"), ("seeds: ", "twice: 0", "'[0, 3, 0]'")),
+        (("line: blind", "seeds: some"), ("seeds.0: ", "integer")),
         (
             (LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"),
             "reader: seed: ",
@@ -366,7 +366,7 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
 )
 def test_a_wrong_plan(plan_file, tmp_path, change, message):
     plan_file.write_text(PLAN.replace(*change))
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=mentions(message)):
         run_grid(read_plan(plan_file), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -533,10 +533,10 @@ def test_worlds_keep_the_questions(plan_file, tmp_path):
     [
         (
             lambda made: made["source"].update(content_hash="0"),
-            r"worlds/anonymised-er: made of another graph \(0, expected",
+            ("worlds/anonymised-er: ", "another graph (0,"),
         ),
-        (lambda made: made.update(seed=3), "worlds/anonymised-er: made with seed 3, expected 0"),
-        (lambda made: made["options"].pop("sought"), "made by an earlier version, which had no option sought: delete"),
+        (lambda made: made.update(seed=3), ("worlds/anonymised-er: ", "seed 3", "expected 0")),
+        (lambda made: made["options"].pop("sought"), ("earlier version", "sought", "delete")),
     ],
 )
 def test_worlds_made_otherwise_are_not_laid_beside_others(plan_file, tmp_path, change, message):
@@ -547,7 +547,7 @@ def test_worlds_made_otherwise_are_not_laid_beside_others(plan_file, tmp_path, c
     made = json.loads(file.read_text())
     change(made)
     file.write_text(json.dumps(made))
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=mentions(message)):
         run_grid(plan, out)
     assert not (out / "worlds" / "base").exists()
     assert not (out / "cells").exists()
@@ -557,7 +557,7 @@ def test_a_plan_may_let_relations_keep_their_names(plan_file, tmp_path):
     """Of the paper's two graphs, FB15k-237 has relations that can take no other's name."""
     (tmp_path / "graph" / "relation2text.txt").write_text("p\tnear\nq\tnear\nr\tnear\ns\tfar\n")
     plan_file.write_text("data: graph\nworlds: [virtual-r]\nmodels:\n  reader: {model: reader, weights: none}\n")
-    with pytest.raises(BadInput, match=r"no derangement of the 4 relations.*in a study's plan, relax: true"):
+    with pytest.raises(BadInput, match=mentions("4 relations", "relax: true")):
         run_grid(read_plan(plan_file), tmp_path / "out")
     plan_file.write_text(plan_file.read_text() + "relax: true\n")
     found = run_grid(read_plan(plan_file), tmp_path / "out")

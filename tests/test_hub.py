@@ -19,7 +19,7 @@ from fathom.errors import BadInput
 from fathom.models.checks import token_log_probs
 from fathom.models.loading import load, wrap
 from tests.conftest import TINY_VOCABULARY, build, own_log_probs, tiny_tokenizer
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 IDS = [0, 9, 10, 11, 12, 9, 13]
 SAYS = {
@@ -65,9 +65,9 @@ for model in models:
         print(model, stop.code)
 """
 ANSWERS = {
-    "gated/model": "the model is gated: accept its licence on its page on the hub, then type: hf auth login",
-    "nobody/model": "the hub has no model of that name that you may see (for a private one, type: hf auth login)",
-    "revised/model": "the hub has the model, but no such --revision of it",
+    "gated/model": ("gated", "hf auth login"),
+    "nobody/model": ("no model", "hf auth login"),
+    "revised/model": "--revision",
 }
 
 
@@ -86,7 +86,7 @@ def test_what_the_hub_answers(hub: str, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     for line, told in zip(lines, ANSWERS.values(), strict=True):
-        assert told in line
+        assert mentioned(line, told)
 
 
 def said(fathom: Callable[..., tuple[int, str, str]], model: str, folder: Path) -> str:
@@ -100,12 +100,12 @@ def said(fathom: Callable[..., tuple[int, str, str]], model: str, folder: Path) 
 
 def test_offline(fathom, tmp_path: Path) -> None:
     line = said(fathom, "some/model", tmp_path)
-    assert "HF_HUB_OFFLINE keeps the hub from being asked: unset HF_HUB_OFFLINE" in line
+    assert "unset HF_HUB_OFFLINE" in line
     assert "hf download some/model" in line
 
 
 def test_no_such_folder(fathom, tmp_path: Path) -> None:
-    assert "no such folder here" in said(fathom, "/no/such/folder", tmp_path)
+    assert "no such folder" in said(fathom, "/no/such/folder", tmp_path)
 
 
 def llama(folder: Path, rows: int = TINY_VOCABULARY) -> str:

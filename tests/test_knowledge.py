@@ -22,7 +22,7 @@ from fathom.formats import examine, read
 from fathom.probes import PROBES
 from fathom.results.datasets import data_tables
 from fathom.run import run
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions
 from tests.scripted import ScriptedModel
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
@@ -222,18 +222,18 @@ def test_openke(tmp_path):
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"train2id": ["2", "2 1 0", "7 0 0"]}, "train2id.txt:3: unknown entity 7: entity2id.txt does not have it"),
+        ({"train2id": ["2", "2 1 0", "7 0 0"]}, ("train2id.txt:3:", "entity 7", "entity2id.txt")),
         ({"test2id": ["1", "2 0 4"]}, "test2id.txt:2: unknown relation 4"),
-        ({"test2id": ["1", "2 x 0"]}, "test2id.txt:2: tail: expected a number, found 'x'"),
-        ({"test2id": ["5", "2 0 0"]}, "test2id.txt:1: says that 5 lines follow, found 1"),
-        ({"test2id": ["2 0 0"]}, "test2id.txt:1: expected the number of lines that follow, found '2 0 0'"),
+        ({"test2id": ["1", "2 x 0"]}, ("test2id.txt:2:", "tail", "'x'")),
+        ({"test2id": ["5", "2 0 0"]}, ("test2id.txt:1:", "5 lines", "found 1")),
+        ({"test2id": ["2 0 0"]}, ("test2id.txt:1:", "number of lines", "'2 0 0'")),
         ({"entity2id": ["3", "a\t2", "b\t0", "c\t0"]}, "entity2id.txt:4: entity number '0'"),
     ],
 )
 def test_openke_faults(tmp_path, files, expected):
     with pytest.raises(BadInput) as error:
         read(openke(tmp_path / "o", **files))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_openke_needs_its_numbers(tmp_path):
@@ -267,10 +267,9 @@ def test_turtle(tmp_path):
     assert entities["the_Holy%20See"]["name"] == "the Holy See"
     assert [relation.name for relation in data.relations.values()] == ["capital of", "seat of"]
     # The population is a literal; the domain and the type of ex:capitalOf are about the vocabulary.
-    assert [note.split(": ", 1)[1] for note in data.notes] == [
-        "1 triples about literals (numbers, dates, texts) are left out",
-        "2 triples about the vocabulary are left out",
-    ]
+    assert correspond(
+        [note.split(": ", 1)[1] for note in data.notes], ("1 triples", "literals"), ("2 triples", "the vocabulary")
+    )
 
 
 def test_n_triples_with_splits(tmp_path):
@@ -291,7 +290,7 @@ def test_n_triples_with_splits(tmp_path):
     assert {name: len(rows) for name, rows in data.graph.splits.items()} == {"train": 1, "test": 2}
     assert sorted(names_of(data).values()) == ["", "Anna", "b", "c"]
     assert [query.unscored for query in data.queries] == [None, "the subject has no name"]
-    assert any("labels.nt: 1 triples are left out" in note for note in data.notes)
+    assert any("labels.nt: 1 triples" in note for note in data.notes)
 
 
 def test_rdf_faults_have_their_line(tmp_path):
@@ -306,20 +305,20 @@ def test_rdf_faults_have_their_line(tmp_path):
     [
         (
             {"test_tsv": [*TEST, "lyon\tin\tmars"]},
-            "test.tsv:4: unknown entity 'mars': entity2text.txt does not name it",
+            ("test.tsv:4:", "entity 'mars'", "entity2text.txt"),
         ),
-        ({"test_tsv": ["", "lyon\ton\teu"]}, "test.tsv:2: unknown relation 'on': relation2text.txt does not name it"),
-        ({"train_tsv": [*TRAIN, "a\tb"]}, "train.tsv:6: expected 3 columns (head, relation, tail), found 'a\\tb'"),
-        ({"train_tsv": [*TRAIN, "paris\t\teu"]}, "train.tsv:6: the relation is empty"),
+        ({"test_tsv": ["", "lyon\ton\teu"]}, ("test.tsv:2:", "relation 'on'", "relation2text.txt")),
+        ({"train_tsv": [*TRAIN, "a\tb"]}, ("train.tsv:6:", "3 columns (head, relation, tail)", r"'a\tb'")),
+        ({"train_tsv": [*TRAIN, "paris\t\teu"]}, ("train.tsv:6:", "relation is empty")),
         ({"entity2text_txt": [*NAMES, "paris\tParis"]}, "entity2text.txt:8: entity 'paris'"),
-        ({"entity2text_txt": [*NAMES, "nothing"]}, "entity2text.txt:8: expected 2 columns (id, name), found 'nothing'"),
+        ({"entity2text_txt": [*NAMES, "nothing"]}, ("entity2text.txt:8:", "2 columns (id, name)", "'nothing'")),
         ({"dev_tsv": []}, "dev.tsv: no triples"),
     ],
 )
 def test_faults_with_file_and_line(tmp_path, files, expected):
     with pytest.raises(BadInput) as error:
         read(small(tmp_path / "g", **files))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_all_faults_at_once(tmp_path):
@@ -338,15 +337,16 @@ def test_all_faults_at_once(tmp_path):
 def test_an_unknown_entity_is_told_once_and_not_where_the_line_that_names_it_cannot_be_read(tmp_path):
     mars = ["mars\tin\tmars", "lyon\tin\tmars"]
     _, faults = examine(small(tmp_path / "g", train_tsv=[*TRAIN, *mars], test_tsv=mars))
-    assert [line.split(f"{tmp_path / 'g'}/")[1] for line in faults.found] == [
-        "train.tsv:6: unknown entity 'mars': entity2text.txt does not name it"
-    ]
+    assert correspond(
+        [line.split(f"{tmp_path / 'g'}/")[1] for line in faults.found], ("train.tsv:6:", "'mars'", "entity2text.txt")
+    )
     bad = [*NAMES, "mars\tMars\tred"]
     _, faults = examine(small(tmp_path / "h", train_tsv=[*TRAIN, "mars\ton\teu"], entity2text_txt=bad))
-    assert [line.split(f"{tmp_path / 'h'}/")[1] for line in faults.found] == [
-        "entity2text.txt:8: expected 2 columns (id, name), found 'mars\\tMars\\tred'",
-        "train.tsv:6: unknown relation 'on': relation2text.txt does not name it",
-    ]
+    assert correspond(
+        [line.split(f"{tmp_path / 'h'}/")[1] for line in faults.found],
+        ("entity2text.txt:8:", "2 columns (id, name)", r"'mars\tMars\tred'"),
+        ("train.tsv:6:", "'on'", "relation2text.txt"),
+    )
 
 
 def test_many_faults_of_a_kind_are_counted(tmp_path):
@@ -376,7 +376,7 @@ def test_one_line_on_a_file_that_is_no_text(tmp_path, capfd, content, line):
     folder = small(tmp_path / "g")
     (folder / "test.tsv").write_bytes(content)
     _, faults = examine(folder)
-    assert faults.found == [f"{folder}/test.tsv:{line}: not UTF-8 text: save it as UTF-8"]
+    assert correspond(faults.found, (f"{folder}/test.tsv:{line}:", "UTF-8"))
     assert capfd.readouterr() == ("", "")  # Arrow prints what it cannot hand over
 
 
@@ -410,9 +410,9 @@ def test_no_triples_is_said_of_files_without_lines_alone(tmp_path, content, expe
 
 def test_openke_counts_no_lines_of_a_file_with_faults(tmp_path):
     _, faults = examine(openke(tmp_path / "o", test2id=["1", "2 0"]))
-    assert [line.split("test2id.txt:")[1] for line in faults.found] == [
-        "2: expected 3 columns (head, tail, relation), found '2 0'"
-    ]
+    assert correspond(
+        [line.split("test2id.txt:")[1] for line in faults.found], ("2:", "3 columns (head, tail, relation)", "'2 0'")
+    )
 
 
 def test_entities_without_a_name_stay_as_unscored(tmp_path):
@@ -420,21 +420,17 @@ def test_entities_without_a_name_stay_as_unscored(tmp_path):
     data = read(
         small(tmp_path / "g", entity2text_txt=names, test_tsv=["lyon\tin\tfrance", "rome\tin\teu", "paris\tin\teurope"])
     )
-    assert [query.unscored for query in data.queries] == [
-        "the subject has no name",
-        "the gold answer has no name",
-        None,
-    ]
+    assert correspond([query.unscored for query in data.queries], "the subject", "the gold answer", None)
     assert data.queries[2].known == ("france",)  # not eu, which is no candidate
     assert set(data.candidates["entities"].ids) == {"paris", "france", "rome", "italy", "europe"}
     assert len(data.notes) == 2
-    assert "entity2text.txt:5: entity 'eu' has no name" in data.notes[0]
+    assert mentioned(data.notes[0], "entity2text.txt:5:", "'eu'")
 
 
 def test_a_relation_without_a_name(tmp_path):
     data = read(small(tmp_path / "g", relation2text_txt=["in\t", "capital_of\tcapital of"]))
     assert {query.unscored for query in data.queries} == {"the relation has no name"}
-    assert "relation2text.txt:1: relation 'in' has no name" in data.notes[0]
+    assert mentioned(data.notes[0], "relation2text.txt:1:", "'in'")
 
 
 def test_a_header_and_a_byte_order_mark_are_no_triple(tmp_path):
@@ -462,7 +458,7 @@ def test_a_run_keeps_what_cannot_be_asked_and_says_what_was_left_out(tmp_path, p
         ["(", ")", ",", "Paris", "France", "Rome", "Italy", "Europe", "capital", "of", "lies", "in"], {}
     )
     options = PROBES[probe].options(shots=1, seed=1, candidates="asked", relations="in", exclude_tails="nobody")
-    with pytest.raises(BadInput, match="no gold answer of g has the name or id nobody"):
+    with pytest.raises(BadInput, match=mentions(" g ", "nobody")):
         run(probe, model, data, options, tmp_path / "r")
     folder = run(probe, model, data, options.model_copy(update={"exclude_tails": ()}), tmp_path / "r")
     rows = {row["query_id"]: row for row in folder.predictions().to_pylist()}
@@ -527,7 +523,7 @@ def test_filters_in_their_order(tmp_path):
 def test_one_candidate_is_unscored(tmp_path):
     data = read(small(tmp_path / "g", test_tsv=["eu\tin\teu"]))
     (query,) = select(data, Selection(candidates="asked")).data.queries
-    assert query.unscored == "there is one candidate: every answer is right"
+    assert "one candidate" in query.unscored
 
 
 def test_a_limit_draws_the_same_queries_from_arrays_and_objects(shared_data):
@@ -544,15 +540,15 @@ def test_filters_on_data_that_is_no_graph():
     assert len(selected.queries) == len(names) == sum(" " not in name for name in data.candidates["capital"].names)
     assert left_out["candidates"]["single_token"] == 196 - len(names)
     for wrong, message in (
-        (Selection(split="test"), "geography has no splits"),
-        (Selection(candidates="asked"), "--candidates asked: geography has an answer space for each relation"),
-        (Selection(tail_tokens="4-2"), "expected a range of 1 or more"),
-        (Selection(tail_tokens="few"), "expected a number or a range such as 2-4, found 'few'"),
-        (Selection(exclude_tails=["Atlantis"]), "no gold answer of geography has the name or id Atlantis"),
+        (Selection(split="test"), ("geography", "no splits")),
+        (Selection(candidates="asked"), ("--candidates asked", "geography")),
+        (Selection(tail_tokens="4-2"), "1 or more"),
+        (Selection(tail_tokens="few"), ("2-4", "'few'")),
+        (Selection(exclude_tails=["Atlantis"]), ("geography", "Atlantis")),
     ):
-        with pytest.raises(BadInput, match=message):
+        with pytest.raises(BadInput, match=mentions(message)):
             narrow(data, wrong)
-    with pytest.raises(BadInput, match="need a model with a tokenizer"):
+    with pytest.raises(BadInput, match="tokenizer"):
         select(data, Selection(single_token=True))
     with pytest.raises(BadInput) as error:
         narrow(data, Selection(split="test", relations=["mayor"], subset="lite"))
@@ -711,10 +707,11 @@ class TestWhatWouldBePassedOver:
         lists = {"entities.txt": ["a", "b", "c"], "relations.txt": ["r"]}
         found = read(write(tmp_path, {**self.TRIPLES, **names, **lists}))
         assert found.graph.entities.column("name").to_pylist() == ["Ann", "Bob", "Cleo"]
-        assert [note.partition("txt: ")[2] for note in found.notes] == [
-            "not used: it lists ids, entity2text.txt names them",
-            "not used: it lists ids, relation2text.txt names them",
-        ]
+        assert correspond(
+            [note.partition("txt: ")[2] for note in found.notes],
+            ("not used", "entity2text.txt"),
+            ("not used", "relation2text.txt"),
+        )
 
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path) -> None:
         write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"]})
@@ -727,12 +724,12 @@ class TestWhatWouldBePassedOver:
         found, faults = examine(tmp_path)
         assert found is not None
         assert [query.id for query in found.queries] == ["dev/0"]
-        assert any("there is no test split: dev asked" in note for note in faults.notes)
+        assert any(mentioned(note, "no test split", "dev") for note in faults.notes)
 
     def test_descriptions_without_names(self, tmp_path: Path) -> None:
         write(tmp_path, {**self.TRIPLES, "entity2wikidata.json": ["{}"]})
         _, faults = examine(tmp_path)
-        assert any("not used: entity2text.txt, which names the entities, is missing" in note for note in faults.notes)
+        assert any(mentioned(note, "not used", "entity2text.txt") for note in faults.notes)
 
     def test_other_names_that_are_no_list(self, tmp_path: Path) -> None:
         names = ["a\tA", "b\tB", "c\tC"]

@@ -19,7 +19,7 @@ from fathom.data.templates import Sentence
 from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.formats.lama import TREX_RELATIONS
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 
 
 def write(file: Path, lines: list) -> Path:
@@ -118,9 +118,9 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
     folder = trex_folder(tmp_path, [trex(uuid="u0", sub_uri="Q0"), KOKE])
     notes = read(folder).notes
     file = folder / "P413.jsonl.gz"
-    assert f"{file}: sentences with several masks, left out: 1 (lines 2)" in notes
-    assert f"{file}: sentences with no mask, left out: 1 (lines 2)" in notes
-    assert f"{folder}: sentences that repeat one of their fact, left out: 1" in notes
+    assert stated(notes, f"{file}: ", "several masks", "1 (lines 2)")
+    assert stated(notes, f"{file}: ", "no mask", "1 (lines 2)")
+    assert stated(notes, f"{folder}: ", "repeat", "left out: 1")
     assert f"{folder}: 40 of LAMA's 41 relations are missing: " + " ".join(
         id_ for id_ in TREX_RELATIONS if id_ != "P413"
     ) in list(notes)
@@ -129,7 +129,7 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
 def test_a_sentence_with_the_signs_of_a_template_is_left_out(tmp_path):
     data = read(trex_folder(tmp_path, [trex(evidences=[evidence("[X] is a [MASK].", "midfielder")])]))
     assert only(data).sentences == ()
-    assert any("sentences with [X] or [Y] in their text, left out: 1 (lines 1)" in note for note in data.notes)
+    assert any(mentioned(note, "[X] or [Y]", "left out: 1 (lines 1)") for note in data.notes)
 
 
 def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
@@ -140,11 +140,7 @@ def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
     ]
     data = read(trex_folder(tmp_path, rows))
     free = apply_reading(data, "template-free")
-    assert [query.unscored for query in free.queries] == [
-        "no sentence masks the answer's name itself (--any-surface takes others)",
-        "no sentence with one mask",
-        None,
-    ]
+    assert correspond([query.unscored for query in free.queries], "--any-surface", "one mask", None)
     # Three facts by template; one sentence (c) masks the name, two (a, c) mask something.
     assert asked(data) == {"P413": ReadingCounts(3, 3, 1, 1, 2, 2)}
     assert ReadingCounts.total([ReadingCounts(1, 2, 3, 4, 5, 6), ReadingCounts(1, 1, 1, 1, 1, 1)]) == ReadingCounts(
@@ -169,12 +165,13 @@ def test_a_relation_without_a_template_among_others(tmp_path):
     folder = trex_folder(tmp_path, [trex()])
     write(folder / "P19.jsonl", [trex(uuid="u9", predicate_id="P19", obj_uri="Q90", obj_label="Paris")])
     data = read(folder)
-    assert any("no templates for P19: asked by sentence" in note for note in data.notes)
+    assert any(mentioned(note, "P19", "by sentence") for note in data.notes)
     by_template = {query.relation: query.unscored for query in apply_reading(data, "template-based").queries}
-    assert by_template == {"P19": "the relation has no template", "P413": None}
+    assert by_template["P413"] is None
+    assert "no template" in by_template["P19"]
     auto = {query.relation: query for query in apply_reading(data, "auto").queries}
     assert (len(auto["P413"].sentences), auto["P413"].unscored) == (0, None)
-    assert auto["P19"].unscored == "no sentence masks the answer's name itself (--any-surface takes others)"
+    assert "--any-surface" in auto["P19"].unscored
 
 
 def test_other_answers_of_a_subject_are_known(tmp_path):
@@ -226,7 +223,7 @@ def test_facts_without_names_are_kept_as_unscored(tmp_path):
         None,
     ]
     assert data.candidates["P413"].names == ("midfielder",)
-    assert any("P413.jsonl.gz:2: the answer has no name: the query is kept as unscored" in note for note in data.notes)
+    assert any(mentioned(note, "P413.jsonl.gz:2:", "unscored") for note in data.notes)
     # "midfielder" is asked in two queries, one of them unscored: one name of one token is counted.
     (row,) = relation_statistics(data, lambda names: [1 for _ in names])
     assert row.single_token == (1.0, 1.0)
@@ -240,7 +237,7 @@ def test_facts_without_evidences(tmp_path):
     facts, whole = read(tmp_path / "TREx_facts"), read(folder)
     assert (only(facts).id, only(facts).fact_id) == (only(whole).id, "Koke|P413|midfielder")
     assert facts.relations == whole.relations
-    assert reading_faults(facts, "template-free") == ["--reading template-free: TREx_facts has no natural sentences"]
+    assert correspond(reading_faults(facts, "template-free"), ("--reading template-free", "TREx_facts"))
     assert any("no natural sentences" in note for note in facts.notes)
 
 
@@ -253,7 +250,7 @@ def test_a_file_alone(tmp_path):
 
 def test_the_whole_folder_says_what_to_choose(tmp_path):
     folder = trex_folder(tmp_path, [KOKE])
-    with pytest.raises(BadInput, match="holds several data sets: give one of") as error:
+    with pytest.raises(BadInput, match="several data sets") as error:
         read(tmp_path)
     assert str(folder) in str(error.value)
 
@@ -292,8 +289,8 @@ def test_google_re(tmp_path):
     # Two dates of one year are one answer, whose id is its name.
     assert first.fact_id == "/m/1|date_of_birth|1941"
     assert data.candidates["date_of_birth"].ids == ("1941",)
-    assert f"{file}: sentences with no mask, left out: 2 (lines 1, 2)" in data.notes
-    assert f"{file}: sentences with several masks, left out: 2 (lines 1, 2)" in data.notes
+    assert stated(data.notes, f"{file}: ", "no mask", "2 (lines 1, 2)")
+    assert stated(data.notes, f"{file}: ", "several masks", "2 (lines 1, 2)")
     assert data.graph is not None
     assert dict(zip(*(data.graph.entities.column(name).to_pylist() for name in ("id", "aliases")), strict=True)) == {
         "/m/1": [],
@@ -323,8 +320,8 @@ def test_squad_has_no_subjects(tmp_path):
         ("s2", "", "", None),
     ]
     assert data.graph is None
-    assert [query.unscored for query in apply_reading(data, "auto").queries] == [None, "no sentence with one mask"]
-    assert reading_faults(data, "template-based") == ["--reading template-based: Squad has no templates"]
+    assert correspond([query.unscored for query in apply_reading(data, "auto").queries], None, "one mask")
+    assert correspond(reading_faults(data, "template-based"), ("--reading template-based", "Squad"))
 
 
 def test_conceptnet(tmp_path):
@@ -353,13 +350,13 @@ def test_conceptnet(tmp_path):
     [
         (["{", trex()], None, "P413.jsonl.gz:1: not JSON"),
         ([{"sub_label": "Koke"}], None, "P413.jsonl.gz:1: 'obj_label' is missing"),
-        ([trex(obj_label=None)], None, "P413.jsonl.gz:1: 'obj_label' must be str, found null"),
-        ([trex(obj_uri=5)], None, "P413.jsonl.gz:1: 'obj_uri' must be text, found 5"),
+        ([trex(obj_label=None)], None, ("P413.jsonl.gz:1:", "'obj_label'", "str", "null")),
+        ([trex(obj_uri=5)], None, ("P413.jsonl.gz:1:", "'obj_uri'", "5")),
         ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
         ([], None, "P413.jsonl.gz: no facts"),
-        ([trex(obj_label="")], None, "relation P413 has no answer with a name"),
-        ([trex()], [{"relation": "P413", "template": "[X] plays."}], "relations.jsonl:1: template '[X] plays.' has no"),
+        ([trex(obj_label="")], None, ("P413", "no answer")),
+        ([trex()], [{"relation": "P413", "template": "[X] plays."}], ("relations.jsonl:1:", "'[X] plays.'")),
         ([trex()], [{"relation": "P413"}], "relations.jsonl:1: expected 'template'"),
         ([trex()], [{"template": "[X] [Y]"}], "relations.jsonl:1: 'relation' is missing"),
     ],
@@ -367,7 +364,7 @@ def test_conceptnet(tmp_path):
 def test_faults(tmp_path, rows, templates, expected):
     with pytest.raises(BadInput) as error:
         read(trex_folder(tmp_path, rows, templates))
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_all_faults_at_once(tmp_path):
@@ -460,7 +457,7 @@ def test_biolama_as_published(tmp_path):
     # Two answers per line: two triples of train, two of dev, four of test.
     assert data.graph.splits == {"train": range(2), "dev": range(2, 4), "test": range(4, 8)}
     notes = "\n".join(data.notes)
-    assert "ctd/prompts/manual.jsonl: file is missing: the relations of ctd have no templates" in notes
+    assert stated(notes, "ctd/prompts/manual.jsonl:", "missing")
     assert [query.id for query in read(wikidata).queries] == ["Q12"]
 
 
@@ -469,16 +466,16 @@ def test_biolama_as_published(tmp_path):
     [
         ({"obj_uris": ["Q2"]}, "wikidata_triples.jsonl:1: 1 obj_uris for 2 obj_labels"),
         ({"obj_uris": [], "obj_labels": []}, "0 obj_uris for 0 obj_labels"),
-        ({"obj_aliases": ["itching", "x"]}, "'obj_aliases' as a list of lists"),
-        ({"obj_labels": "itch"}, "'obj_labels' must be list, found 'itch'"),
-        ({"obj_labels": ["", " "]}, "relation P780 has no answer with a name"),
+        ({"obj_aliases": ["itching", "x"]}, ("'obj_aliases'", "list of lists")),
+        ({"obj_labels": "itch"}, ("'obj_labels'", "list", "'itch'")),
+        ({"obj_labels": ["", " "]}, ("P780", "no answer")),
     ],
 )
 def test_biolama_faults(tmp_path, fields, expected):
     write(tmp_path / "wikidata_triples.jsonl", [triple(**fields)])
     with pytest.raises(BadInput) as error:
         read(tmp_path)
-    assert expected in str(error.value)
+    assert mentioned(str(error.value), expected)
 
 
 def test_biolama_keeps_what_has_no_name(tmp_path):
@@ -490,7 +487,7 @@ def test_biolama_keeps_what_has_no_name(tmp_path):
         (("Q2", "Q3"), "the subject has no name"),
         (("Q8", "Q9"), "the answer has no name"),
     ]
-    assert any("wikidata_triples.jsonl:1: 1 of 2 answers have no name: left out" in note for note in data.notes)
+    assert any(mentioned(note, "wikidata_triples.jsonl:1:", "1 of 2") for note in data.notes)
 
 
 def test_the_command_line_counts_both_readings(tmp_path):
@@ -555,7 +552,7 @@ def test_pararels_patterns_are_templates(tmp_path):
         tmp_path / "graphs_json" / "P413.jsonl", [{"pattern": texts[1]}, {"pattern": "[X] plays."}, {"lemma": "play"}]
     )
     no_pattern, no_answer = examine(folder)[1].found
-    assert "P413.jsonl:2: template '[X] plays.' has no [Y]" in no_answer
+    assert mentioned(no_answer, "P413.jsonl:2:", "'[X] plays.'", "no [Y]")
     assert "P413.jsonl:3: 'pattern' is missing" in no_pattern
     write(tmp_path / "relations.jsonl", [{"relation": "P413", "template": "[X] is a [Y]."}])
     assert [one.text for one in read(folder).relations["P413"].templates] == ["[X] is a [Y]."]

@@ -15,6 +15,7 @@ from fathom.data.words import occurs_as_word
 from fathom.formats import read
 from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.tables import render
+from tests.messages import stated
 
 
 def graph_of(names: list[str], descriptions: list[str], triples: list[tuple[int, int, int]], train: int):
@@ -98,7 +99,7 @@ def test_tables_print(small):
 
 def test_a_graph_without_descriptions_says_so():
     bare = graph_of(["a", "b"], ["", ""], [(0, 0, 1)], train=1)
-    assert "no entity has a description" in render(leakage_tables(bare), "text")
+    assert stated(render(leakage_tables(bare), "text"), "no entity", "description")
 
 
 def test_what_is_no_graph_is_said(monkeypatch, capsys):
@@ -113,7 +114,7 @@ def test_what_is_no_graph_is_said(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code == 2
-    assert "geography is no knowledge graph" in capsys.readouterr().err
+    assert stated(capsys.readouterr().err, "geography", "knowledge graph")
 
 
 PUBLISHED = {

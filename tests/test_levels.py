@@ -158,7 +158,7 @@ def test_a_model_that_forgets_its_state_is_caught(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(States, "select", lambda self, rows: select(self, torch.zeros_like(rows)))
     refusal = model.refuses_states()
     assert refusal is not None
-    assert "branches from a kept state are off by" in refusal
+    assert "kept state" in refusal
 
 
 def test_a_model_that_forgets_a_short_beginning_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_model_that_forgets_a_short_beginning_is_caught(monkeypatch: pytest.Mo
         return hidden, states
 
     monkeypatch.setattr(LocalModel, "advance", forgetful)
-    assert "branches from a kept state are off by" in str(model.refuses_states())
+    assert "kept state" in str(model.refuses_states())
 
 
 def test_transformers_that_keep_no_states() -> None:
@@ -190,7 +190,7 @@ def test_branches_that_see_each_other_a_little_are_no_tree():
     torch.manual_seed(0)
     shape = {"vocab_size": TINY_VOCABULARY, **SHAPES["Lfm2ForCausalLM"]}
     small = wrap(transformers.Lfm2ForCausalLM(transformers.Lfm2Config(**shape)), tiny_tokenizer())
-    assert "branches see each other through the mask" in (check_tree(small) or "")
+    assert "see each other" in (check_tree(small) or "")
     assert small.refuses_states() is None
     torch.manual_seed(0)
     config = transformers.LlamaConfig(

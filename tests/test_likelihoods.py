@@ -26,7 +26,7 @@ from fathom.models.loading import load
 from fathom.store.journal import Journal
 from fathom.training.small import learn_tokenizer
 from tests.conftest import build
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 from tests.test_chat import dressed
 from tests.test_server import wait_for
 
@@ -290,7 +290,7 @@ def test_a_statement_behind_a_first_token_that_is_not_told(standin, folder, tmp_
         "statement", "tiny", server=server.url, tokenizer=str(folder), templates=(1,), score=("answer",)
     )
     reasons = {row["unscored"] for row in answer_first.folder.predictions().to_pylist()}
-    assert reasons == {"the server gives no log-probability of a statement's first token, which is scored"}
+    assert correspond(reasons, "first token")
 
 
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "grammar"])
@@ -356,12 +356,8 @@ def test_one_text_that_is_refused(serve, local):
         return (400, {}, "too long") if list(texts[1].ids) in prompts else standin(body)
 
     found = connect(serve(each=each), local).log_probs(texts)
-    assert [scores.fault for scores in found] == [
-        None,
-        'the server did not score it: {"error": {"message": "too long"}} (400)',
-        None,
-        None,
-    ]
+    refused = '{"error": {"message": "too long"}} (400)'
+    assert correspond([scores.fault for scores in found], None, refused, None, None)
 
 
 def test_a_text_longer_than_the_window(serve, local, folder):
@@ -369,9 +365,7 @@ def test_a_text_longer_than_the_window(serve, local, folder):
     server = serve(each=Standin(local, "prompt_logprobs"), models=models)
     run = geography("statement", "tiny", server=server.url, tokenizer=str(folder), templates=(0,))
     reasons = {row["unscored"] for row in run.folder.predictions().to_pylist()}
-    assert any(
-        re.match(r"a statement of \d+ tokens is longer than the model's window of 11", str(why)) for why in reasons
-    )
+    assert any(re.search(r"\d+ tokens .* window of 11", str(why)) for why in reasons)
 
 
 # What the user must put right
@@ -404,7 +398,7 @@ def test_another_tokenizer(serve, local, tells):
     """One with other tokens, and one that has the same words in another order."""
     other = learn_tokenizer([WORDS * 2 + " Zürich isn't"] * 3, 320, "causal")
     for tokenizer in (other, _shuffled(local.tokenizer)):
-        with pytest.raises(BadInput, match=r"^--tokenizer .* is not that of 'tiny' at http.*: (of|where) ") as error:
+        with pytest.raises(BadInput, match=mentions("--tokenizer", "'tiny' at http")) as error:
             LikelihoodServer(serve(each=Standin(local, tells)).url, "tiny", tokenizer)
         assert "\n" not in str(error.value)
 
@@ -447,7 +441,7 @@ def test_nothing_listens(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    with pytest.raises(BadInput, match="connection refused: is the server running"):
+    with pytest.raises(BadInput, match="connection refused"):
         geography("statement", "tiny", server=url, tokenizer=str(folder))
 
 
@@ -476,7 +470,7 @@ def test_options_that_do_not_go_together(standin, folder, tmp_path, options, lin
 def test_probes_that_need_more(standin, local):
     server = connect(standin("echo"), local)
     for name in ("embedding", "generation", "cloze"):
-        with pytest.raises(BadInput, match="a server that scores texts is not enough for this probe: use statement"):
+        with pytest.raises(BadInput, match="use statement"):
             fathom.probe(name, model=server, data="geography", progress=False, limit=2)
 
 

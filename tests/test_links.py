@@ -249,7 +249,7 @@ def test_nan_loss_keeps_the_best_model(data, tmp_path):
 def test_nan_before_anything_was_learnt(data, tmp_path):
     with pytest.raises(NotANumber, match="nothing was learnt before"):
         train_links("toy", data, Options(spoil=1), tmp_path / "m")
-    with pytest.raises(BadInput, match="holds no weights: the loss is nan"):
+    with pytest.raises(BadInput, match="loss is nan"):
         open_links(tmp_path / "m", data)
 
 
@@ -261,12 +261,12 @@ def test_scores_that_are_no_numbers_end_a_training(data, tmp_path, monkeypatch):
         return [replace(one, ranks=None, unscored="NaN") for one in rank(self, links, top, keep_scores)]
 
     monkeypatch.setattr(Bilinear, "rank", nan)
-    with pytest.raises(NotANumber, match="no answer has a score that is a number after epoch 1"):
+    with pytest.raises(NotANumber, match="epoch 1"):
         train_links("toy", data, Options(), tmp_path / "m")
 
 
 def test_a_full_disk_has_many_names(tmp_path):
-    with pytest.raises(RunFailed, match=r"cannot write .*: enforce fail"), whole_tensors(tmp_path / "w"):
+    with pytest.raises(RunFailed, match="enforce fail"), whole_tensors(tmp_path / "w"):
         raise RuntimeError("enforce fail at inline_container.cc:672")  # torch's words
     assert not list(tmp_path.iterdir())
 
@@ -290,7 +290,7 @@ def test_another_training_in_the_same_folder(data, tmp_path):
         train_links("toy", data, Options(epochs=1, seed=1), tmp_path / "m")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(BadInput, match="not empty and no link predictor"):
+    with pytest.raises(BadInput, match="no link predictor"):
         train_links("toy", data, Options(epochs=1), tmp_path / "other")
 
 
@@ -381,7 +381,7 @@ def test_another_graph_is_refused(data, graph_folder, tmp_path):
         file.write("zz\tin\teu\n")
     with (graph_folder / "entity2text.txt").open("a") as file:
         file.write("zz\tZanzibar\n")
-    with pytest.raises(BadInput, match="entities and relations are not those"):
+    with pytest.raises(BadInput, match="entities and relations"):
         open_links(tmp_path / "m", read(graph_folder))
     with pytest.raises(BadInput, match="no link predictor"):
         open_links(graph_folder, data)

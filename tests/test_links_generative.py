@@ -29,6 +29,7 @@ from fathom.links.name_search import Decoder, EncodedQuestions, Reach, search
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.scoring.trie import AnswerTrie
 from tests.conftest import build
+from tests.messages import stated
 
 WORDS = ["<pad>", "</s>", "<s>", "<unk>", *(f"w{number}" for number in range(4, 24))]
 WORDS += ["predict", "head", "tail", "reverse", ":", "|", "(", ")"]
@@ -434,7 +435,7 @@ def test_a_relation_without_training_triples_is_asked_without_demonstrations(tmp
     over = graph(triples=[(at, 0, at + 1) for at in range(8)] + [(0, 1, 2)])  # r1 is in the test split alone
     made = predictor("genkgc", tmp_path, over)
     assert made.questions(np.array([0]), np.array([1]), [False]) == ["w4 w23"]
-    assert "1 relations have no training triple to be shown" in made.notes()
+    assert stated(made.notes(), "1 relations", "no training triple")
     made.network.eval()
     with torch.inference_mode():
         assert all(one.ranks is not None for one in made.rank(split_links(over, "test"), 10))
@@ -459,7 +460,7 @@ def test_ranks_do_not_depend_on_who_is_asked_together(kind: str, tmp_path: Path)
     assert any(one.above == 10 for one in best)
     for one, other in zip(best, together, strict=True):
         assert one.ranks == other.ranks if one.above is None else other.ranks.optimistic > 10
-    assert narrow.circumstances()["proven"] == f"{len(links)} of {len(links)} answers proven exact"
+    assert narrow.circumstances()["proven"].startswith(f"{len(links)} of {len(links)} answers")
 
 
 def test_from_a_folder_to_a_run(tmp_path: Path) -> None:
@@ -473,7 +474,7 @@ def test_from_a_folder_to_a_run(tmp_path: Path) -> None:
         lines = [f"e{place}\tr0\te{(place + 1) % 14}\n" for place in places]
         (data / f"{split}.tsv").write_text("".join(lines))
     manifest = fathom.train_links("kgt5", data, model, weights=weights, epochs=1, device="cpu")
-    assert "2 of 14 entities share their name with another and tie with it" in manifest["notes"]
+    assert stated(manifest["notes"], "2 of 14 entities", "tie")
     tables = []
     for name, asking in (("full", {}), ("ten", {"full_rank": False, "beams": 2})):
         run = fathom.evaluate_links(model, data, tmp_path / name, asking=asking, device="cpu")
@@ -491,7 +492,7 @@ def test_names_without_end_and_names_too_long_end_all_the_same(tmp_path: Path) -
     made = predictor("kgt5", tmp_path, graph(names, [(0, 0, 1), (1, 0, 2), (2, 1, 3), (3, 1, 0)]), max_tokens=12)
     assert made._names[0] == [WORDS.index("w4"), END]
     assert made._names[1] == made._names[2] == [WORDS.index("w5")] * 11 + [END]
-    assert "2 of 4 entities share their name with another and tie with it" in made.notes()
+    assert stated(made.notes(), "2 of 4 entities", "tie")
 
 
 def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:

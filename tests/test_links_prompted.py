@@ -348,7 +348,7 @@ def test_a_prompt_longer_than_the_window_has_no_rank_and_a_reason(model, data):
     predictor.answerer.model.max_tokens = 40
     [found, *_] = ranked(predictor, data)
     assert found.ranks is None
-    assert re.fullmatch(r"prompt and answer have \d+ tokens, more than the model's window of 40", found.unscored)
+    assert re.search(r"\d+ tokens.* window of 40", found.unscored)
 
 
 def test_a_run_keeps_what_is_known_and_what_is_not(model, folder, tmp_path):
@@ -384,7 +384,7 @@ def test_another_model_at_the_same_place_is_noticed(data, weights, folder, tmp_p
     network.save_pretrained(other)
     with pytest.raises(BadInput, match="has changed since"):
         open_links(tmp_path / "o", data, "cpu")
-    with pytest.raises(BadInput, match="belongs to another training"):
+    with pytest.raises(BadInput, match="another training"):
         fathom.train_links("prompted", folder, tmp_path / "o", weights=str(other))
     hashes = [read_manifest(tmp_path / "o")["identity"]["weights"]["content_hash"]]
     hashes += [

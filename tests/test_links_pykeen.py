@@ -29,7 +29,7 @@ from fathom.links.options import Embedding
 from fathom.store.predictions import Scoring
 from fathom.training.loop import NotANumber
 from tests.forked import ForkedCall
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 
 CPU = torch.device("cpu")
 PINNED = pytest.mark.filterwarnings("ignore:'pin_memory' argument")
@@ -308,15 +308,14 @@ def test_a_loss_that_is_no_number_stops_the_training_and_keeps_the_best(nations,
 def test_what_the_graph_lacks_is_said(tmp_path):
     triples = {"train": np.array([[0, 0, 1], [1, 0, 2]]), "test": np.array([[0, 0, 3], [4, 1, 3]])}
     manifest = train(graph_of(triples, 6, 2), tmp_path / "model")
-    assert manifest["notes"] == [
-        "there is no dev split: the weights are those of the last epoch",
-        "2 entities of the test split do not occur in training: their embeddings are random",
-        "1 relations of the test split do not occur in training: their embeddings are random",
-    ]
+    assert correspond(
+        manifest["notes"],
+        "no dev split",
+        ("2 entities", "test split", "random"),
+        ("1 relations", "test split", "random"),
+    )
     undivided = graph_of({"all": np.array([[0, 0, 1]])}, 2, 1)
-    assert train(undivided, tmp_path / "other")["notes"] == [
-        "the graph has no train split: all of its triples are trained on"
-    ]
+    assert correspond(train(undivided, tmp_path / "other")["notes"], "no train split")
 
 
 def test_asked_as_a_run_and_for_one_answer(nations, tmp_path):
@@ -335,20 +334,20 @@ def test_asked_as_a_run_and_for_one_answer(nations, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"model": "TransX"}, r"--model: PyKEEN has no 'TransX'; did you mean .*Trans"),
-        ({"model": "simkcg"}, r"did you mean simkgc"),
-        ({"model": "zzzzzzzzzz"}, r"it has .*TransE"),
-        ({"loss": "margn"}, r"--loss: PyKEEN has no 'margn'"),
-        ({"optimizer": "Adm"}, r"--optimizer: PyKEEN has no 'Adm'; did you mean .*Adam"),
-        ({"negative_sampler": "bernouli"}, r"did you mean BernoulliNegativeSampler"),
-        ({"loop": "lcwa", "negatives": 3}, r"--negatives: --loop lcwa draws no wrong triples"),
-        ({"model_kwargs": {"embeding_dim": 3}}, r"--model TransE: PyKEEN cannot train it .*: .*embeding_dim"),
-        ({"loss_kwargs": {"margn": 3}}, r"PyKEEN cannot train it with these options: .*margn"),
-        ({"model": "InductiveNodePiece"}, r"PyKEEN cannot train it with these options"),
+        ({"model": "TransX"}, ("--model", "'TransX'", "Trans")),
+        ({"model": "simkcg"}, "mean simkgc"),
+        ({"model": "zzzzzzzzzz"}, ("it has", "TransE")),
+        ({"loss": "margn"}, ("--loss", "'margn'")),
+        ({"optimizer": "Adm"}, ("--optimizer", "'Adm'", "Adam")),
+        ({"negative_sampler": "bernouli"}, "BernoulliNegativeSampler"),
+        ({"loop": "lcwa", "negatives": 3}, ("--negatives", "--loop lcwa")),
+        ({"model_kwargs": {"embeding_dim": 3}}, ("--model TransE", "embeding_dim")),
+        ({"loss_kwargs": {"margn": 3}}, ("these options", "margn")),
+        ({"model": "InductiveNodePiece"}, "these options"),
     ],
 )  # fmt: skip
 def test_what_pykeen_refuses_is_said_in_one_line_and_nothing_is_written(given, message, nations, tmp_path):
-    with pytest.raises(BadInput, match=message) as error:
+    with pytest.raises(BadInput, match=mentions(message)) as error:
         train(nations, tmp_path / "model", **given)
     assert len(error.value.faults) == 1
     assert "\n" not in error.value.faults[0]

@@ -28,7 +28,7 @@ from fathom.studies import memory
 from fathom.studies.memory import NAMELESS
 from fathom.studies.memory_plan import read_plan
 from tests.conftest import write_graph_folder
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 CPU = torch.device("cpu")
 ENTITIES = [f"e{number}\tname {number}\tabout {number}" for number in range(7)]
@@ -306,21 +306,21 @@ def files(folder) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("kind", "said"), [
-    ("text", "expected weights of ULTRA, such as ultra_3g.pth, found something else"),
-    ("pickle", "expected weights of ULTRA, such as ultra_3g.pth, found something else"),
-    ("list", "expected weights of ULTRA, such as ultra_3g.pth, found something else"),
-    ("other", "expected the 82 weights of ULTRA (6 layers, 64 wide), found 1 others, such as a"),
-    ("narrow", "expected the 82 weights of ULTRA (6 layers, 64 wide), found 82 others, such as one of another shape"),
-    ("nan", "some weights are no numbers, such as "),
+    ("text", "ultra_3g.pth"),
+    ("pickle", "ultra_3g.pth"),
+    ("list", "ultra_3g.pth"),
+    ("other", ("82 weights", "6 layers, 64 wide", "found 1 others", "such as a")),
+    ("narrow", ("82 weights", "6 layers, 64 wide", "found 82 others", "another shape")),
+    ("nan", "no numbers"),
     ("none", "file is missing"),
-    ("folder", "is not a file but a folder"),
+    ("folder", "a folder"),
 ])  # fmt: skip
 def test_files_of_something_else(graph, tmp_path, capsys, kind, said):
     file = files(tmp_path)[kind]
     code = fathom("kgc", "train", "--model", "ultra", "--weights", file, "--data", graph, "--out", tmp_path / "m")
     err = capsys.readouterr()
     assert code == 2
-    assert said in err.err
+    assert mentioned(err.err, said)
     assert str(file) in err.err
     assert "run" not in err.out
     assert not (tmp_path / "m").exists()

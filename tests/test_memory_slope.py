@@ -16,6 +16,7 @@ from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import memory_slope
 from fathom.studies.memory_slope import ALL, BEYOND, EASE, PER_FACT, UNKNOWN, WITHIN
+from tests.messages import mentions, stated
 
 IDS = [f"e{number}" for number in range(50)]
 
@@ -139,7 +140,7 @@ def test_classes_by_rank_and_what_is_left_out(tmp_path):
     assert [part["facts"] for part in found.parts] == [5, 10, 5]
     assert [part["gain"].value for part in found.parts] == pytest.approx([1 / 2, (1 / 2 + 1 / 4) / 2, 0])
     assert found.left_out == 2
-    assert "2 facts that one of the runs did not score are left out" in render(memory_slope.tables(found), "md")
+    assert stated(render(memory_slope.tables(found), "md"), "2 facts", "left out")
 
 
 def scripted(seed: int, remembers: bool) -> tuple[list[float], list[float], list[float]]:
@@ -223,9 +224,9 @@ def test_runs_that_do_not_fit(tmp_path):
     ranks = [1.0, 2.0, 3.0, 4.0]
     probe, link = run_of(tmp_path, "lm", ranks, False), run_of(tmp_path, "p", ranks, True)
     other = run_of(tmp_path, "r", ranks, True, data="2")
-    with pytest.raises(BadInput, match=r"expected three runs or four: .*; found 2"):
+    with pytest.raises(BadInput, match=mentions("three runs or four", "found 2")):
         memory_slope.analyse([probe, link])
-    with pytest.raises(BadInput, match=r"lm: expected a run of fathom kgc evaluate"):
+    with pytest.raises(BadInput, match=mentions("lm:", "kgc evaluate")):
         memory_slope.analyse([link, probe, link])
-    with pytest.raises(BadInput, match=r"r asked other data than .*lm"):
+    with pytest.raises(BadInput, match=mentions("r asked other", "lm")):
         memory_slope.analyse([probe, link, other])

@@ -102,7 +102,7 @@ def test_softmax_survives_large_scores_and_shifts(draw: np.random.Generator) -> 
 
 @pytest.mark.parametrize("scores", [[], [math.nan, 1.0], [-math.inf, -math.inf], [math.inf, 0.0]])
 def test_scores_without_probabilities_are_refused(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"NaN or infinity|without options"):
+    with pytest.raises(ValueError, match=r"NaN|options"):
         confidence.softmax(scores)
 
 

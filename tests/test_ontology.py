@@ -34,7 +34,7 @@ from fathom.studies.ontology import conclude, tables
 from fathom.training import soft
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
 from tests.conftest import build, make_local
-from tests.messages import mentioned, mentions
+from tests.messages import mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 from tests.test_cli import bert, gpt2, save
 from tests.test_cloze import KINDS, SHAPE
@@ -265,7 +265,7 @@ def test_memory_that_ends_changes_no_loss(model, monkeypatch):
 
 def test_a_loss_that_is_no_number_stops(model, tmp_path, monkeypatch):
     monkeypatch.setattr(model, "hidden_at", lambda vectors, at: vectors[:, : at.shape[1]] * torch.nan)
-    with pytest.raises(RunFailed, match=r"the loss is nan in epoch 1, step 1 \(soft template\): use a smaller"):
+    with pytest.raises(RunFailed, match=mentions("nan", "epoch 1, step 1", "soft template")):
         run("ontology", model, town(), OntologyOptions(soft=True, epochs=1), tmp_path / "r")
 
 
@@ -373,7 +373,7 @@ class TestInput:
             "t", data.queries, data.candidates, data.relations,
             subsets=dict(data.subsets) | {"dev": data.subsets["dev"] - {"domain/1"}},
         )  # fmt: skip
-        with pytest.raises(BadInput, match="none of the 0 items of domain in the subset dev can be learnt from"):
+        with pytest.raises(BadInput, match=mentions("0 items of domain", "dev")):
             run("ontology", model, data, OntologyOptions(soft=True), tmp_path / "r")
         assert not (tmp_path / "r").exists()
 
@@ -403,16 +403,16 @@ class TestInput:
     @pytest.mark.parametrize(
         ("line", "fault"),
         [
-            ('{"relation": "kind", "template": "[X] [Y]"}', r"own.jsonl:1: town has no relation 'kind': it has type"),
-            ('{"relation": "type", "template": "[X] is"}', r"own.jsonl:1: template '\[X\] is' has no \[Y\]"),
-            ('{"relation": "type", "template": "a [Y]"}', r"own.jsonl:1: no \[X\] for the subject"),
+            ('{"relation": "kind", "template": "[X] [Y]"}', ("own.jsonl:1:", "'kind'", "type")),
+            ('{"relation": "type", "template": "[X] is"}', ("own.jsonl:1:", "'[X] is'", "no [Y]")),
+            ('{"relation": "type", "template": "a [Y]"}', ("own.jsonl:1:", "no [X]")),
             ('{"relation": "type"}', "'template' is missing"),
             ("", "no template in it"),
         ],
     )
     def test_own_templates_that_are_none(self, model, tmp_path, line, fault):
         (tmp_path / "own.jsonl").write_text(line)
-        with pytest.raises(BadInput, match=fault):
+        with pytest.raises(BadInput, match=mentions(fault)):
             run("ontology", model, town(), OntologyOptions(own_templates=tmp_path / "own.jsonl"), tmp_path / "r")
 
     def test_own_templates_are_not_learnt(self, model, tmp_path):
@@ -550,7 +550,7 @@ def test_what_cannot_be_scored_stands_in_the_table(tmp_path):
     line, baseline = table.objects()
     assert (line["n"], line["unscored"], line["R@1"]) == (1, 1, 1)
     assert (baseline["by"], baseline["n"]) == ("frequency", 2)
-    assert "1 × unscored: the subject tokenises to <unk> only" in table.notes
+    assert stated(table.notes, "1 × unscored", "subject", "<unk>")
 
 
 def test_published_folder(shared_data, bert_cased, tmp_path):
@@ -624,7 +624,7 @@ def test_the_study_by_hand(tmp_path):
     assert decision.word == "cannot be determined"
     [said] = conclude(found)
     assert "in 0 of 1 tasks" in said
-    assert "cannot be determined for 1" in said
+    assert "determined for 1" in said
     assert baseline["MRR"].value == pytest.approx((1 / min(ann) + 1 / ina) / 2)
     assert baseline["MRRₐ"].value == pytest.approx((2 / sum(ann) + 1 / ina) / 2)
     assert baseline["R@1"].value == 0
@@ -704,7 +704,7 @@ class TestStudyInput:
         items, candidates = error.value.faults
         assert mentioned(items, one.path, part.path, "type", "--limit")
         assert mentioned(candidates, one.path, pool.path, "type", "--pool")
-        with pytest.raises(BadInput, match="are both of scripted, type"):
+        with pytest.raises(BadInput, match=mentions("both", "scripted, type")):
             study([one, asked(tmp_path / "again", KNOWS)])
         with pytest.raises(BadInput, match=mentions("--examples", "type/9", "type/Ann")):
             study([one], ["type/9"])

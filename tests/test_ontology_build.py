@@ -33,7 +33,7 @@ from fathom.errors import BadInput
 from fathom.formats import examine, read
 from fathom.prompts.ontology import domain_sentence, range_sentence
 from fathom.store.outputs import MADE
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cli import bert, save
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -158,21 +158,21 @@ def test_small_folder(tmp_path):
     assert data.queries[1].gold == ("non profit club",)
     assert list(data.candidates) == ["classes"]
     notes = "\n".join(data.notes)
-    assert "2 items: with fewer than 21 none is left for the subset test" in notes
-    assert "range.jsonl: file is missing: the task is left out" in notes
+    assert stated(notes, "2 items", "21", "test")
+    assert stated(notes, "range.jsonl", "missing")
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"uuu": "Ada", "xxx": ["robot"]}, "type.jsonl:1: gold answer 'robot' is none of the 2 classes"),
+        ({"uuu": "Ada", "xxx": ["robot"]}, ("type.jsonl:1:", "'robot'", "2 classes")),
         ({"uuu": "Ada", "xxx": []}, "type.jsonl:1: expected"),
         ({"uuu": {"a": "", "b": ""}, "xxx": ["person"]}, "type.jsonl:1: expected"),
         ({"uuu": "Ada", "xxx": [3]}, "type.jsonl:1: expected"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, row, message):
-    with pytest.raises(BadInput, match=re.escape(message)):
+    with pytest.raises(BadInput, match=mentions(message)):
         read(small_folder(tmp_path / "small", type=[row]))
 
 
@@ -222,9 +222,7 @@ def test_example(town):
     }
     assert "mother" in town.defaults
     assert "flows into" not in town.defaults
-    assert town.notes == [
-        "2 properties have no domain among the classes, and are not in the task domain: location, participant of"
-    ]
+    assert correspond(town.notes, ("2 properties", "no domain", "location, participant of"))
     written = {entry["rdfs:label"]: entry for entry in json.loads((town.out / "ontology/property.json").read_text())}
     assert written["mother"]["pattern_is_default"] is True
     assert written["flows into"]["pattern_is_default"] is False
@@ -391,13 +389,13 @@ def test_dbpedia_and_wikidata_together(tmp_path):
     assert built.tasks == {"type": 30, "subClassOf": 5, "subPropertyOf": 1, "domain": 2, "range": 2}
     assert {row["uuu"]: row["xxx"] for row in lines_of(built.out, "type")}["Nobody 3"] == ["person", "agent"]
     notes = "\n".join(built.notes)
-    assert f"1 instances with a label without letters or digits are left out: {DBR}Odd" in notes
-    assert "1 classes named as domain or range are not in the list of classes: universe" in notes
+    assert stated(notes, "1 instances", f"{DBR}Odd")
+    assert stated(notes, "1 classes", "domain or range", "universe")
     assert "P463 (domain: " not in notes
     assert "without an English label" not in notes  # wdno:P54, wdt:P54 and p:P54 are neither classes nor properties
-    assert "1 properties have type constraints without qualifiers" in notes
+    assert stated(notes, "1 properties", "type constraints")
     assert "http://www.wikidata.org/entity/P710" in notes
-    assert f"1 names in {tmp_path / 'patterns.tsv'} are of no property: P9" in notes
+    assert stated(notes, "1 names", tmp_path / "patterns.tsv", "P9")
 
 
 def test_what_is_not_loaded_changes_nothing(tmp_path, monkeypatch):
@@ -445,7 +443,7 @@ wd:P20 b:propertyType b:WikibaseItem ; r:label "twenty"@en-GB , "vingt" ; wdt:P1
     )
     assert (twenty.label, twenty.range) == ("twenty", "thing")
     assert [len(found.iris) for found in (seven, twenty)] == [2, 3]
-    assert "1 properties are aligned with two properties, and stay with the first: seven (P7, not P20)" in built.notes
+    assert stated(built.notes, "1 properties", "seven (P7, not P20)")
 
 
 def test_labels_are_the_english_ones():
@@ -473,7 +471,7 @@ def notes_of(folder: Path, text: str) -> str:
 
 def test_cycles_are_named_and_cut(tmp_path):
     notes = notes_of(tmp_path, ":C3 r:subClassOf :C2 . :C4 r:subClassOf :C4 .")
-    assert "a cycle in the hierarchy of classes: class 2 → class 3 → class 2; chains end where it comes back" in notes
+    assert stated(notes, "cycle", "class 2 → class 3 → class 2")
     third = next(row for row in lines_of(tmp_path / "out", "subClassOf") if row["uuu"] == "class 3")
     assert third["xxx"][:2] == ["class 2", "class 4"]
     assert len(third["xxx"]) == len(set(third["xxx"])) == 22  # 4 to 24 and 2; 25 is no class
@@ -495,9 +493,9 @@ def test_what_is_above_itself_is_counted(tmp_path):
     properties = """:p a o:ObjectProperty ; r:label 'touches' ; r:subPropertyOf :p ; r:domain :C1 .
     :a a o:ObjectProperty ; r:label 'meets' ; r:subPropertyOf :b . :b a o:ObjectProperty ; o:equivalentProperty :a ."""
     notes = notes_of(tmp_path, f"{classes} {properties}")
-    assert "6 classes are said to be above themselves: that step is left out: class 0, class 1, class 2, " in notes
+    assert stated(notes, "6 classes", "above themselves", "class 0, class 1, class 2")
     # :a and :b are aligned: one property.
-    assert "2 properties are said to be above themselves: that step is left out: meets, touches" in notes
+    assert stated(notes, "2 properties", "above themselves", "meets, touches")
     assert "cycle" not in notes
     first = next(row for row in lines_of(tmp_path / "out", "subClassOf") if row["uuu"] == "class 0")
     assert first["xxx"][:2] == ["class 1", "class 2"]
@@ -507,15 +505,9 @@ def test_classes_without_good_labels_are_left_out(tmp_path):
     notes = notes_of(
         tmp_path, ':Bare a o:Class . :Dots a o:Class ; r:label " … " . :Twin a o:Class ; r:label "class  3" .'
     )
-    assert (
-        "1 classes without an English label (rdfs:label or skos:prefLabel, @en or without a language) are left out: http://e.org/Bare"
-        in notes
-    )
-    assert "1 classes with a label without letters or digits are left out: http://e.org/Dots ('…')" in notes
-    assert (
-        "1 classes have the label of another and are left out: 'class 3' (http://e.org/Twin, not http://e.org/C3)"
-        in notes
-    )
+    assert stated(notes, "1 classes", "rdfs:label", "skos:prefLabel", "@en", "http://e.org/Bare")
+    assert stated(notes, "1 classes", "letters or digits", "http://e.org/Dots ('…')")
+    assert stated(notes, "1 classes", "'class 3'", "http://e.org/Twin, not http://e.org/C3")
 
 
 def test_chains_pass_through_classes_without_labels(tmp_path):
@@ -525,10 +517,10 @@ def test_chains_pass_through_classes_without_labels(tmp_path):
 
 def test_properties_without_domain_and_small_tasks_are_said(tmp_path):
     notes = notes_of(tmp_path, ':p a o:ObjectProperty ; r:label "touches" ; r:range :C1 ; r:domain :Elsewhere .')
-    assert "1 properties have no domain among the classes, and are not in the task domain: touches" in notes
-    assert "are not in the list of classes: http://e.org/Elsewhere" in notes
-    assert "tasks left out, as nothing is stated that they could ask for: type, subPropertyOf, domain\n" in f"{notes}\n"
-    assert "tasks with fewer than 21 items (10 to train, 10 to validate, 1 to test): range has 1; all " in notes
+    assert stated(notes, "1 properties", "no domain", "touches")
+    assert stated(notes, "list of classes", "http://e.org/Elsewhere")
+    assert "type, subPropertyOf, domain\n" in f"{notes}\n"
+    assert stated(notes, "21 items", "10 to train, 10 to validate, 1 to test", "range has 1")
     assert sorted(file.name for file in (tmp_path / "out" / "memorizing").iterdir()) == [
         "range.jsonl",
         "subClassOf.jsonl",
@@ -542,16 +534,11 @@ def test_what_nobody_declares_is_said(tmp_path):
     :q a o:ObjectProperty ; r:label 'likes' ."""
     notes = notes_of(tmp_path, f"{classes} {properties}")
     # C25 is above class 24 and is no class either; owl:Thing is RDF's own.
-    undeclared = "nothing says that they are an owl:Class or rdfs:Class: http://e.org/C25, http://e.org/Vague"
-    assert f"2 names in rdfs:subClassOf are left out, as {undeclared}" in notes
-    assert "2 names in rdfs:subPropertyOf (P1647), rdfs:domain or rdfs:range are left out: properties of texts" in notes
-    assert (
-        "nothing says that they are an owl:ObjectProperty or rdf:Property: http://e.org/loose, http://e.org/l" in notes
-    )
-    unused = (
-        "2 properties are left out, as they have no domain, range, super-property, sub-property or axiom: touches, "
-    )
-    assert unused + "likes" in notes
+    undeclared = "http://e.org/C25, http://e.org/Vague"
+    assert stated(notes, "2 names in rdfs:subClassOf", "owl:Class", "rdfs:Class", undeclared)
+    assert stated(notes, "2 names", "rdfs:subPropertyOf (P1647)", "rdfs:domain", "rdfs:range", "properties of texts")
+    assert stated(notes, "owl:ObjectProperty", "rdf:Property", "http://e.org/loose, http://e.org/l")
+    assert stated(notes, "2 properties", "no domain", "touches, likes")
 
 
 def test_file_without_classes(tmp_path):
@@ -559,8 +546,8 @@ def test_file_without_classes(tmp_path):
     with pytest.raises(BadInput) as caught:
         build_ontology(OntologyBuildOptions(input=[tmp_path / "own.ttl"], out=tmp_path / "out"))
     first, second = caught.value.faults
-    assert first.endswith("domain, range): load more with --input, or see what was left out")
-    assert second == "no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label"
+    assert mentioned(first, "domain, range", "--input")
+    assert mentioned(second, "no classes", "owl:Class", "rdfs:Class", "rdfs:label")
 
 
 def test_exactly_21_items_are_enough(tmp_path):
@@ -598,19 +585,19 @@ def test_one_name_is_asked_once_with_all_its_classes(tmp_path):
         (
             "a.nt",
             "<http://e.org/a> <http://e.org/b> <http://e.org/c> .\n<http://e.org/a> nonsense .\n",
-            r"a\.nt:2: not N-T",
+            "a.nt:2: not N-T",
         ),
-        ("a.ttl", f"{HEAD}:C a o:Class ;; [\n", r"a\.ttl:4: not Turtle"),
-        ("a.rdf", dbpedia_ontology()[:1500], r"a\.rdf:\d+: not RDF/XML"),
-        ("a.owl", dbpedia_ontology().replace("xmlns:owl", "xmlns:bowl"), r"a\.owl:4: not RDF/XML: unbound prefix"),
-        ("a.nt.gz", "not packed", r"a\.nt\.gz: cannot be read: Not a gzipped file"),
-        ("a.nt.bz2", "not packed", r"a\.nt\.bz2: cannot be read: Invalid data stream"),
-        ("a.csv", "", r"a\.csv: expected \.nt, \.ttl, \.rdf"),
+        ("a.ttl", f"{HEAD}:C a o:Class ;; [\n", "a.ttl:4: not Turtle"),
+        ("a.rdf", dbpedia_ontology()[:1500], ("a.rdf:", "not RDF/XML")),
+        ("a.owl", dbpedia_ontology().replace("xmlns:owl", "xmlns:bowl"), ("a.owl:4: not RDF/XML", "unbound prefix")),
+        ("a.nt.gz", "not packed", ("a.nt.gz:", "gzipped")),
+        ("a.nt.bz2", "not packed", ("a.nt.bz2:", "Invalid data")),
+        ("a.csv", "", ("a.csv:", ".nt, .ttl, .rdf")),
     ],
 )
 def test_broken_files_are_named_with_their_line(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=mentions(message)):
         build_ontology(OntologyBuildOptions(input=[tmp_path / name], out=tmp_path / "out"))
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
@@ -639,13 +626,7 @@ def test_all_mistakes_of_a_command_at_once(tmp_path):
             )
         )
     faults = "\n".join(caught.value.faults)
-    for part in (
-        "none.nt: there is no such file",
-        "empty: no RDF file in it",
-        "patterns:1: expected a property, a tab",
-    ):
-        assert part in faults
-    for part in ("patterns:2: expected", "patterns:4: 'P2' stands here for the second time", "is there already"):
+    for part in ("none.nt:", "empty:", "patterns:1:", "patterns:2:", "patterns:4: 'P2'", "is there already"):
         assert part in faults
     with pytest.raises(BadInput, match="nothing to build from"):
         build_ontology(OntologyBuildOptions(out=tmp_path / "out"))
@@ -814,12 +795,12 @@ def slow(query, number):
     [
         (
             lambda *_: (200, "text/html", b"<html><title>Query form</title>"),
-            "answered with text/html, not with SPARQL",
+            ("text/html", "SPARQL"),
             1,
         ),
         (
             lambda *_: (200, "application/json", b'{"results": []}'),
-            "answered with application/json, not with SPARQL",
+            ("application/json", "SPARQL"),
             1,
         ),
         (lambda *_: (200, "application/json", b'{"results": {"bindings": ['), "not with SPARQL results", 1),
@@ -828,9 +809,9 @@ def slow(query, number):
             "status 400: Virtuoso 37000 Error SP030",
             1,
         ),
-        (lambda *_: (500, "text/html", b"<html>"), r"status 500: a page of HTML \(4 attempts\); try later, or load", 4),
-        (lambda *_: (504, "text/plain", b""), r"status 504: nothing \(4 attempts\)", 4),
-        (slow, r"gave no answer within 0.1 s: --timeout allows more \(4 attempts\)", 4),
+        (lambda *_: (500, "text/html", b"<html>"), ("status 500", "HTML", "4 attempts"), 4),
+        (lambda *_: (504, "text/plain", b""), "status 504: nothing (4 attempts)", 4),
+        (slow, ("0.1 s", "--timeout", "4 attempts"), 4),
     ],
     ids=["html", "other json", "cut", "refused", "error", "gateway", "slow"],
 )
@@ -839,7 +820,7 @@ def test_endpoints_that_fail_are_named(tmp_path, answer, message, requests):
         options = OntologyBuildOptions(endpoint=[address], out=tmp_path / "out")
         if answer is slow:
             options = options.model_copy(update={"timeout": 0.1})
-        with pytest.raises(BadInput, match=re.escape(address) + ".*" + message):
+        with pytest.raises(BadInput, match=mentions(address, message)):
             build_ontology(options)
         assert len(asked) == requests
     assert list(tmp_path.iterdir()) == []
@@ -848,9 +829,9 @@ def test_endpoints_that_fail_are_named(tmp_path, answer, message, requests):
 def test_nobody_at_the_address(tmp_path):
     with server(slow) as (address, _):
         pass
-    with pytest.raises(BadInput, match=r"cannot be reached: .*refused"):
+    with pytest.raises(BadInput, match="refused"):
         build_ontology(OntologyBuildOptions(endpoint=[address], out=tmp_path / "out"))
-    with pytest.raises(BadInput, match="is not the address of a server: expected one such as"):
+    with pytest.raises(BadInput, match="address of a server"):
         Endpoint("dbpedia.org/sparql")
 
 
@@ -861,7 +842,7 @@ def test_command(tmp_path, fathom):
     code, out, err = fathom("build", "ontology", "--input", TOWN, "--out", tmp_path / "out", "--instances", "1")
     assert code == 0, err
     assert "subPropertyOf     25     10   10     5" in out
-    assert "note: 2 properties have no domain among the classes, and are not in the task domain: location" in err
+    assert stated(err, "note: 2 properties", "no domain", "location")
     next_line = out.splitlines()[-1]
     assert f"fathom probe ontology --data {tmp_path / 'out'}" in next_line
     save(tmp_path / "bert", bert(2000), *(file.read_text() for file in (TOWN, PATTERNS)))

@@ -17,7 +17,7 @@ from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.prompts.axioms import axiom_items
 from fathom.prompts.entailment import items
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_ontology_build import HEAD, contents, lines_of, server, solutions, store_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
@@ -41,10 +41,9 @@ def golds(folder: Path, task: str) -> dict[str, set[str]]:
     }
 
 
-def noted(built, *parts: str) -> None:
-    notes = "\n".join(built.notes)
-    for part in parts:
-        assert part in notes, notes
+def noted(built, *notes: str | tuple[str, ...]) -> None:
+    for parts in notes:
+        assert stated(built.notes, parts), built.notes
 
 
 # Domains and ranges
@@ -109,7 +108,7 @@ def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
     for rule, expected in (("rdfs2", alternatives), ("rdfs3", False)):
         found, left_out = items(read(built.out), patterns, rule)
         assert (len(found), len(left_out)) == ((0, 1) if expected else (1, 0))
-        assert all(": its domain is one of several classes (" in line for line in left_out)
+        assert all("one of several classes" in line for line in left_out)
     counts = build_choices(
         ChoicesBuildOptions(data=str(built.out), out=tmp_path / "choices", options=2, subset="train")
     )
@@ -145,8 +144,7 @@ def test_a_union_with_a_part_that_is_left_out_has_no_answer(tmp_path, part):
     also = ", robot" if "Child" in part else ""
     noted(
         built,
-        "2 domains or ranges are unions with a part that is left out (it has no name or label, is deprecated or not in "
-        f"the list of classes), so that no other part follows, nor is asked: p (domain: human{also}), q (range: no ot",
+        ("2 domains or ranges", "unions", f"p (domain: human{also}), q (range: no ot"),
     )
 
 
@@ -181,17 +179,15 @@ def test_unions_of_which_none_is_within_the_other_have_no_one_answer(tmp_path):
         f":p a o:ObjectProperty ; r:label 'touches' ; r:domain {unions} ; r:range :Robot .",
     )
     assert built.tasks["domain"] == 0
-    noted(built, "1 domains or ranges name several classes, none above the others: p (domain: human, robot, plant)")
+    noted(built, ("1 domains or ranges", "p (domain: human, robot, plant)"))
 
 
 def test_unions_with_everything_say_nothing(tmp_path):
     said = "r:domain [ o:unionOf ( o:Thing :Human ) ] ; r:range :Robot , [ o:unionOf ( :Alien :Ghost ) ]"
     built = made(tmp_path, f"{CLASSES} :p a o:ObjectProperty ; r:label 'touches' ; {said} .")
     assert built.tasks["domain"] == 0
-    noted(built, "1 domains or ranges are unions with owl:Thing, which is anything: left out, as of: http://e.org/p")
-    noted(
-        built, "2 classes named as domain or range are not in the list of classes: http://e.org/Alien, http://e.org/G"
-    )
+    noted(built, ("1 domains or ranges", "unions with owl:Thing", "http://e.org/p"))
+    noted(built, ("2 classes", "domain or range", "http://e.org/Alien, http://e.org/G"))
     assert golds(tmp_path, "range") == {"touches": {"robot"}}
     assert "several classes" not in "\n".join(built.notes)
 
@@ -263,7 +259,7 @@ def test_what_has_no_label_or_is_deprecated_is_passed_through(tmp_path):
     assert golds(tmp_path, "domain") == domains
     assert golds(tmp_path, "range") == {"pats": {"robot"}, "new": {"animal"}, "top": {"animal"}, "near": {"robot"}}
     assert golds(tmp_path, "subPropertyOf") == {"new": {"top"}}
-    noted(built, "1 properties are deprecated and left out: http://e.org/gone")
+    noted(built, ("1 properties", "deprecated", "http://e.org/gone"))
 
 
 def test_unions_with_what_is_everything_say_nothing(tmp_path):
@@ -274,7 +270,7 @@ def test_unions_with_what_is_everything_say_nothing(tmp_path):
     )
     assert golds(tmp_path, "range") == {"pats": {"human"}}
     assert built.tasks["domain"] == 0
-    noted(built, "1 domains or ranges are unions with owl:Thing, which is anything: left out, as of: http://e.org/p")
+    noted(built, ("1 domains or ranges", "unions with owl:Thing", "http://e.org/p"))
 
 
 def test_inverses_lend_each_other_their_sides(tmp_path):
@@ -337,9 +333,9 @@ r:label "takes up" ; o:equivalentProperty :ttt ; r:range :Human . :ttt a o:Objec
     assert axioms["symmetric"] == ["sees"]
     noted(
         built,
-        "2 properties are the inverse of an inverse of another, so equivalent to it, and are one with it: rr (p), seen",
-        "3 properties are equivalent to another of their own vocabulary, and are one with it: u (t), tt (t), ttt (t)",
-        "1 names in owl:equivalentProperty (P1628) are left out, as they are of no property between things here: http://e",
+        ("2 properties", "inverse", "rr (p), seen"),
+        ("3 properties", "equivalent", "u (t), tt (t), ttt (t)"),
+        ("1 names in owl:equivalentProperty (P1628)", "http://e"),
     )
     counted = dict(ontology_tables(built)[0].rows)
     assert counted["  aligned with another vocabulary"] == 1
@@ -359,10 +355,10 @@ def test_inverses_through_what_is_deprecated(tmp_path):
     assert golds(tmp_path, "range") == {"is patted by": {"human"}}
     assert golds(tmp_path, "subPropertyOf") == {"pats": {"touches"}}
     assert "cycle" not in "\n".join(built.notes)
-    said = "as nothing says that they are an owl:ObjectProperty or rdf:Property: http://e.org/nowhere"
-    noted(built, f"1 names in owl:inverseOf are left out, {said}")
     noted(
-        built, "1 properties that are inverse, symmetric or transitive are left out of the axioms", "http://e.org/old"
+        built,
+        ("1 names in owl:inverseOf", "owl:ObjectProperty", "rdf:Property", "http://e.org/nowhere"),
+        ("1 properties", "axioms", "http://e.org/old"),
     )
 
 
@@ -387,11 +383,9 @@ o:TransitiveProperty . :Human o:disjointWith :Robot , :Elsewhere .""",
     assert item.gold == "'s near is"
     noted(
         built,
-        "2 properties that are inverse, symmetric or transitive are left out of the axioms, as they have no label of "
-        "their own, are deprecated or are of texts, numbers or dates: http://e.org/age, http://e.org/bare",
-        "1 names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
-        "without a label of its own: http://e.org/Elsewhere",
-        "1 properties are left out, as they have no domain, range, super-property, sub-property or axiom: loose",
+        ("2 properties", "axioms", "http://e.org/age, http://e.org/bare"),
+        ("1 names in owl:disjointWith", "http://e.org/Elsewhere"),
+        ("1 properties", "no domain", "loose"),
     )
 
 
@@ -420,13 +414,13 @@ def test_equivalent_classes_are_above_each_other_and_share_what_is_above(tmp_pat
     assert "cycle" not in "\n".join(built.notes)
     noted(
         built,
-        "1 names in owl:equivalentClass are of no class here, and only help to find domains and ranges: http://els",
+        ("1 names in owl:equivalentClass", "http://els"),
     )
 
 
 def test_a_cycle_through_an_equivalence_is_named(tmp_path):
     built = made(tmp_path, f"{CLASSES} :Robot o:equivalentClass :Child . :Animal r:subClassOf :Robot .")
-    noted(built, "a cycle in the hierarchy of classes: animal → child → human → animal; chains end")
+    noted(built, ("cycle", "animal → child → human → animal;"))
 
 
 def test_definitions_give_super_classes(tmp_path):
@@ -458,9 +452,11 @@ def test_definitions_give_super_classes(tmp_path):
     }
     noted(
         built,
-        "descriptions of classes that give no super-class, domain or range are left out: 1 owl:complementOf (such as "
-        "of http://e.org/Girl), 1 owl:someValuesFrom (such as of http://e.org/Cyborg), 1 owl:unionOf (such as of "
-        "http://e.org/Fungus)",
+        (
+            "1 owl:complementOf (such as of http://e.org/Girl)",
+            "1 owl:someValuesFrom (such as of http://e.org/Cyborg)",
+            "1 owl:unionOf (such as of http://e.org/Fungus)",
+        ),
     )
 
 
@@ -476,8 +472,7 @@ def test_all_that_a_sampled_thing_is_stated_to_be_is_right(tmp_path):
     for name, right in asked.items():
         assert right == ({"child", "human", "animal", "robot", "old"} if name.startswith("x") else {"robot"})
     assert any(name.startswith("y") for name in asked)  # so a drawn x was no robot by the draw alone
-    noted(built, "1 names that have instances are left out, as nothing says that they are an owl:Class or rdfs:Class: ")
-    noted(built, "http://e.org/Loose (5)")
+    noted(built, ("1 names", "instances", "owl:Class", "rdfs:Class", "http://e.org/Loose (5)"))
 
 
 def test_what_is_the_same_is_of_the_same_classes(tmp_path):
@@ -487,8 +482,7 @@ def test_what_is_the_same_is_of_the_same_classes(tmp_path):
     assert golds(tmp_path, "type") == {"x": both, "zed": both, "w": {"robot"}}
     noted(
         built,
-        "1 things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is "
-        "left out: http://e.org/x",
+        ("1 things", "owl:Nothing", "http://e.org/x"),
     )
 
 
@@ -498,7 +492,7 @@ def test_what_is_labelled_alike_is_right_of_what_is_below_either(tmp_path):
         f"""{CLASSES} :Zombie a o:Class ; r:label "zombie" ; r:subClassOf :Twin . :z a :Twin , :Zombie .
 :Twin a o:Class ; r:label "human" ; r:subClassOf :Human , :Robot .""",
     )
-    noted(built, "1 classes have the label of another and are left out: 'human' (http://e.org/Twin, not http://e.org/H")
+    noted(built, ("1 classes", "'human' (http://e.org/Twin, not http://e.org/H"))
     assert golds(tmp_path, "subClassOf") == {
         "human": {"animal"},
         "child": {"human", "animal"},
@@ -519,11 +513,10 @@ r:subClassOf o:Nothing . :Whole a o:Class ; r:label "whole" . :All r:subClassOf 
     )
     noted(
         built,
-        "2 classes are said to be everything (owl:Thing): left out, as they would be right answers always: "
-        "http://e.org/All, http://e.org/Whole",
+        ("2 classes", "(owl:Thing)", "http://e.org/All, http://e.org/Whole"),
     )
     assert "all" not in {found.label for found in built.classes}
-    noted(built, "2 classes are said to have no instances (owl:Nothing): http://e.org/None, http://e.org/Unicorn")
+    noted(built, ("2 classes", "(owl:Nothing)", "http://e.org/None, http://e.org/Unicorn"))
     assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
 
 
@@ -537,8 +530,7 @@ def test_classes_below_two_disjoint_ones_are_named(tmp_path):
 :Teal a o:Class ; r:label "teal" ; r:subClassOf :Green , :Blue . :Rust a o:Class ; r:label "rust" ; r:subClassOf :Red .
 """,
     )
-    said = "cyborg (robot, animal), teal (blue, green)"
-    noted(built, f"2 classes are below two that are disjoint, and cannot have instances: {said}")
+    noted(built, ("2 classes", "disjoint", "cyborg (robot, animal), teal (blue, green)"))
 
 
 def test_what_is_left_out_is_counted_by_kind(tmp_path):
@@ -559,12 +551,15 @@ def test_what_is_left_out_is_counted_by_kind(tmp_path):
     assert golds(tmp_path, "domain") == {"touches": {"robot"}}
     noted(
         built,
-        "3 classes are deprecated and left out: http://e.org/Elf, http://e.org/Faun, http://e.org/Gnome",
-        "1 properties are deprecated and left out: http://e.org/old",
-        'texts where a class, property or thing belongs are left out: 1 rdf:type (such as http://e.org/x "robot"), '
-        '1 rdfs:domain (such as http://e.org/p "Human"), 1 rdfs:subClassOf (such as http://e.org/Child "animal"@en)',
-        "axioms that no task asks for are not read: 1 owl:propertyChainAxiom (such as http://e.org/p)",
-        "1 properties of texts, numbers or dates (owl:DatatypeProperty) are left out: http://e.org/age",
+        ("3 classes", "deprecated", "http://e.org/Elf, http://e.org/Faun, http://e.org/Gnome"),
+        ("1 properties", "deprecated", "http://e.org/old"),
+        (
+            '1 rdf:type (such as http://e.org/x "robot")',
+            '1 rdfs:domain (such as http://e.org/p "Human")',
+            '1 rdfs:subClassOf (such as http://e.org/Child "animal"@en)',
+        ),
+        ("not read", "1 owl:propertyChainAxiom (such as http://e.org/p)"),
+        ("1 properties", "owl:DatatypeProperty", "http://e.org/age"),
     )
     assert json.loads((built.out / "manifest.json").read_text())["notes"] == built.notes
 
@@ -577,11 +572,8 @@ def test_imports_are_looked_for_among_the_files(tmp_path):
     }.items():
         (tmp_path / f"{name}.ttl").write_text(HEAD + text, encoding="utf-8")
     built = build_ontology(OntologyBuildOptions(input=[tmp_path], out=tmp_path / "out"))
-    lacking = "1 ontologies that are imported are in none of the files (nothing is fetched; give them with --input): "
-    noted(built, f"{lacking}http://e.org/d")
-    noted(
-        built, "imports come back to where they began: http://e.org/a → http://e.org/b → http://e.org/a; each file is"
-    )
+    noted(built, ("1 ontologies", "--input", "http://e.org/d"))
+    noted(built, ("imports", "http://e.org/a → http://e.org/b → http://e.org/a;"))
 
 
 # Labels
@@ -612,12 +604,12 @@ def test_language_and_label_property(tmp_path):
     manifest = json.loads((preferred.out / "manifest.json").read_text())
     assert manifest["labels_from_iris"] == ["has DNA base", "thin base"]
     assert manifest["labels"] == {"language": "en", "properties": ["http://www.w3.org/2004/02/skos/core#prefLabel"]}
-    noted(preferred, "1 classes without an English label are called by the end of their IRI: thin base")
+    noted(preferred, ("1 classes", "end of their IRI", "thin base"))
 
 
 def test_label_properties_that_are_nowhere_are_named(tmp_path):
     built = made(tmp_path, CLASSES, label_property=("rdfs:lable", "rdfs:label"))
-    noted(built, "1 label properties that were asked for occur nowhere in the files: http://www.w3.org/2000/01/rdf-sc")
+    noted(built, ("1 label properties", "http://www.w3.org/2000/01/rdf-sc"))
 
 
 def test_of_two_label_properties_the_first_counts(tmp_path):
@@ -634,17 +626,15 @@ def test_ends_of_iris_name_what_nothing_names(tmp_path):
     )
     built = labels(tmp_path / "a", text)
     assert golds(tmp_path / "a", "subClassOf") == {"cheesy pizza": {"thin crust food"}}
-    noted(built, "2 classes without an English label are called by the end of their IRI: cheesy pizza, thin crust food")
-    noted(
-        built, "1 classes without an English label (rdfs:label or skos:prefLabel, @en or without a language) are left "
-    )
+    noted(built, ("2 classes", "end of their IRI", "cheesy pizza, thin crust food"))
+    noted(built, ("1 classes", "rdfs:label", "skos:prefLabel", "@en"))
     text += ' :CheesyPizza r:label "pizza"@en ; r:subClassOf :Food . :Food a o:Class ; r:label "food" .'
     other = labels(tmp_path / "b", text + ' :GO_0008150 r:label "Leben"@de .')
     assert [found.label for found in other.classes] == ["pizza", "food"]
     noted(
         other,
-        "2 classes without an English label",
-        "labels in other languages are left out: de (1); --language de reads",
+        ("2 classes", "English label"),
+        ("other languages", "de (1)", "--language de"),
     )
 
 
@@ -757,31 +747,31 @@ def test_a_server_that_follows_no_lists_is_asked_for_the_rest(tmp_path):
     for name in ("class_parts", "disjoint_classes", "domain_parts"):
         noted(
             built,
-            f"the query {name} is not answered, and what it asks for is left out: {address} answered with status 400",
+            (name, f"{address} answered", "status 400"),
         )
 
 
 OWL_XML = '<?xml version="1.0"?>\n<!-- made -->\n<Ontology xmlns="http://www.w3.org/2002/07/owl#" ontologyIRI="http://e.org/">'
 FUNCTIONAL = "# made\nPrefix(:=<http://e.org/>)\nOntology(<http://e.org/>\nDeclaration(Class(:C)))\n"
-ROBOT = "convert it with ROBOT, robot convert --input a.{0} --output a.ttl"
+ROBOT = "robot convert --input a.{0} --output a.ttl"
 
 
 @pytest.mark.parametrize(
     ("ending", "text", "message"),
     [
-        ("owx", "", f"OWL/XML, which is not read: {ROBOT}"),
-        ("ofn", "", f"OWL's functional syntax, which is not read: {ROBOT}"),
-        ("omn", "", f"OWL's Manchester syntax, which is not read: {ROBOT}"),
-        ("obo", "", f"OBO, which is not read: {ROBOT}"),
-        ("owl", f"{OWL_XML}</Ontology>", f"expected RDF/XML, found OWL/XML, which is not read: {ROBOT}"),
-        ("owl", FUNCTIONAL, f"expected RDF/XML, found OWL's functional syntax, which is not read: {ROBOT}"),
-        ("ttl", FUNCTIONAL, "a.ttl:2: expected Turtle, found OWL's functional syntax, which is not read"),
-        ("owl", "Prefix: : <http://e.org/>\n", f"OWL's Manchester syntax, which is not read: {ROBOT}"),
-        ("owl", HEAD, "expected RDF/XML, found what looks like Turtle: give the file the ending .ttl"),
-        ("ttl", '<rdf:RDF xmlns:rdf="x"/>', "what looks like RDF/XML: give the file the ending .rdf"),
-        ("jsonld", '{"@context": "https://schema.org"}', "its @context is an address, and nothing is fetched"),
+        ("owx", "", ("OWL/XML", ROBOT)),
+        ("ofn", "", ("functional syntax", ROBOT)),
+        ("omn", "", ("Manchester", ROBOT)),
+        ("obo", "", ("OBO", ROBOT)),
+        ("owl", f"{OWL_XML}</Ontology>", ("RDF/XML", "OWL/XML", ROBOT)),
+        ("owl", FUNCTIONAL, ("RDF/XML", "functional syntax", ROBOT)),
+        ("ttl", FUNCTIONAL, ("a.ttl:2:", "Turtle", "functional syntax")),
+        ("owl", "Prefix: : <http://e.org/>\n", ("Manchester", ROBOT)),
+        ("owl", HEAD, ("RDF/XML", "Turtle", ".ttl")),
+        ("ttl", '<rdf:RDF xmlns:rdf="x"/>', ("RDF/XML", ".rdf")),
+        ("jsonld", '{"@context": "https://schema.org"}', "@context"),
         ("jsonld", '{"@id": ', "a.jsonld:1: not JSON-LD"),
-        ("n3", "{ ?x <http://e.org/p> ?y } => { ?y <http://e.org/p> ?x } .", "not N3 (rules, formulas and variables"),
+        ("n3", "{ ?x <http://e.org/p> ?y } => { ?y <http://e.org/p> ?x } .", "not N3"),
         ("nq", "<http://e.org/a> nonsense .\n", "a.nq:1: not N-Quads"),
         ("trig", "{ <http://e.org/a> ", "a.trig:1: not TriG"),
     ],
@@ -791,7 +781,7 @@ def test_other_syntaxes_are_named(tmp_path, fathom, ending, text, message):
     code, _, err = fathom("build", "ontology", "--input", tmp_path / f"a.{ending}", "--out", tmp_path / "out")
     assert code == 2
     (line,) = err.strip().splitlines()
-    assert message.format(ending) in line
+    assert mentioned(line.replace(f"a.{ending} --out", "a.{0} --out"), message)
 
 
 def test_the_catalogue_of_protege_is_no_ontology(tmp_path):
@@ -808,9 +798,7 @@ def test_other_syntaxes_in_a_folder_are_noted(tmp_path):
         build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))
     (tmp_path / "in" / "a.ttl").write_text(HEAD + CLASSES, encoding="utf-8")
     built = build_ontology(OntologyBuildOptions(input=[tmp_path / "in"], out=tmp_path / "out"))
-    noted(
-        built, "1 files in folders are in a syntax that is not read: a.ofn: OWL's functional syntax, which is not read"
-    )
+    noted(built, ("1 files in folders", "a.ofn", "functional syntax"))
 
 
 def test_command(tmp_path, fathom):
@@ -869,11 +857,7 @@ def test_things_of_disjoint_classes_are_named(tmp_path):
         ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
     )
     built = made(tmp_path, CLASSES + text)
-    said = (
-        "1 sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
-        "ontology is inconsistent, and one of these is a wrong answer: Robby ("
-    )
-    noted(built, f"{said}animal, robot)")
+    noted(built, ("1 sampled instances", "inconsistent", "Robby (animal, robot)"))
     assert built.tasks["type"] == 2
 
 
@@ -887,9 +871,7 @@ r:subClassOf :Robot , :Human .
 :Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
 :Cy a :Cyborg . :Po a :Pony . :Ann a :Human .""",
     )
-    noted(
-        built, "2 sampled instances are of two classes", "wrong answer: Cy (robot, animal), Po (unicorn, owl:Nothing)"
-    )
+    noted(built, ("2 sampled instances", "Cy (robot, animal), Po (unicorn, owl:Nothing)"))
 
 
 @pytest.mark.parametrize(
@@ -902,8 +884,7 @@ r:subClassOf :Robot , :Human .
 )
 def test_everything_that_is_nothing_is_named(tmp_path, said, by):
     built = made(tmp_path, CLASSES + said)
-    told = "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing"
-    noted(built, f"{told} (owl:Nothing), such as by {by}")
+    noted(built, ("inconsistent", "(owl:Thing)", "(owl:Nothing)", by))
     assert "owl#Nothing" not in "\n".join(built.notes)
     assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
 
@@ -919,9 +900,7 @@ def test_properties_that_can_hold_of_nothing_are_named(tmp_path):
     )
     noted(
         built,
-        "3 properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
-        "classes that are disjoint: whatever has them makes the ontology inconsistent: p (domain: owl:Nothing), "
-        "q (domain: animal, robot), q (range: none, owl:Nothing)",
+        ("3 properties", "p (domain: owl:Nothing), q (domain: animal, robot), q (range: none, owl:Nothing)"),
     )
 
 
@@ -935,12 +914,7 @@ def test_things_of_classes_that_are_left_out_are_counted(tmp_path):
 :ian a r:Class . r:Class a o:Class . :gus a :Bare , :Human , :Animal . :hal a :All , :Child . _:nobody a :Bare .""",
     )
     assert golds(tmp_path, "type").keys() == {"eve", "fay", "hal"}
-    noted(
-        built,
-        "5 instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
-        "another is, or everything), and of no other that is not above these: ",
-    )
-    [note] = [note for note in built.notes if note.startswith("5 instances are left out")]
+    [note] = [note for note in built.notes if note.startswith("5 instances")]
     e = "http://e.org/"
     assert set(note.rpartition(" these: ")[2].split(", ")) == {
         f"{e}{name} (of {e}{class_})"
@@ -952,9 +926,7 @@ def test_identifiers_are_no_names_of_things(tmp_path):
     things = """:Q42 a :Human . :GO_0008150 a :Human . :Q5 a :Robot ; r:label "Q5" . :Robot_7 a :Robot , :Child ."""
     built = made(tmp_path, CLASSES + things)
     assert golds(tmp_path, "type").keys() == {"Q5", "Robot 7"}
-    said = "2 sampled instances without a label are left out, as the end of their IRI is an identifier and no name: "
-    noted(built, f"{said}http://e.org/")
-    assert all(f"http://e.org/{name}" in "\n".join(built.notes) for name in ("Q42", "GO_0008150"))
+    noted(built, ("2 sampled instances", "http://e.org/Q42", "http://e.org/GO_0008150"))
 
 
 @pytest.mark.parametrize(
@@ -983,7 +955,7 @@ def test_codes_and_names(name, coded):
 
 def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):
     built = made(tmp_path, f"{CLASSES} :Child o:disjointWith :Child .")
-    noted(built, "1 classes are said to be disjoint with themselves, and cannot have instances: child")
+    noted(built, ("1 classes", "disjoint", "child"))
 
 
 def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):
@@ -993,32 +965,26 @@ def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "named"), [
-    (":p o:inverseOf :p .", "1 {}: http://e.org/p"),
-    (":p o:inverseOf :q . :q o:equivalentProperty :p .", "1 {}: http://e.org/p"),
-    (":p o:inverseOf :q . :q o:inverseOf :z . :z o:inverseOf :p .", "1 {}: http://e.org/p"),
-    (":p o:inverseOf :p ; a o:SymmetricProperty .", None),
-    (":q a o:SymmetricProperty ; o:inverseOf :p .", None),
-    (":p o:inverseOf :q .", None),
+    (":p o:inverseOf :p .", [("1 properties", "http://e.org/p")]),
+    (":p o:inverseOf :q . :q o:equivalentProperty :p .", [("1 properties", "http://e.org/p")]),
+    (":p o:inverseOf :q . :q o:inverseOf :z . :z o:inverseOf :p .", [("1 properties", "http://e.org/p")]),
+    (":p o:inverseOf :p ; a o:SymmetricProperty .", []),
+    (":q a o:SymmetricProperty ; o:inverseOf :p .", []),
+    (":p o:inverseOf :q .", []),
 ])  # fmt: skip
 def test_a_property_that_is_its_own_inverse_is_named(tmp_path, text, named):
     """Where nothing says that it is symmetric: stated of itself, of an equal, and three times round."""
     every = " ".join(f":{name} a o:ObjectProperty ; r:label '{name} it' ." for name in "pqz")
     built = made(tmp_path, f"{CLASSES} {every} {text} :p r:domain :Human .")
-    what = "properties are their own inverse by what is stated (owl:inverseOf), so symmetric, though nothing says that"
-    if named is None:
-        assert not [note for note in built.notes if what in note]
-    else:
-        begins, ends = named.split("{}")
-        [note] = [note for note in built.notes if what in note]
-        assert note.startswith(f"{begins}{what}")
-        assert note.endswith(ends)
+    found = [note for note in built.notes if "their own inverse" in note]
+    assert correspond(found, *named)
 
 
 def test_an_ontology_that_imports_itself_is_said(tmp_path):
     text = "<http://e.org/self> a o:Ontology ; o:imports <http://e.org/self> ."
     noted(
         made(tmp_path, CLASSES + text),
-        "imports come back to where they began: http://e.org/self → http://e.org/self; each file",
+        ("imports", "http://e.org/self → http://e.org/self;"),
     )
 
 
@@ -1030,24 +996,24 @@ def test_what_has_no_iri_is_counted(tmp_path):
     built = made(tmp_path, CLASSES + text)
     noted(
         built,
-        "things without an IRI (blank nodes) are left out: 2 http://e.org/Human",
-        "3 labels of what has no IRI (blank nodes) are left out: nobody, Nemo, nowhere",
+        ("blank nodes", "2 http://e.org/Human"),
+        ("3 labels", "nobody, Nemo, nowhere"),
     )
 
 
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), r"own\.ttl:\d+: not Turtle: .*Invalid UTF-8"),
-        ("own.ttl", f"{HEAD} .".encode("utf-16"), r"own\.ttl:1: not Turtle: .*Invalid UTF-8"),
-        ("own.ttl", f"{HEAD} :C r:label ".encode(), r"own\.ttl:\d+: not Turtle: .*Unexpected end"),
-        ("own.owl", b"<html><body>no</body></html>", r"own\.owl: not RDF/XML: "),
-        ("own.jsonld", b'{"a": 1', r"own\.jsonld:\d+: not JSON-LD: "),
+        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), ("own.ttl:", "not Turtle", "UTF-8")),
+        ("own.ttl", f"{HEAD} .".encode("utf-16"), ("own.ttl:1:", "not Turtle", "UTF-8")),
+        ("own.ttl", f"{HEAD} :C r:label ".encode(), ("own.ttl:", "not Turtle", "Unexpected end")),
+        ("own.owl", b"<html><body>no</body></html>", "own.owl: not RDF/XML: "),
+        ("own.jsonld", b'{"a": 1', "own.jsonld:1: not JSON-LD: "),
     ],
 )
 def test_files_that_cannot_be_read_write_nothing(tmp_path, name, content, fault):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadInput, match=fault) as error:
+    with pytest.raises(BadInput, match=mentions(fault)) as error:
         build_ontology(OntologyBuildOptions(input=[tmp_path / name], out=tmp_path / "out"))
     assert len(error.value.faults) == 1
     assert [file.name for file in tmp_path.iterdir()] == [name]

@@ -252,9 +252,7 @@ def _until_both_ask(log: Path, processes: list[int]) -> None:
 
 @pytest.mark.parametrize("said", ["5/4", "0/4", "1", "a/b", "1/0", "-1/2", "1/2/3", 3])
 def test_no_part(said):
-    with pytest.raises(
-        BadInput, match=f"--part: expected i/n with i from 1 to n, such as 1/4, or auto, found {said!r}"
-    ):
+    with pytest.raises(BadInput, match=mentions("--part", "i/n", "1/4", "auto", repr(said))):
         parse_options(StatementOptions, {"part": said})
 
 
@@ -317,7 +315,7 @@ def test_surroundings_that_say_no_part():
 
 def test_parts_of_different_options_do_not_mix(model, data, tmp_path):  # noqa: F811
     run("statement", model, data, options("statement", part="1/2"), tmp_path / "r")
-    with pytest.raises(BadInput, match="belongs to another run: choose") as error:
+    with pytest.raises(BadInput, match="another run") as error:
         run("statement", model, data, options("statement", part="2/2", capitalize=False), tmp_path / "r")
     assert "options.capitalize: there True, here False" in str(error.value)
 

@@ -294,7 +294,7 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
     line = DemoLine("causal", "trained on", *found)
     said = " ".join(text([line], tmp_path).split())
-    assert "The probe does not distinguish facts" in said  # of so few facts nothing is known
+    assert "does not distinguish" in said  # of so few facts nothing is known
     for withheld, gap, verdict in ((0.0, 0.5, "distinguishes"), (0.3, 0.5, "does not"), (0.0, 0.0, "does not")):
         sure = line._replace(gap=about(gap), beyond=about(withheld))
         assert f"The probe {verdict}" in text([sure], tmp_path)

@@ -214,7 +214,8 @@ def test_flags_of_all_commands(fathom, model, tmp_path, logger):
     code, _, err = fathom(*asked, "--out", tmp_path / "b", "--quiet")
     assert (code, err, logger.level) == (0, "", logging.NOTSET)
     code, _, err = fathom(*asked, "--out", tmp_path / "c", "--quiet", "--verbose")
-    assert (code, err) == (2, "error: --quiet and --verbose: expected one of them\n")
+    assert code == 2
+    assert mentioned(err, "--quiet", "--verbose")
     assert not (tmp_path / "c").exists()
 
 

@@ -25,7 +25,7 @@ from fathom import reading
 from fathom.errors import BadInput
 from fathom.reading import NotData, Unreadable, files, json_value, replies
 from fathom.reading.text import Faults, line_of, read_json, read_json_lines
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions
 
 SRC = Path(__file__).parents[1] / "src" / "fathom"
 DEEP = "[" * 150_000 + "]" * 150_000
@@ -90,12 +90,12 @@ def socket_file(path: Path):
 
 
 NO_FILES = {
-    folder: "is not a file but a folder",
-    os.mkfifo: "is not a file but a named pipe",
-    socket_file: "is not a file but a socket",
-    device: "is not a file but a device",
-    loop: "is a link to itself",
-    dangling: "is a link to nowhere, which is missing",
+    folder: "a folder",
+    os.mkfifo: "a named pipe",
+    socket_file: "a socket",
+    device: "a device",
+    loop: "to itself",
+    dangling: "nowhere, which is missing",
     (lambda path: None): "file is missing",
 }
 READERS = {
@@ -115,7 +115,7 @@ READERS = {
 def test_what_is_no_file(tmp_path, reader, make):
     path = tmp_path / "given"
     make(path)
-    assert fault_of(READERS[reader], path).startswith(f"{path}: {NO_FILES[make]}")
+    assert mentioned(fault_of(READERS[reader], path), f"{path}: ", NO_FILES[make])
 
 
 def test_a_file_that_may_be_absent(tmp_path):
@@ -162,14 +162,12 @@ def test_the_line_that_is_not_utf8_is_named(tmp_path_factory, lines, block):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(files, "BLOCK", block)
         for read in (reading.text_lines, reading.read_text):
-            assert fault_of(read, path) == f"{path}:{len(lines) + 1}: not UTF-8 text: save it as UTF-8"
+            assert mentioned(fault_of(read, path), f"{path}:{len(lines) + 1}:", "UTF-8")
 
 
 def test_utf_16_is_told(tmp_path):
     (tmp_path / "a").write_bytes("one\ntwo".encode("utf-16"))
-    assert fault_of(reading.read_text, tmp_path / "a").endswith(
-        ":1: not UTF-8 text (it seems to be UTF-16): save it as UTF-8"
-    )
+    assert mentioned(fault_of(reading.read_text, tmp_path / "a"), ":1:", "UTF-16", "save it as UTF-8")
 
 
 def test_surrogates_in_utf8_are_no_text(tmp_path):
@@ -181,8 +179,8 @@ def test_bounds(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_text("short\n" + "x" * 5000)
     monkeypatch.setattr(files, "BLOCK", 100)
-    assert f"{path}:2: a line of more than" in fault_of(reading.text_lines, path, longest=1000)
-    assert "is larger than 0 MB, the most read" in fault_of(reading.read_text, path, most=1000)
+    assert f"{path}:2: " in fault_of(reading.text_lines, path, longest=1000)
+    assert "than 0 MB" in fault_of(reading.read_text, path, most=1000)
     assert reading.read_text(path, most=5006)
 
 
@@ -194,7 +192,7 @@ def test_a_damaged_gz_says_how_far_it_could_be_read(tmp_path, damage):
     said = fault_of(reading.text_lines, path)
     assert said.startswith(f"{path}:")
     assert "cannot be read" in said
-    assert "; the lines above could be read" in said
+    assert "lines above" in said
     reached = int(said.removeprefix(f"{path}:").split(":")[0])
     assert 10_000 < reached <= 40_001
     faults = Faults()
@@ -273,17 +271,17 @@ def test_no_text_makes_json_raise_anything_else(content):
         ("{\n" + HUGE[1:], 2, "thousands of digits"),
         ('{"a": 1,\n"b": "\\ud800x"}', 2, "single surrogate"),
         ('["\\ude00"]', 1, "single surrogate"),
-        ('{"a": 1,\nb}', 2, "not JSON: Expecting property name enclosed in double quotes (column 1)"),
-        ("", 1, "not JSON: Expecting value (column 1)"),
-        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, "an object has the key 'a' twice"),
-        ('[{"a": 1},\n{"a": 2, "a": 3}]', None, "an object has the key 'a' twice"),
+        ('{"a": 1,\nb}', 2, ("property name", "column 1")),
+        ("", 1, ("Expecting value", "column 1")),
+        ('{"a": 1,\n"b": 2,\n"a": 1}', 3, ("'a'", "twice")),
+        ('[{"a": 1},\n{"a": 2, "a": 3}]', None, ("'a'", "twice")),
     ],
 )
 def test_json_that_cannot_be_used(tmp_path, content, line, why):
     with pytest.raises(NotData) as caught:
         json_value(content)
     assert caught.value.line == line
-    assert why in caught.value.why
+    assert mentioned(caught.value.why, why)
     (tmp_path / "a.json").write_text(content)
     where = f"{tmp_path / 'a.json'}:" + (f"{line}:" if line else "")
     assert fault_of(reading.json_file, tmp_path / "a.json").startswith(where)
@@ -314,7 +312,7 @@ def test_null_is_no_data(tmp_path):
     (tmp_path / "a.json").write_text("null")
     faults = Faults()
     assert read_json(tmp_path / "a.json", faults) is None
-    assert faults.found == [f"{tmp_path / 'a.json'}:1: expected data, found null"]
+    assert correspond(faults.found, (f"{tmp_path / 'a.json'}:1:", "null"))
     assert line_of(tmp_path / "none", "x") is None
 
 
@@ -326,17 +324,17 @@ def test_null_is_no_data(tmp_path):
         ("a: &m {b: *m}", "deep"),
         ("a: " + "9" * 6000, "invalid YAML"),
         ("a: 2020-13-45", "invalid YAML"),
-        ("a: !!python/object:os.system x", "not YAML: could not determine a constructor"),
+        ("a: !!python/object:os.system x", ("not YAML", "constructor")),
         ("a: \0", "not YAML"),
-        ("a: 1\nb: {c: 1,\n  c: 2}", ":3: an object has the key 'c' twice"),
-        ("a: 1\n? a\n: 2", ":2: an object has the key 'a' twice"),
+        ("a: 1\nb: {c: 1,\n  c: 2}", (":3:", "'c'", "twice")),
+        ("a: 1\n? a\n: 2", (":2:", "'a'", "twice")),
         ("a: " + "1" * 1_100_000, "MB"),
         ("a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)), "deep"),
     ],
 )
 def test_yaml_that_cannot_be_used(tmp_path, content, why):
     (tmp_path / "a.yaml").write_text(content)
-    assert why in fault_of(reading.yaml_file, tmp_path / "a.yaml")
+    assert mentioned(fault_of(reading.yaml_file, tmp_path / "a.yaml"), why)
 
 
 def test_yaml_that_can(tmp_path):
@@ -377,9 +375,9 @@ def test_columns_of_a_table(tmp_path):
     kinds = {"id": pa.string(), "n": pa.int64(), "no": pa.list_(pa.float64()), "other": pa.string()}
     found = reading.parquet_file(path, kinds, ("id", "n"))
     assert found.schema.types == [pa.string(), pa.int64(), pa.list_(pa.float64())]
-    assert "has no column x, y, found id, n, no" in fault_of(reading.parquet_file, path, None, ("x", "y"))
-    assert "column n must be string, found int32" in fault_of(reading.parquet_file, path, {"n": pa.string()})
-    assert "column id is empty in 1 of 2 rows" in fault_of(reading.parquet_file, path, None, (), filled=("id",))
+    assert mentioned(fault_of(reading.parquet_file, path, None, ("x", "y")), "column x, y", "id, n, no")
+    assert mentioned(fault_of(reading.parquet_file, path, {"n": pa.string()}), "column n", "string", "int32")
+    assert mentioned(fault_of(reading.parquet_file, path, None, (), filled=("id",)), "column id", "1 of 2 rows")
     assert reading.parquet_file(path, without=("no",)).column_names == ["id", "n"]
 
 
@@ -436,7 +434,7 @@ def test_what_a_call_raises_is_raised_where_it_was_asked():
      "http://a b/", "http://h\n/", "http://h\x00/"],
 )  # fmt: skip
 def test_addresses_that_are_none(address):
-    with pytest.raises(BadInput, match="is not the address of a server: expected one such as http://e/v1"):
+    with pytest.raises(BadInput, match=mentions("address of a server", "http://e/v1")):
         replies.host_of(address, "--server", "http://e/v1")
 
 

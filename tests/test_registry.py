@@ -15,7 +15,7 @@ from fathom.errors import BadInput
 from fathom.formats import FORMATS, Format, examine, native
 from fathom.reading import Faults
 from fathom.registry import Registry
-from tests.messages import mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.test_cli import gpt2, save
 
 # A format
@@ -65,7 +65,7 @@ def test_a_format_of_one_entry_is_read_everywhere(fathom, three, tmp_path):
     assert out.startswith("three, content ")
     code, out, _ = fathom("data", "check", three)
     assert code == 0
-    assert out == f"{three}: 3 queries in 1 relations, no faults\n"
+    assert mentioned(out, f"{three}: 3 queries in 1 relations", "no faults")
     model = save(tmp_path / "model", gpt2())
     code, out, err = fathom("probe", "statement", "--model", model, "--data", three, "--out", tmp_path / "run")
     assert code == 0, err
@@ -78,13 +78,13 @@ def test_faults_of_an_added_format_are_shown_with_their_lines(fathom, three):
     three.write_text("Uganda: Kampala\nFrance, Paris\n", encoding="utf-8")
     code, _, err = fathom("data", "check", three)
     assert code == 2
-    assert f"{three}:2: expected 'country: capital', found 'France, Paris'" in err
+    assert stated(err, f"{three}:2: ", "'country: capital'", "'France, Paris'")
 
 
 def test_without_its_entry_no_format_fits(three):
     _, faults = examine(three)
-    assert "no format fits: expected metadata_relations.json (BEAR), question-templates.csv (KAMEL)" in faults.found[0]
-    assert faults.found[0].endswith(", or .nt or .ttl files (RDF)")
+    assert "metadata_relations.json (BEAR), question-templates.csv (KAMEL)" in faults.found[0]
+    assert ".nt or .ttl files (RDF)" in faults.found[0]
 
 
 @pytest.mark.usefixtures("capitals")
@@ -115,11 +115,11 @@ def test_an_entry_point_that_fails_is_one_line_and_the_rest_works(monkeypatch, t
     monkeypatch.setattr("fathom.formats.FORMATS", table)
     _, faults = examine(tmp_path)
     assert list(table) == ["capitals"]
-    assert faults.found == [
-        f"{tmp_path}: no format fits: expected a .capitals file",
-        "no_such_package:FORMAT adds the format 'broken', which cannot be loaded: "
-        "ModuleNotFoundError(\"No module named 'no_such_package'\")",
-    ]
+    assert correspond(
+        faults.found,
+        (f"{tmp_path}:", "a .capitals file"),
+        ("no_such_package:FORMAT", "'broken'", "ModuleNotFoundError", "'no_such_package'"),
+    )
 
 
 def test_two_entries_of_one_name_and_none(capitals):

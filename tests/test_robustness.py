@@ -24,7 +24,7 @@ from fathom.results.loading import read_all_facts
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings, repeated
 from tests.answerers import EVEN, Answerer, answered, at_random, knowing, world
-from tests.messages import mentions
+from tests.messages import correspond, mentions
 
 NAMES = ("aspirin", "lithium", "insulin", "morphine")
 
@@ -65,19 +65,20 @@ def test_a_wrong_candidate_is_called_out():
         assert prime not in plain.gold
         assert prime not in plain.sentences[0].text
         assert query.sentences[0].text == f"{prime.capitalize()}? {plain.sentences[0].text}"
-    assert found[3].unscored == "no distractor to put in front"  # the sentence names all three others
+    assert "no distractor" in found[3].unscored  # the sentence names all three others
     assert texts(found) == texts(asked(drugs(), alter="misprimed"))
     primes = {tuple(q.groups.get("prime", "") for q in asked(drugs(), alter="misprimed", seed=s)) for s in range(9)}
     assert len(primes) > 3
 
 
 def test_what_stands_behind_the_answer_is_cut_off():
-    assert texts(asked(drugs(), alter="truncated")) == [
+    assert correspond(
+        texts(asked(drugs(), alter="truncated")),
         "Pain is treated with [Y].",
-        "fewer than 3 words precede the answer",
-        "the answer is followed by no text to remove",
+        "fewer than 3",
+        "no text to remove",
         "For some there is [Y].",
-    ]
+    )
 
 
 def test_templates_are_paraphrased_by_the_further_ones_and_misprimed_in_the_first():
@@ -151,15 +152,15 @@ def test_negated_templates_of_lama(tmp_path):
     (tmp_path / "relations.jsonl").write_text(json.dumps(template))
     data = read(tmp_path)
     assert texts(asked(data, alter="negated")) == ["Koke never plays as [Y] ."]
-    with pytest.raises(BadInput, match="has no negated wordings"):
+    with pytest.raises(BadInput, match="no negated wordings"):
         asked(data, alter="negated", reading="template-free")
     (tmp_path / "relations.jsonl").write_text(json.dumps(template | {"template_negated": ""}))
     assert read(tmp_path).content_hash != data.content_hash
-    with pytest.raises(BadInput, match="has no negated wordings"):
+    with pytest.raises(BadInput, match="no negated wordings"):
         asked(read(tmp_path), alter="negated")
-    for wrong, why in ((5, "'template_negated' must be text, found 5"), ("[X] no", "has no \\[Y\\]")):
+    for wrong, why in ((5, ("'template_negated'", "found 5")), ("[X] no", "no [Y]")):
         (tmp_path / "relations.jsonl").write_text(json.dumps(template | {"template_negated": wrong}))
-        with pytest.raises(BadInput, match=why):
+        with pytest.raises(BadInput, match=mentions(why)):
             read(tmp_path)
     folder = tmp_path / "Google_RE"
     folder.mkdir()
@@ -174,7 +175,7 @@ def test_altered_wordings_of_ones_own(tmp_path):
     other = fact | {"answer": "lead", "sentences": ["[Y] is grey."], "altered": {}}
     (tmp_path / "facts.jsonl").write_text(f"{json.dumps(fact)}\n{json.dumps(other)}\n")
     (tmp_path / "relations.jsonl").write_text('{"relation": "drug"}\n')
-    assert texts(asked(read(tmp_path), alter="negated")) == ["[Y] is dull.", "the fact has no negated wording"]
+    assert correspond(texts(asked(read(tmp_path), alter="negated")), "[Y] is dull.", "no negated wording")
     for wrong in ({"denied": ["[Y]."]}, {"negated": "[Y]."}, {"negated": ["no place"]}):
         (tmp_path / "facts.jsonl").write_text(json.dumps(fact | {"altered": wrong}))
         assert len(examine(tmp_path)[1].found) == 1

@@ -12,7 +12,7 @@ from fathom.results.declarations import read_declarations
 from fathom.scoring.memory import Budget
 from fathom.scoring.rows import PromptedQuery, RankResult, Ranks, result_columns, score_columns, unscored
 from fathom.store.predictions import KEEP_SCORES_UP_TO, SCHEMA, Scoring
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 SPACE = CandidateSet("s", ("a", "b", "c", "d"), ("A", "B", "C", "D"))
 ASKED = Query("q", "r", "X", "x", ("b", "d"), "s", known=("a",))
@@ -51,14 +51,14 @@ def test_beyond_max_rank_the_rank_is_only_known_to_be_greater():
 
 
 @pytest.mark.parametrize(("more", "reason"), [
-    ({}, "the model gave 1 of 4 candidates a score that is not a number"),
-    ({"what": "options"}, "the model gave 1 of 4 options a score that is not a number"),
+    ({}, ("1 of 4 candidates", "not a number")),
+    ({"what": "options"}, ("1 of 4 options", "not a number")),
     ({"fault": "too long"}, "too long"),
-    ({"ranked": np.array([True, True, True, False])}, "the model gave 1 of 3 candidates a score that is not a number"),
+    ({"ranked": np.array([True, True, True, False])}, ("1 of 3 candidates", "not a number")),
 ])  # fmt: skip
 def test_nan_is_unscored(more, reason):
     row = scored([np.nan, 3.0, 3.0, 1.0], **more)
-    assert row["unscored"] == reason
+    assert mentioned(row["unscored"], reason)
     assert row["gold_scores"] == [3, 1]
     assert "rank" not in row
     assert "top_ids" not in row
@@ -139,7 +139,7 @@ def test_sequences_that_fit_together():
 def test_what_a_manifest_says_of_screening_and_seeds() -> None:
     identity = {"probe": "statement", "options": {"seed": 7, "limit": None, "dtype": "float32"}}
     told = read_declarations({"identity": identity, "circumstances": {"screened": 200, "scored_again": 30}})
-    assert told.notes[-1].startswith("screened: 30 of 200 answers (15.0%) were scored again")
+    assert "screened: 30 of 200 answers (15.0%)" in told.notes[-1]
     assert "seed" not in told.options  # without a limit it changes nothing
     few = {**identity, "options": {"seed": 7, "limit": 20}}
     limited = read_declarations({"identity": few, "circumstances": {"screened": 200}})

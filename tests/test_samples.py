@@ -15,6 +15,7 @@ from fathom.results.rows import Rows
 from fathom.results.samples import Sample, by_default, check_key, drawn, legend
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
+from tests.messages import mentioned, mentions
 
 QUERIES = 24
 
@@ -101,17 +102,17 @@ def test_both_directions_of_a_triple_are_one_fact(tmp_path, monkeypatch):
 def test_one_cluster_has_no_interval(tmp_path):
     found = summarise(make_run(tmp_path / "run", 1), cluster="relation").headlines[0].accuracy
     assert (found.value, found.low, found.high) == (pytest.approx(0.5), None, None)
-    assert found.note == "all of one relation, which says nothing of others: no interval"
+    assert mentioned(found.note, "one relation", "no interval")
 
 
 def test_a_key_that_the_data_lacks_is_refused_with_those_that_it_has(tmp_path, fathom):
     folder = make_run(tmp_path / "run", 2)
-    told = "--cluster colour: the queries have no such key; there is query, fact, relation, subject, answer, document"
-    with pytest.raises(BadInput, match=told):
+    named = ("--cluster colour", "query, fact, relation, subject, answer, document")
+    with pytest.raises(BadInput, match=mentions(*named)):
         Rows(folder, cluster="colour")
     code, out, err = fathom("metrics", str(folder.path), "--cluster", "colour")
     assert (code, out) == (2, "")
-    assert told in err
+    assert mentioned(err, *named)
     check_key("", [])
 
 
@@ -122,7 +123,7 @@ def test_every_table_says_what_its_intervals_are_of(tmp_path, fathom):
     assert out.count("95 % intervals: clustered by document") == 2
     code, out, _ = fathom("study", "length-bias", str(folder.path), "--cluster", "colour")
     assert code == 2
-    assert legend("fact within relation") == "95 % intervals: for other facts of these relations"
-    assert legend("query") == "95 % intervals: for other queries, each for itself"
+    assert "other facts of these" in legend("fact within relation")
+    assert "each for itself" in legend("query")
     numbers = json.loads(fathom("metrics", str(folder.path), "--format", "json")[1])
     assert "cluster:subject within relation" in numbers["Results"][0]["recipe"]

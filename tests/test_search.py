@@ -165,4 +165,4 @@ def test_nan_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     question = SearchQuestion([ids["<s>"], ids["is"]], (0,))
     [one] = search(model, AnswerTrie([[ids["a"]], [ids["b"], ids["c"]]]), [question], SearchPlan(), Budget(None, CPU))
     assert one.result.ranks is None
-    assert one.result.unscored == "the model gave an answer a score that is not a number"
+    assert "not a number" in one.result.unscored

@@ -26,7 +26,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, agreement, sizes
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 from tests.scripted import ScriptedModel
 
 CANDIDATES = [f"e{number}" for number in range(100)]
@@ -131,7 +131,7 @@ def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
     assert math.isnan(found.ranks.value)
     assert math.isnan(found.log_ranks.value)
     [table, _] = agreement.tables(found)
-    assert any("only known to rank beyond --max-rank" in note for note in table.notes)
+    assert any("rank beyond --max-rank" in note for note in table.notes)
     beyond_the_question = agreement.analyse([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
     assert beyond_the_question.left_out == 2
     with pytest.raises(BadInput, match=mentions("2 of 4 facts", "--max-rank")):
@@ -178,7 +178,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
     assert tables["quadrants"][0]["share"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
     result = CliRunner().invoke(make_app(), ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
     assert result.exit_code == 0, result.output
-    assert "a positive r favours short names" in result.output
+    assert "short names" in result.output
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_sizes_of_other_candidates_are_no_step(tmp_path: Path) -> None:
     outcomes = [read_scorings(run, run.path.name)[0] for run in (small, large)]
     steps = sizes.steps_between([("statement", *outcomes)])
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]
-    assert "large ranked s|r|e1 among 0 candidates" in steps[0].difference.note  # the run does not say how many
+    assert mentioned(steps[0].difference.note, "large", "s|r|e1", "0 candidates")  # the run does not say how many
 
 
 def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> None:
@@ -299,4 +299,4 @@ def test_options_of_no_probe_are_refused(tmp_path: Path) -> None:
     arguments = ["study", "sizes", "--models", "x", "--data", "geography", "--out", str(tmp_path / "o")]
     result = CliRunner().invoke(make_app(), [*arguments, "--config", str(config)])
     assert isinstance(result.exception, BadInput)
-    assert "there is no option shotz" in str(result.exception)
+    assert "shotz" in str(result.exception)

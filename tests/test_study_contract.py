@@ -138,8 +138,8 @@ class Case:
     stopped: str
     unscored: str
     facts: tuple[str, int] | None
-    several_scorings: str = "refused: choose one with --scoring"
-    unfinished: str = "refused: is unfinished"
+    several_scorings: str = "refused: --scoring"
+    unfinished: str = "refused: unfinished"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -147,14 +147,14 @@ STOPPED = "refused: --max-rank"
 CASES = {
     "agreement": Case(
         lambda desk: [desk.run("m"), desk.run("m", probe="embedding")],
-        "1 facts are only known to rank beyond --max-rank",
+        "beyond --max-rank",
         "1 facts that one of the two",
         ("facts", 4),
         options={"k": 3},
     ),
     "memory-slope": Case(
         lambda desk: [desk.run("m"), desk.run("m", probe="link"), desk.run("m", probe="link", weights="random")],
-        "refused: some ranks are only known to lie beyond a bound",
+        "refused: beyond a bound",
         "1 facts that one of the runs",
         ("facts", 4),
     ),
@@ -176,7 +176,7 @@ CASES = {
         '"unscored": 1',
         ("questions", 2),
         several_scorings="mask-max",
-        unfinished="is unfinished",
+        unfinished="unfinished",
     ),
 }
 PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment", "chains"}

@@ -8,6 +8,7 @@ from scipy import stats
 
 from fathom.metrics.correlation import correlate
 from fathom.metrics.uncertainty import ENOUGH, ONE_SEED, Interval, at_confidence, crossed, interval
+from tests.messages import mentioned
 
 SHARE = (0.0, 1.0)
 NORMAL = float(stats.norm.ppf(0.975))
@@ -27,7 +28,7 @@ def test_clusters_of_equal_size_are_as_good_as_their_means():
     assert (free.estimate, free.units) == (0.5, 3)
     assert free.high - 0.5 == pytest.approx(4.302653 * np.sqrt(0.25 / 3), rel=1e-6)
     assert interval(values, clusters, limits=SHARE)[1:3] == pytest.approx(wilson(0.5, 3, stats.t.ppf(0.975, 2)))
-    assert free.note == "only 3 clusters: the interval is rough"
+    assert mentioned(free.note, "3 clusters", "rough")
 
 
 def test_clusters_of_unequal_size_by_hand():
@@ -92,13 +93,13 @@ def test_equal_values_say_no_more_than_wilson(value, ends):
     """z² / (8 + z²) = 0.3244 of others may lie elsewhere: eight hits at an even chance are no certainty."""
     found = interval([value] * 8, limits=SHARE)
     assert found[1:3] == pytest.approx(ends, abs=1e-4)
-    assert (found.units, found.note) == (8, "no value differs: Wilson's interval")
+    assert (found.units, "no value differs" in found.note) == (8, True)
 
 
 def test_equal_values_without_limits_have_no_interval():
     found = interval([2.0, 2.0, 2.0])
     assert (found.low, found.high) == (None, None)
-    assert found.note == "no value differs, and nothing limits what others could be: no interval"
+    assert mentioned(found.note, "no value differs", "no interval")
 
 
 def test_one_value_or_one_cluster_has_no_interval():
@@ -118,12 +119,12 @@ def test_few_clusters_and_rare_outcomes_are_said_to_be_rough():
     """
     rare = [1] * 10 + [1, 1] + [0] * 188
     found = interval(rare, np.repeat(np.arange(20), 10), limits=SHARE)
-    assert found.note == "one outcome is too rare among these clusters: the interval is rough"
+    assert mentioned(found.note, "too rare", "rough")
     spread = interval([1, 0, 0, 0] * 50, np.repeat(np.arange(20), 10), limits=SHARE)
     assert spread.note == ""
     unlike = interval([1, 0, 0, 0] * 50, [0] * 120 + list(range(1, 21)) * 4, limits=SHARE)
     # 200² / (120² + 20 · 4²)
-    assert unlike.note == "unequal clusters, worth 2.7 of equal size: the interval is rough"
+    assert mentioned(unlike.note, "worth 2.7", "rough")
     assert interval(rare, within=np.repeat(np.arange(20), 10), limits=SHARE).note == ""
 
 
@@ -163,7 +164,7 @@ def test_two_ways_add_up():
     both = interval(values, rows, also=columns)
     degrees = 0.25**2 / (0.25**2 + (1 / 12) ** 2 / 3)
     assert both.high - 0.5 == pytest.approx(stats.t.ppf(0.975, max(1.0, degrees)) * 0.5)
-    assert both.note == "only 2 of the second source: the interval is rough"
+    assert mentioned(both.note, "only 2", "second source", "rough")
     # Nine of a crossed three by three: the variances by hand, (2/3 · Σ of squares) each way and (8/9 · Σ) together.
     values = np.array([0.0, 1.0, 2.0, 1.0, 2.0, 4.0, 3.0, 5.0, 4.0])
     rows, columns = np.repeat([0, 1, 2], 3), np.tile([0, 1, 2], 3)
@@ -205,7 +206,7 @@ def test_two_seeds_have_one_degree_of_freedom():
     mean: 7/12 + 3/12 − 1/12. Where two seeds are alike they say no less than one."""
     found = crossed([[0, 1, 2], [1, 1, 4]])
     assert (found.error**2, found.seed_error**2, found.degrees) == pytest.approx((3 / 4, 2 / 12, 1))
-    assert found.note == "only 2 seeds: the interval is rough"
+    assert mentioned(found.note, "2 seeds", "rough")
     assert crossed([[0, 1, 2]] * 2).degrees == crossed([[0, 1, 2]]).degrees == 2
 
 
@@ -216,7 +217,7 @@ def test_units_in_clusters_and_seeds_by_hand():
     twice = crossed(values, list("aabbcc"))
     assert twice[:4] == pytest.approx(once[:4])
     assert (twice.error, twice.seed_error) == pytest.approx((once.error, once.seed_error))
-    assert twice.note == "only 2 seeds: the interval is rough; only 3 clusters: the interval is rough"
+    assert mentioned(twice.note, "2 seeds", "3 clusters", "rough")
     within = crossed([[0, 2, 2, 6], [1, 3, 3, 7]], within=list("aabb"))
     assert within.error**2 - within.seed_error**2 == pytest.approx(0.25 * (2 / 2 + 8 / 2))
     assert within.seed_error**2 == pytest.approx(0.25)
@@ -299,7 +300,7 @@ def test_pairs_drawn_for_themselves_have_the_textbooks_interval():
     three = correlate([1, 2, 3], [1, 3, 2])
     assert three[:4] == (pytest.approx(0.5), None, None, 3)
     assert np.isnan(three.p_value)
-    assert three.note == "three points have no interval"
+    assert mentioned(three.note, "three points", "no interval")
     random = np.random.default_rng(3)
     x = random.standard_normal(12)
     y = x + random.standard_normal(12)
@@ -376,7 +377,8 @@ def test_a_perfect_correlation_has_no_spread():
 def test_a_side_that_varies_by_one_value_alone_has_no_interval():
     found = correlate([1, 1, 1, 2], [1, 2, 3, 5], within=list("rrrr"))
     assert found.estimate == pytest.approx(stats.pearsonr([1, 1, 1, 2], [1, 2, 3, 5]).statistic)
-    assert (found.low, found.note) == (None, "undefined without each of its values")
+    assert found.low is None
+    assert "undefined" in found.note
 
 
 def test_correlations_of_too_little():

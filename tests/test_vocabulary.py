@@ -22,6 +22,7 @@ from fathom.run import run
 from fathom.scoring.rows import rank_best, unfiltered_ranks
 from fathom.scoring.tokens import name_tokens, single_tokens
 from tests.conftest import build, make_local
+from tests.messages import mentioned
 from tests.test_masked import BERT
 
 # With GPT-2's vocabulary "white-tailed deer" and "Ouagadougou" are several tokens, and "deer" is if no space precedes.
@@ -57,7 +58,7 @@ def check_rows(source: QuerySet, rows: list[dict], log_probs: dict[str, np.ndarr
     for query, row in zip(source.queries, rows, strict=True):
         gold = [space.position[answer] for answer in query.gold]
         if query.unscored or not one[gold].any():
-            assert row["unscored"] == (query.unscored or "the gold answer is not one token")
+            assert (query.unscored or "not one token") in row["unscored"]
             assert row["rank"] is None
             continue
         scores = np.where(one, log_probs[query.id][tokens], -np.inf)
@@ -126,7 +127,7 @@ def test_candidates_of_one_token_tie(causal, tmp_path):
 def test_what_is_left_out_is_counted_and_listed(causal, tmp_path):
     folder = run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
     noted = folder.manifest["circumstances"]["excluded all"]
-    assert noted == "3 of 8 candidates: not one token"
+    assert mentioned(noted, "3 of 8", "one token")
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text(encoding="utf-8").splitlines() == [
         "set\tleading_space\tid\tname\ttokens",
         "all\ttrue\tn0\tdeer\t2",
@@ -183,7 +184,7 @@ def test_masked_prompts_that_are_too_long(bert_cased, tmp_path):
                tmp_path / "r").predictions().to_pylist()  # fmt: skip
     short, long = ([row for row in rows if row["template"] == number] for number in (0, 1))
     assert short[0]["rank"] is not None
-    assert long[0]["unscored"].endswith("tokens is longer than the model's window of 9")
+    assert "window of 9" in long[0]["unscored"]
 
 
 def test_templates_are_for_masked_models(causal, tmp_path):

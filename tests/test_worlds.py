@@ -51,7 +51,7 @@ from fathom.data.words import is_word_character
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from tests.messages import mentioned, mentions
+from tests.messages import correspond, mentioned, mentions
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""
@@ -204,7 +204,7 @@ def test_relations_that_block_are_named_and_relax_moves_the_others():
     world = virtual(graph, "r", options=WorldOptions(relax=True))
     assert texts_of(world.graph.relations, "name") == ["hunts", "likes", "fears"]
     assert world.counts["relations_kept"] == ["r0"]
-    assert world.notes == ("relations that keep their names: 1, 'r0'",)
+    assert correspond(world.notes, ("relations that keep", "1, 'r0'"))
 
 
 def test_a_graph_with_one_relation_says_so_and_relax_that_nothing_changes():
@@ -213,7 +213,7 @@ def test_a_graph_with_one_relation_says_so_and_relax_that_nothing_changes():
         virtual(graph, "r")
     world = virtual(graph, "r", options=WorldOptions(relax=True))
     assert world.counts["relations_renamed"] == len(world.mapping) == 0
-    assert world.notes[0].startswith("no relation changes its name")
+    assert "no relation changes" in world.notes[0]
     assert texts_of(anonymised(graph, "r").graph.relations, "name") != ["likes"]
 
 
@@ -221,7 +221,7 @@ def test_relations_without_a_name_are_not_among_those_that_keep_theirs():
     graph = pets(relations=["hunts", "fears", ""], triples=[(0, 0, 2), (1, 1, 0), (4, 2, 3)], train=3)
     world = virtual(graph, "r")
     assert world.counts["relations_kept"] == []
-    assert world.notes == ("relations without a name: 1; they stay without",)
+    assert correspond(world.notes, "relations without a name: 1")
     alone = pets(relations=["hunts", "", ""], triples=[(0, 0, 2), (1, 1, 0), (4, 2, 3)], train=3)
     with pytest.raises(BadInput, match=mentions("the 1 relations", "'r0'")):
         virtual(alone, "r")
@@ -382,7 +382,7 @@ def test_names_of_one_character_are_not_looked_for_and_this_is_said():
     assert virtual(graph, "e", options=WorldOptions(shortest_mention=1)).counts["names_not_looked_for"] == 0
     nameless = virtual(pets(names=["cat", "dog", "", " ", "bird"]), "e")
     assert nameless.counts["names_not_looked_for"] == 0
-    assert nameless.notes == ("entities without a name: 2; they stay without",)
+    assert correspond(nameless.notes, "entities without a name: 2")
 
 
 def test_without_descriptions_nothing_is_said_of_mentions(tmp_path):
@@ -392,7 +392,7 @@ def test_without_descriptions_nothing_is_said_of_mentions(tmp_path):
     made = build_worlds(pets(descriptions=[""] * 5), tmp_path / "bare", ["virtual-e"])
     assert not worlds_table(made).notes
     made = build_worlds(pets(), tmp_path / "described", ["virtual-e"])
-    assert worlds_table(made).notes == ("mentions: case of A to Z is ignored",)
+    assert correspond(worlds_table(made).notes, "A to Z")
 
 
 # Laws of the four constructions
@@ -529,10 +529,11 @@ def test_where_names_and_descriptions_move_together_those_without_a_name_keep_th
     assert set(changed) == {"e0", "e1", "e3"}
     assert all(old != new for old, new in changed.values())
     assert (world.counts["descriptions_changed"], world.counts["descriptions_kept"]) == (3, 1)
-    assert world.notes == (
-        "entities without a description: 2; given another's: 1",
-        "entities without a name keep their descriptions: 1, 'e2'",
-        "entities without a name: 2; they stay without",
+    assert correspond(
+        world.notes,
+        ("without a description: 2", "given another's: 1"),
+        ("keep their descriptions: 1", "'e2'"),
+        "without a name: 2",
     )
 
 
@@ -708,47 +709,47 @@ BAD = {
     "relations without names": (
         {"relation2text_txt": ["r0\t", "r1\t", "r2\t"]},
         "virtual-r",
-        "no relation has a name: there is nothing to change",
+        "no relation",
     ),
     "a name shared by more than half": (
         {"entity2text_txt": [f"e{row}\tsame\tabout {row}" for row in range(4)] + ["e4\ta\tb", "e5\tb\tc"]},
         "virtual-e",
-        "'same' is the name of 4 of 6 entities, more than half",
+        ("'same'", "the name", "4 of 6 entities"),
     ),
     "a description shared by more than half": (
         {"entity2text_txt": [f"e{row}\tname {row}\tsame" for row in range(5)] + ["e5\tb\tc"]},
         "inconsistent-d",
-        "'same' is the description of 5 of 6 entities, more than half",
+        ("'same'", "the description", "5 of 6 entities"),
     ),
     "no descriptions": (
         {"entity2text_txt": [f"e{row}\tname {row}" for row in range(6)]},
         "inconsistent-d",
-        "no entity has a description",
+        ("no entity", "description"),
     ),
     "no descriptions to anonymise": (
         {"entity2text_txt": [f"e{row}\tname {row}" for row in range(6)]},
         "fully-anonymised-erd",
-        "no entity has a description",
+        ("no entity", "description"),
     ),
-    "no names": ({"entity2text_txt": [f"e{row}\t\ttext" for row in range(6)]}, "virtual-e", "no entity has a name"),
+    "no names": ({"entity2text_txt": [f"e{row}\t\ttext" for row in range(6)]}, "virtual-e", ("no entity", "name")),
     "one name": (
         {"entity2text_txt": ["e0\tname\ttext"] + [f"e{row}\t\ttext" for row in range(1, 6)]},
         "virtual-e",
-        "only one entity has a name: there is nothing to exchange it with",
+        "only one entity",
     ),
     "one relation": (
         {"train_tsv": ["e0\tr0\te1", "e2\tr0\te3", "e4\tr0\te5"]},
         "virtual-r",
-        "no derangement of the 1 relations exists",
+        "the 1 relations",
     ),
     "a tab in a name": (
         {"entity2text_txt": ["e0\ta\tb\tc"] + [f"e{row}\tname {row}\ttext" for row in range(1, 6)]},
         "virtual-e",
-        "entity2text.txt:1: expected 3 columns (id, name, description), found 'e0\\ta\\tb\\tc'",
+        ("entity2text.txt:1:", "3 columns (id, name, description)", r"'e0\ta\tb\tc'"),
     ),
     "a world that is none": ({}, "virtuel-e", "'virtuel-e'"),
     "no parts": ({}, "virtual-", "'virtual-'"),
-    "nothing": ({}, ",", "no world is named"),
+    "nothing": ({}, ",", "no world"),
 }
 
 
@@ -758,7 +759,7 @@ def test_bad_input_is_said_and_nothing_is_written(case, tmp_path, capsys):
     folder = graph_folder(tmp_path / "graph", **files)
     code = fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out", "--variants", variants)
     assert code == 2
-    assert message in capsys.readouterr().err
+    assert mentioned(capsys.readouterr().err, message)
     assert not (tmp_path / "out").exists()
 
 
@@ -795,8 +796,8 @@ def test_entities_without_names_or_descriptions_stay_without_and_are_counted(tmp
     variants = "virtual-e,anonymised-e,inconsistent-d,inconsistent-ed,fully-anonymised-ed"
     assert fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out", "--variants", variants) == 0
     said = capsys.readouterr().out
-    assert "entities without a name: 1" in said
-    assert "entities without a description: 1" in said
+    assert "without a name: 1" in said
+    assert "without a description: 1" in said
     for variant in variants.split(","):
         assert texts_of(read(tmp_path / "out" / variant).graph.entities, "name")[4] == ""
     for variant in ("inconsistent-d", "fully-anonymised-ed"):
@@ -811,15 +812,15 @@ def test_parts_that_are_none_are_refused(construct, parts):
 
 
 def test_a_seed_below_zero_is_refused():
-    with pytest.raises(BadInput, match="seed: expected 0 or more, found -1"):
+    with pytest.raises(BadInput, match=mentions("seed", "-1")):
         virtual(pets(), "e", seed=-1)
 
 
 @pytest.mark.parametrize("construct", [virtual, anonymised, inconsistent])
 def test_functions_refuse_what_the_command_refuses(construct):
-    with pytest.raises(BadInput, match="no entity has a name"):
+    with pytest.raises(BadInput, match=mentions("no entity", "name")):
         construct(pets(names=[""] * 5), "e")
-    with pytest.raises(BadInput, match="no entity has a description"):
+    with pytest.raises(BadInput, match=mentions("no entity", "description")):
         construct(pets(descriptions=[""] * 5), "d")
 
 
@@ -846,7 +847,7 @@ def test_a_disk_that_fills_leaves_only_complete_worlds(tmp_path, monkeypatch):
         written.append(folder)
 
     monkeypatch.setattr(folders, "write_graph", write_or_fail)
-    with pytest.raises(RunFailed, match="virtual-e: No space left on device"):
+    with pytest.raises(RunFailed, match=mentions("virtual-e:", "No space")):
         build_worlds(pets(), tmp_path / "out", parse_variants(["base", "virtual-e"]))
     assert [folder.name for folder in (tmp_path / "out").iterdir()] == ["base"]
 
@@ -864,7 +865,7 @@ def test_a_file_that_may_not_grow_is_one_clear_line(tmp_path):
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert re.fullmatch(r"error: cannot write .*out/base: File too large.*\n", done.stderr)
+    assert mentioned(done.stderr, "out/base", "File too large")
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -892,7 +893,7 @@ def test_worlds_that_the_same_command_has_made_before_are_kept(tmp_path):
     with pytest.raises(BadInput) as error:
         build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=4, name="pets")
     assert len(error.value.faults) == 2
-    assert "is there already: delete it" in error.value.faults[0]
+    assert "delete it" in error.value.faults[0]
     (tmp_path / "out" / "base" / "train.tsv").unlink()
     with pytest.raises(BadInput, match="base is there already"):
         build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=3, name="pets")
