@@ -67,6 +67,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     f"rows report study_contract {KEPT}": "results/rows results/declarations",
     "leakage seen knowledge": "results/datasets",
     f"report {KEPT}": "results/answers",
+    "ontology_entailed": "building/ontology/entailed",
     "build_bear": "building/bear/balance building/bear/names building/bear/entities",
     "uncertainty studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",

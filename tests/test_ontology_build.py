@@ -392,7 +392,7 @@ def test_dbpedia_and_wikidata_together(tmp_path):
     assert stated(notes, "1 instances", f"{DBR}Odd")
     assert stated(notes, "1 classes", "domain or range", "universe")
     assert "P463 (domain: " not in notes
-    assert "without an English label" not in notes  # wdno:P54, wdt:P54 and p:P54 are neither classes nor properties
+    assert "have no label" not in notes  # wdno:P54, wdt:P54 and p:P54 are neither classes nor properties
     assert stated(notes, "1 properties", "type constraints")
     assert "http://www.wikidata.org/entity/P710" in notes
     assert stated(notes, "1 names", tmp_path / "patterns.tsv", "P9")
@@ -505,7 +505,9 @@ def test_classes_without_good_labels_are_left_out(tmp_path):
     notes = notes_of(
         tmp_path, ':Bare a o:Class . :Dots a o:Class ; r:label " … " . :Twin a o:Class ; r:label "class  3" .'
     )
-    assert stated(notes, "1 classes", "rdfs:label", "skos:prefLabel", "@en", "http://e.org/Bare")
+    assert stated(
+        notes, "1 of 28 classes", "rdfs:label", "skos:prefLabel", "@en", "--names-from-iris", "http://e.org/Bare"
+    )
     assert stated(notes, "1 classes", "letters or digits", "http://e.org/Dots ('…')")
     assert stated(notes, "1 classes", "'class 3'", "http://e.org/Twin, not http://e.org/C3")
 

@@ -604,7 +604,7 @@ def test_language_and_label_property(tmp_path):
     manifest = json.loads((preferred.out / "manifest.json").read_text())
     assert manifest["labels_from_iris"] == ["has DNA base", "thin base"]
     assert manifest["labels"] == {"language": "en", "properties": ["http://www.w3.org/2004/02/skos/core#prefLabel"]}
-    noted(preferred, ("1 classes", "end of their IRI", "thin base"))
+    noted(preferred, ("1 of 2 classes", "end of their IRI", "--names-from-iris", "thin base"))
 
 
 def test_label_properties_that_are_nowhere_are_named(tmp_path):
@@ -620,20 +620,20 @@ def test_of_two_label_properties_the_first_counts(tmp_path):
 
 
 def test_ends_of_iris_name_what_nothing_names(tmp_path):
-    """Where no class, or no property, has a label it is done without asking, but never with mere identifiers."""
+    """If most classes, or properties, have no label, it is done without the option, but never with identifiers."""
     text = (
         ":CheesyPizza a o:Class ; r:subClassOf :thin-crust_Food . :thin-crust_Food a o:Class . :GO_0008150 a o:Class ."
     )
     built = labels(tmp_path / "a", text)
     assert golds(tmp_path / "a", "subClassOf") == {"cheesy pizza": {"thin crust food"}}
-    noted(built, ("2 classes", "end of their IRI", "cheesy pizza, thin crust food"))
-    noted(built, ("1 classes", "rdfs:label", "skos:prefLabel", "@en"))
+    noted(built, ("2 of 3 classes", "end of their IRI", "--names-from-iris", "cheesy pizza, thin crust food"))
+    noted(built, ("1 of 3 classes", "rdfs:label", "skos:prefLabel", "@en"))
     text += ' :CheesyPizza r:label "pizza"@en ; r:subClassOf :Food . :Food a o:Class ; r:label "food" .'
     other = labels(tmp_path / "b", text + ' :GO_0008150 r:label "Leben"@de .')
     assert [found.label for found in other.classes] == ["pizza", "food"]
     noted(
         other,
-        ("2 classes", "English label"),
+        ("2 of 4 classes", "--names-from-iris"),
         ("other languages", "de (1)", "--language de"),
     )
 

@@ -83,8 +83,8 @@ class OntologyBuildOptions(EndpointOptions):
     )
     names_from_iris: bool = opt(
         False,
-        "Name what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Always so if no class, or no "
-        "property, has a label.",
+        "Name what has no label by the end of its IRI (CheesyPizza: cheesy pizza). Always so if most classes, "
+        "or most properties, have no label.",
         Group.PROMPTS,
     )
     instances: int = opt(20, "Sample at most this many instances of each class.", ge=0)

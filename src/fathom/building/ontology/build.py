@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from fathom._version import VERSION
 from fathom.building.notes import Notes
 from fathom.building.ontology.axioms import vocabulary, with_disjoint
+from fathom.building.ontology.entailed import read_assertions
 from fathom.building.ontology.gathering import (
     Properties,
     gather_classes,
@@ -122,7 +124,8 @@ def _gather(
             triples = len(store)
             sources.insert(0, store)
             intake.note(notes)
-        classes = gather_classes(sources, drawn, naming, notes, progress)
+        read = partial(read_assertions, files, endpoints, intake.predicates, notes)
+        classes = gather_classes(sources, drawn, naming, notes, progress, read)
         properties = gather_properties(sources, classes, patterns, naming, notes)
         axioms = with_disjoint(properties.axioms, sources, classes.entries, notes)
         intake.note_bare(notes, classes.label_of)
@@ -135,7 +138,7 @@ def _gather(
 def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
     """Return the items of each task, in an order drawn by *seed*.
 
-    All that is stated of a thing is right, though it was sampled of one class.
+    All that is stated of a thing, or follows, is right, though it was sampled of one class.
     """
     tasks = task_lines(classes.entries, properties.entries)
     above = {class_.label: class_.superclasses for class_ in classes.entries}

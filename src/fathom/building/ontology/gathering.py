@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.axioms import align, axioms_of_properties, wikidata_first
+from fathom.building.ontology.entailed import Assertion, Entailment, ReadAssertions
 from fathom.building.ontology.hierarchy import (
     EVERYTHING,
     Clashes,
@@ -45,9 +46,14 @@ class Properties(NamedTuple):
 
 
 def gather_classes(
-    sources: Sequence[Source], drawn: InstanceSampling, naming: Naming, notes: Notes, progress: Progress
+    sources: Sequence[Source],
+    drawn: InstanceSampling,
+    naming: Naming,
+    notes: Notes,
+    progress: Progress,
+    read: ReadAssertions = lambda things, properties: (),
 ) -> Classes:
-    """Return classes with labels, their chains, and a sample of the instances of each."""
+    """Return classes with labels, their chains, and a sample of the instances of each, with all their types."""
     holders: dict[str, dict[Source, None]] = defaultdict(dict)
     rows = []
     for source in sources:
@@ -72,6 +78,7 @@ def gather_classes(
         names = sample.of(rows[: drawn.size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
+    sample.entail(Entailment(sources, edges, notes), read, notes)
     sample.note(notes)
     _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
@@ -109,7 +116,9 @@ class _Sample:
     def __init__(self, label_of: Mapping[str, str], edges: Edges, clashes: Clashes) -> None:
         self._label_of, self._edges, self._clashes = label_of, edges, clashes
         self._above: dict[str, tuple[str, ...]] = {}
-        self.types: dict[str, tuple[str, ...]] = {}
+        self._things: dict[str, tuple[str, list[str]]] = {}
+        self._called: dict[str, set[str]] = defaultdict(set)
+        self.types: dict[str, dict[str, None]] = defaultdict(dict)
         self._impossible: dict[str, None] = {}
         self._nameless: dict[str, None] = {}
         self._coded: dict[str, None] = {}
@@ -130,14 +139,54 @@ class _Sample:
                 self._coded[row["instance"]] = None
                 continue
             names[name] = None
-            stated = dict.fromkeys(self.types.get(clean(name), ()))
             types = sorted(row.get("types", "").split(" "))
-            if clash := self.clash(types):
-                self._impossible[f"{name} ({clash})"] = None
-            for iri in types:
-                stated |= dict.fromkeys((self._label_of[iri],) if iri in self._label_of else self.above(iri))
-            self.types[clean(name)] = tuple(stated)
+            self._things[row["instance"]] = name, types
+            for iri in (row["instance"], *row.get("same", "").split()):
+                self._called[iri].add(row["instance"])
+            self._add(name, types)
         return tuple(names)
+
+    def entail(self, entailment: Entailment, read: ReadAssertions, notes: Notes) -> None:
+        """Add the types that follow from what is asserted of the things."""
+        given: dict[str, set[Assertion]] = defaultdict(set)
+        for subject, property_, value in read(self._called.keys(), entailment.properties):
+            for side, end, other in (("domain", subject, value), ("range", value, subject)):
+                for thing in self._called.get(end, ()):
+                    given[thing].add((side, property_, other))
+        found: dict[str, tuple[set[str], bool]] = {}
+        ahead = dict.fromkeys(self._things)
+        while ahead:
+            found |= {thing: entailment.types(self._things[thing][1], given[thing]) for thing in ahead}
+            values = ((one, *value) for one in ahead for value in entailment.values_of(found[one][0]))
+            ahead = {}
+            for owner, property_, value in list(values):
+                for thing in self._called.get(value, ()):
+                    if ("range", property_, owner) not in given[thing]:
+                        given[thing].add(("range", property_, owner))
+                        ahead[thing] = None
+        added, open_ = [], []
+        for thing, (name, stated) in self._things.items():
+            types, may_be_more = found[thing]
+            further = types.difference(*map(entailment.with_above, stated)) & self._label_of.keys()
+            if clash := self.clash([*stated, *sorted(types)]):
+                self._impossible[f"{name} ({clash})"] = None
+            if further:
+                finest_first = sorted(further, key=lambda iri: (-len(self.above(iri)), iri))
+                added.append(f"{name} ({', '.join(self._label_of[iri] for iri in finest_first)})")
+                self._add(name, finest_first)
+            if may_be_more:
+                open_.append(name)
+        notes.add_all(added, "sampled things are of further classes by their properties (domain, range, owl:hasValue)")
+        notes.add_all(
+            open_,
+            f"of {len(self._things):,} sampled things may be of further classes by definitions that are not evaluated "
+            "(owl:someValuesFrom, owl:unionOf and the like): some of their wrong answers may be right",
+        )
+
+    def _add(self, name: str, types: Sequence[str]) -> None:
+        for iri in types:
+            labels = (self._label_of[iri],) if iri in self._label_of else self.above(iri)
+            self.types[clean(name)] |= dict.fromkeys(labels)
 
     def clash(self, classes: Sequence[str]) -> str | None:
         """Return two classes that one thing of all these would have, although it cannot."""

@@ -47,7 +47,10 @@ class Instances:
         self._is_below, self._above = lru_cache(_PAIRS)(self._reaches), lru_cache(_STEPS)(self._one_step)
 
     def of(self, iri: str) -> Iterator[dict[str, str]]:
-        """Yield ``instance``, ``types`` and any ``label`` of each sampled thing, its property's place before it."""
+        """Yield ``instance``, ``types``, other IRIs (``same``), if any, and any ``label`` of each sampled thing.
+
+        Before the label stands the place of its property.
+        """
         class_ = self._node(iri)
         things = [quad.subject for quad in self._store.quads_for_pattern(None, self._type, class_, self._graph)]
         drawn = 0
@@ -58,9 +61,12 @@ class Instances:
             if not self._is_finest(class_, types):
                 continue
             drawn += 1
-            types += [type_ for other in self._other_names(thing) for type_ in self._objects(other, self._type)]
+            same = self._other_names(thing)
+            types += [type_ for other in same for type_ in self._objects(other, self._type)]
             named = dict.fromkeys(type_.value for type_ in types if isinstance(type_, self._node))
             row = {"instance": thing.value, "types": " ".join(named)}
+            if same:
+                row["same"] = " ".join(other.value for other in same)
             if labels := self._labels(thing):
                 row["label"] = min(labels)
             yield row

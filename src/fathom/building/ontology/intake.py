@@ -52,6 +52,8 @@ class Intake:
         self._examples: dict[str, str] = {}
         self._bare: Counter[str] = Counter()
         self._bare_labels: dict[str, None] = {}
+        self.predicates: set[str] = set()
+        """All that occur in the files."""
 
     def take(self, quads: Iterable[Any]) -> Iterator[Any]:
         """Yield the statements for the store, given those of pyoxigraph."""
@@ -62,6 +64,7 @@ class Intake:
         self._a, self._below, self._class = map(pyoxigraph.NamedNode, (TYPE, _SUBCLASS, _CLASS))
         for quad in quads:
             predicate = quad.predicate.value
+            self.predicates.add(predicate)
             if self._is_bare(quad.subject):
                 self._see_bare(predicate, quad.object)
             if predicate in self._namings:

@@ -41,8 +41,8 @@ class Naming(NamedTuple):
 
     :param language: a language tag: labels in it, then in its variants (en-GB), then those without a language.
     :param properties: IRIs, or short forms (skos:prefLabel), the best first.
-    :param from_iris: whether what has no label is called by the end of its IRI; without it only where no class, or no
-        property, has a label.
+    :param from_iris: name what has no label by the end of its IRI; without it only if most classes, or properties, have
+        none.
     """
 
     language: str = LANGUAGE
@@ -130,13 +130,17 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
             twins[iri] = good[taken[clean(text)]]
         else:
             good[iri], taken[clean(text)] = text, iri
-    language = "an English label" if naming.language == LANGUAGE else f"a label in {naming.language!r}"
     expected = f"{' or '.join(naming.properties)}, @{naming.language} or without a language"
-    notes.add_all(lacking, f"{kind} without {language} ({expected}) are left out")
+    option = "their IRIs give no names" if ends or naming.from_iris else "--names-from-iris names them by their IRIs"
+    notes.add_all(lacking, f"of {len(iris):,} {kind} have no label ({expected}) and are left out; {option}")
     notes.add_all(unreadable, f"{kind} with a label without letters or digits are left out")
     notes.add_all(same, f"{kind} have the label of another and are left out")
     called = [good[iri] for iri in ends if iri in good]
-    notes.add_all(called, f"{kind} without {language} are called by the end of their IRI")
+    notes.add_all(
+        called,
+        f"of {len(iris):,} {kind} are named by the end of their IRI (--names-from-iris), as they have no label "
+        f"({expected}); --label-property and --language read others",
+    )
     return GoodLabels(good, called, sum(labels[iri] is None for iri in iris), twins)
 
 
@@ -171,8 +175,8 @@ def one_line(text: str) -> str:
 
 
 def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[str, str]:
-    """Return names from the IRIs without labels, if requested or if nothing has a label."""
-    if not naming.from_iris and any(labels[iri] is not None for iri in iris):
+    """Return names from the IRIs without labels, if requested or if most have no label."""
+    if not naming.from_iris and 2 * sum(labels[iri] is not None for iri in iris) >= len(iris):
         return {}
     bare = [iri for iri in iris if labels[iri] is None and not iri.startswith(OF_RDF)]
     names = {iri: words_in_name(name_of(iri)) for iri in bare}

@@ -231,16 +231,22 @@ def load(
         local = LocalStore(name, pyoxigraph.Store(folder))
     stack.callback(local.close)  # before its folder goes: it writes until it is closed
     faults = Faults()
+    for statements in read_files(files, faults, progress):
+        local.fill(take(statements))
+    faults.stop_if_any()
+    return local
+
+
+def read_files(files: Sequence[Path], faults: Faults, progress: Progress) -> Iterator[Iterator[Any]]:
+    """Yield the statements of each file. :param progress: called with (bytes read, bytes to read)."""
     before, total = 0, sum(file.stat().st_size for file in files)
     for file in files:
 
         def report(done: int, before: int = before) -> None:
             progress(before + done, total)
 
-        local.fill(take(quads(file, faults, f"file:///{file.name}", report, apart=True)))
+        yield quads(file, faults, f"file:///{file.name}", report, apart=True)
         before += file.stat().st_size
-    faults.stop_if_any()
-    return local
 
 
 class _Answer(NamedTuple):
@@ -377,14 +383,16 @@ def rows_of(sources: Iterable[Source], name: str, **values: object) -> Iterator[
         yield from source.rows(text)
 
 
-def rows_of_lists(sources: Iterable[Source], name: str, notes: Notes) -> Iterator[Row]:
-    """Yield all sources' solutions of a query that follows RDF's lists. A note names servers that cannot answer it.
+def rows_of_lists(sources: Iterable[Source], name: str, notes: Notes, **values: object) -> Iterator[Row]:
+    """Yield the solutions of a query that not every server answers, such as one that follows RDF's lists.
+
+    A note names each server that does not.
 
     :raises BadInput: a file cannot be asked.
     """
     for source in sources:
         try:
-            yield from list(source.rows(query_text(name)))
+            yield from list(source.rows(query_text(name, **values)))
         except BadInput as error:
             if source.at_hand:
                 raise
