@@ -37,7 +37,9 @@ def test_the_sample_is_that_of_the_query(seed):
     kept = pyoxigraph.Store()
     kept.load(tangled(seed).encode(), format=pyoxigraph.RdfFormat.TURTLE)
     store = LocalStore("a file", kept)
-    drawn = InstanceSampling(seed, (3, 100)[seed % 2], (f"{SKOS}prefLabel", f"{RDFS}label"), ("en", "en-GB")[seed // 2 % 2])
+    drawn = InstanceSampling(
+        seed, (3, 100)[seed % 2], (f"{SKOS}prefLabel", f"{RDFS}label"), ("en", "en-GB")[seed // 2 % 2]
+    )
     for number in range(10):
         class_ = f"http://e.org/C{number}"
         by_query = list(store.rows(instances_query(class_, drawn)))
