@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.build import build_cloze
-from fathom.building.cloze.counts import BuiltCloze
+from fathom.building.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
 from fathom.building.cloze.documents import Unit, UnreadableDocument
 from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.names import AMBIGUOUS, NameFinder
@@ -28,7 +28,7 @@ from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Medline
 from fathom.building.cloze.review import Reservoir, read_review
 from fathom.building.cloze.rows import Occurrences
-from fathom.building.cloze.sentences import Selector
+from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, LENGTH, SEVERAL, SHARED, Selector
 from fathom.building.options import ClozeFiles
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
@@ -178,8 +178,8 @@ def test_one_occurrence_of_one_entity():
     )
     assert selected(text, *listed) == [
         ("kept", "[Y] is used to treat infections."),
-        ("several names, or one several times", ""),
-        ("several names, or one several times", ""),
+        (SEVERAL, ""),
+        (SEVERAL, ""),
         ("no entity named", ""),
         ("kept", "It is [Y]."),
     ]
@@ -189,17 +189,17 @@ def test_one_occurrence_of_one_entity():
 @pytest.mark.parametrize(
     ("text", "options", "outcome"),
     [
-        ("We examine aspirin.", {}, "holds a blocked sub-string"),  # "we " in any case
+        ("We examine aspirin.", {}, BLOCKED),  # "we " in any case
         ("We examine aspirin.", {"blocked_as_written": True}, "kept"),
         ("Newer aspirin.", {}, "kept"),  # no space after "we"
-        ("There is aspirin.", {}, "holds a blocked sub-string"),  # "here": sub-strings, not words
+        ("There is aspirin.", {}, BLOCKED),  # "here": sub-strings, not words
         ("However aspirin works.", {}, "kept"),  # "However." has a full stop
-        ("Aspirin (ASA) works.", {}, "holds a blocked sub-string"),
+        ("Aspirin (ASA) works.", {}, BLOCKED),
         ("Aspirin holds [Y].", {}, "holds [X] or [Y]"),
-        ("Aspirin works.", {"min_words": 3}, "too short or too long"),
-        ("Aspirin works well.", {"max_words": 2}, "too short or too long"),
+        ("Aspirin works.", {"min_words": 3}, LENGTH),
+        ("Aspirin works well.", {"max_words": 2}, LENGTH),
         ("An aspirin-like drug.", {}, "kept"),
-        ("An aspirin-like drug.", {"hyphenated": False}, "the name is part of a hyphenated word"),
+        ("An aspirin-like drug.", {"hyphenated": False}, HYPHENATED),
     ],
 )
 def test_why_sentences_are_left_out(text, options, outcome):
@@ -339,7 +339,7 @@ def test_later_files_and_versions_replace(tmp_path):
     medline(folder / "3.xml", article(1, "Corrected old aspirin."))
     built = build(tmp_path, [folder], "aspirin\n")
     assert texts(built.out) == ["Kept [Y].", "New [Y]."]
-    assert dropped(built) == {"withdrawn by a later file": 1, "replaced by a later record": 2}
+    assert dropped(built) == {WITHDRAWN: 1, REPLACED: 2}
 
 
 def test_json_lines_with_one_id_replace_too(tmp_path):
@@ -540,10 +540,10 @@ def test_counts_frequencies_and_round_trip(tmp_path):
         ("name no entity", 1, 2),
         ("sentences of paragraphs that name an entity", 0, 9),
         ("no entity named", 0, 9),
-        ("several names, or one several times", 1, 8),
-        ("the name is of several entities", 1, 7),
-        ("holds a blocked sub-string", 1, 6),
-        ("say the same as one above", 1, 5),
+        (SEVERAL, 1, 8),
+        (SHARED, 1, 7),
+        (BLOCKED, 1, 6),
+        (DUPLICATE, 1, 5),
     ]
     assert built.steps[-1].by_type == {"chemicals": 4, "genes": 1}
     first, second = built.frequencies
@@ -635,7 +635,7 @@ def test_which_filter_emptied_it(tmp_path):
     with pytest.raises(BadInput) as error:
         build(tmp_path, [file], "aspirin\n")
     first, *counted = error.value.faults
-    assert "'holds a blocked sub-string' (2 of 2)" in first
+    assert f"{BLOCKED!r} (2 of 2)" in first
     assert counted[0] == "          1  after: records"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.xml", "chemicals.txt"]
     with pytest.raises(BadInput, match=mentions("'name no entity'")):
@@ -746,7 +746,7 @@ def test_the_commands(tmp_path, monkeypatch):
     words = ["build", "cloze", "--input", "in", "--entities", "drugs=list.txt", "--out", "out", "--after", "2021-12"]
     found = CliRunner().invoke(make_app(), words)
     assert found.exit_code == 0, found.output
-    assert "say the same as one above" in found.output
+    assert DUPLICATE in found.output
     assert CliRunner().invoke(make_app(), ["data", "check", "out"]).exit_code == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["options"]["after"] == "2021-12-31"
@@ -778,7 +778,7 @@ def test_a_name_in_any_case_and_one_as_written_are_one_name(tmp_path):
     document.write_text("IRON is what many need. Much iron is lost. TP53 is a gene.")
     built = build_cloze(ClozeFiles(input=[document], entities=lists, out=tmp_path / "out"))
     assert sorted(texts(built.out)) == ["Much [Y] is lost.", "[Y] is a gene."]
-    assert dropped(built)["the name is of several entities"] == 1
+    assert dropped(built)[SHARED] == 1
 
 
 def test_of_two_that_say_the_same_the_one_with_the_own_name_stays(tmp_path):
@@ -849,7 +849,7 @@ def test_an_update_replaces_real_records(shared_data, tmp_path):
     blocked.write_text("# none\n")
     listed_ = names(tmp_path / "words.txt", words)
     built = build_cloze(ClozeFiles(input=pair, entities=[listed_], out=tmp_path / "a", blocked=blocked))
-    assert dropped(built)["replaced by a later record"] == 3
+    assert dropped(built)[REPLACED] == 3
     assert sum(text == "[Y] FOR TESTING." for text in texts(built.out)) == 1  # the same sentence twice: once
     assert {fact["groups"]["source"] for fact in facts(built.out)} == {pair[1].name}
     back = build_cloze(ClozeFiles(input=pair[::-1], entities=[listed_], out=tmp_path / "b", blocked=blocked))

@@ -186,7 +186,7 @@ def test_masked_model_without_mask_token(fathom, tmp_path):
     model = save(tmp_path / "m", bert(), mask_token=None)
     code, _, err = fathom("probe", "statement", "--model", model, *ASK, "--out", tmp_path / "r")
     assert code == 2
-    assert "has no mask token" in err
+    assert "no mask token" in err
 
 
 def test_bos_asked_of_a_tokenizer_without(fathom, tmp_path):
@@ -253,7 +253,7 @@ def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
 def test_metrics_of_nothing(fathom, tmp_path):
     code, _, err = fathom("metrics", tmp_path)
     assert code == 2
-    assert "is not a run" in err
+    assert "not a run" in err
 
 
 def test_data_commands(fathom, tmp_path):
@@ -309,9 +309,8 @@ def test_the_cost_of_an_exact_search_is_said(tmp_path):
     costs = {"tokens_run": [4, None, 6], "tokens_full": [30, None, 20], "tokens_naive": [900, None, 100]}
     (run.path / "predictions" / "part-0.parquet").unlink()
     run.add_shard("0", [row | {way: own[at] for way, own in costs.items()} for at, row in enumerate(rows)])
-    assert _search_cost(*summarise(run).searched) == (
-        "exact search: 10 tokens run, 50 without pruning, 1,000 one statement at a time (100 times as many)\n"
-    )
+    cost = _search_cost(*summarise(run).searched)
+    assert mentioned(cost, "10 tokens run", "50 without pruning", "1,000 one", "100 times")
     none = answered(tmp_path / "none", constant, world([[0]] * 3, relations=1))
     assert _search_cost(*summarise(none).searched) == ""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fathom.building.cloze.boilerplate import BOILERPLATE
+from fathom.building.cloze.counts import REPLACED
 from tests.messages import mentioned
 from tests.test_build_cloze import article, build, dropped, facts, medline, names, texts
 
@@ -166,7 +167,7 @@ def test_jats_records_are_replaced_filtered_and_named(tmp_path):
     assert texts(built.out) == ["Short [Y].", "New [Y].", "PubMed [Y]."]
     assert dropped(built) == {
         "cannot be read": 1,
-        "replaced by a later record": 1,
+        REPLACED: 1,
         "in another language": 1,
         "not after 2021-12-31": 1,
     }

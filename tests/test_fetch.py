@@ -287,7 +287,7 @@ def test_a_folder_that_changed_or_is_not_ours(facts, tmp_path):
     with pytest.raises(BadInput, match=mentions("facts.tsv")):
         go(facts)
     (tmp_path / "mine").mkdir()
-    with pytest.raises(BadInput, match="mine is in the way"):
+    with pytest.raises(BadInput, match="in the way"):
         go(facts, tmp_path / "mine")
 
 
@@ -540,4 +540,4 @@ def test_what_is_wrong_about_pubmeds_dates(site, fathom):
     assert fathom("data", "fetch", "BEAR", "--from", "2023")[0] == 2
     code, out, _ = fathom("data", "fetch", "pubmed", "--from", "2024-01", "--to", "2024", *url)
     assert code == 0
-    assert "next: fathom build cloze --input" in out
+    assert "fathom build cloze --input" in out

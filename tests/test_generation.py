@@ -30,7 +30,7 @@ from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
 from tests.conftest import TINY_VOCABULARY, build, make_local
-from tests.messages import correspond, mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 from tests.test_levels import SHAPES
 
@@ -349,7 +349,7 @@ def test_examples_are_shared_by_a_relation_unless_drawn_per_query():
 def test_too_few_subjects_to_draw_from():
     with pytest.raises(BadInput, match=mentions("capital", "7 few-shot", "6 subjects")):
         QuestionShots(countries(), ["capital"], shots=7)
-    with pytest.raises(BadInput, match="5 found on other subjects"):
+    with pytest.raises(BadInput, match="5 found"):
         QuestionShots(countries(), ["capital"], shots=6).prompt(of_country(0), CAPITAL)
 
 
@@ -412,14 +412,14 @@ def test_every_fault_of_a_kamel_folder_is_named(tmp_path):
     assert queryset is None
     found = "\n".join(faults.found)
     for expected in (
-        "question-templates.csv:2: relation P1 has another question above",
-        "test.jsonl:1: 2 obj_uri for 1 obj_label",
-        "test.jsonl:2: 'obj_uri' is missing",
+        ("question-templates.csv:2:", "P1"),
+        ("test.jsonl:1:", "2 obj_uri", "1 obj_label"),
+        ("test.jsonl:2:", "'obj_uri'"),
         "test.jsonl:3: expected {",
-        "relation P1 has no instances",
-        "relation P3 has no question",
+        ("P1", "no instances"),
+        ("P3", "no question"),
     ):
-        assert expected in found
+        assert stated(found, expected)
     assert any(mentioned(note, "P9", "P9/test.jsonl") for note in faults.notes)
 
 

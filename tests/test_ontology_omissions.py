@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.messages import correspond
 from tests.test_ontology_closure import CLASSES, golds, made, noted
 
 HEAD = "@prefix f: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> . @prefix k: <http://www.w3.org/2004/02/skos/core#> ."
@@ -24,57 +25,57 @@ def kinds_of(built) -> list[str]:
     [
         (
             ":x a [ o:intersectionOf ( :Human :Robot ) ] . :y a [ o:unionOf ( :Human ) ] , :Robot . :z a :Robot .",
-            "2 types of things that are an intersection or union (such as of http://e.org/x)",
+            ("2 types of things", "http://e.org/x"),
         ),
         (
             ":p r:subPropertyOf [ o:inverseOf :q ] . [ o:inverseOf :p ] r:subPropertyOf :q ; r:domain :Human .",
-            "2 statements of properties without an IRI (inverse expressions) (such as of http://e.org/Human)",
+            ("2 statements", "inverse", "http://e.org/Human"),
         ),
         (
             ":Human o:sameAs :Person . :r o:sameAs :p . :x o:sameAs :y .",
-            "2 owl:sameAs of classes or properties (such as of http://e.org/Human)",
+            ("2 owl:sameAs", "http://e.org/Human"),
         ),
         (
             "[ o:intersectionOf ( :Robot ) ] r:subClassOf :Human . [ o:unionOf ( :Robot ) ] r:subClassOf :Child .",
-            "1 general axioms: descriptions of classes that are below something (such as of http://e.org/Human)",
+            ("1 general axioms", "http://e.org/Human"),
         ),
         (
             "[ o:intersectionOf ( :Robot ) ] r:subClassOf [ o:complementOf :Child ] .",
-            "1 general axioms: descriptions of classes that are below something (such as of http://e.org/Robot)",
+            ("1 general axioms", "http://e.org/Robot"),
         ),
         (
             ":Robot o:disjointWith [ o:unionOf ( :Human :Child ) ] . :Human o:disjointWith :Robot .",
-            "1 owl:disjointWith of descriptions of classes (such as of http://e.org/Robot)",
+            ("1 owl:disjointWith", "http://e.org/Robot"),
         ),
-        (":q a o:AsymmetricProperty .", "1 owl:AsymmetricProperty (such as of http://e.org/q)"),
-        (":p a o:IrreflexiveProperty .", "1 owl:IrreflexiveProperty (such as of http://e.org/p)"),
-        (":p a o:FunctionalProperty .", "1 owl:FunctionalProperty (such as of http://e.org/p)"),
+        (":q a o:AsymmetricProperty .", ("1 owl:AsymmetricProperty", "http://e.org/q")),
+        (":p a o:IrreflexiveProperty .", ("1 owl:IrreflexiveProperty", "http://e.org/p")),
+        (":p a o:FunctionalProperty .", ("1 owl:FunctionalProperty", "http://e.org/p")),
         (
             "[] a o:AllDisjointProperties ; o:members ( :q :p ) .",
-            "1 owl:AllDisjointProperties (such as of http://e.org/p)",
+            ("1 owl:AllDisjointProperties", "http://e.org/p"),
         ),
         (
             ':Robot o:deprecated "yes" . :Human o:deprecated false . :Child o:deprecated "0" .',
-            "1 owl:deprecated that are neither true nor false (such as of http://e.org/Robot yes)",
+            ("1 owl:deprecated", "http://e.org/Robot yes"),
         ),
         (
             ":Robot r:subClassOf [ o:intersectionOf [ f:first :Child ] ] . :Human o:intersectionOf ( :Animal ) .",
-            "1 broken lists (such as of http://e.org/Child)",
+            ("1 broken lists", "http://e.org/Child"),
         ),
         (
             "[] a o:AllDisjointClasses ; o:members _:a . _:a f:first :Robot ; f:rest _:b . _:b f:first :Human ; "
             "f:rest _:a .",
-            "1 broken lists (such as of http://e.org/Human)",
+            ("1 broken lists", "http://e.org/Human"),
         ),
         (
             ":Human o:disjointUnionOf _:a . _:a f:rest _:b . _:b f:first :Child ; f:rest f:nil .",
-            "1 broken lists (such as of http://e.org/Human)",
+            ("1 broken lists", "http://e.org/Human"),
         ),
     ],
 )
 def test_statements_that_nothing_comes_of(tmp_path, said, counted):
     built = made(tmp_path, f"{HEAD} {CLASSES} {PROPERTIES} {said}")
-    assert kinds_of(built) == [counted]
+    assert correspond(kinds_of(built), counted)
 
 
 def test_nothing_is_counted_where_nothing_is_left_out(tmp_path):

@@ -104,7 +104,7 @@ ROWS = [
     scored("q3", 0, [0.1, 0.9], 1, 1),
     scored("q1", 1, [0.4, 0.4, 0.2], 1, 2),
     scored("q2", 1, [0.25, 0.65, 0.1], 1, 1),
-    unscored("q3", 1, "scores are not numbers"),
+    unscored("q3", 1, "not numbers"),
 ]
 
 
@@ -115,7 +115,7 @@ def values(run: Fake) -> dict[str, float]:
 def test_headline_by_hand() -> None:
     line = summarise(Fake(ROWS)).headlines[0]
     assert (line.scoring, line.templates, line.queries, line.predictions) == ("sum/full", (0, 1), 3, 6)
-    assert (line.unscored, line.reasons) == (1, {"scores are not numbers": 1})
+    assert (line.unscored, line.reasons) == (1, {"not numbers": 1})
     # accuracy per template: (1 + 0 + 1)/3 = 2/3 and (1/2 + 1)/2 = 3/4: mean 17/24; sample deviation (1/12)/√2
     assert line.accuracy is not None
     assert line.accuracy.value == pytest.approx(17 / 24)
@@ -205,17 +205,14 @@ def test_nothing_scored() -> None:
 
 def test_reasons_that_differ_in_numbers_are_one_line() -> None:
     """Ranges by number (99 before 108), ids and names as they are; JSON keeps every reason."""
-    long, most = (
-        "a prompt of {} tokens is longer than the model's window of 64",
-        "the longest statement has {} tokens, x",
-    )
+    long, most = "{} tokens, window 64", "{} tokens, x"
     whys = [long.format(108), most.format(9), long.format(99), long.format(125), most.format(9), long.format(108)]
     whys += ["its answer 08769179 has no name", "its answer 02 has no name", "P36 is odd", "P37 is odd"]
     run = Fake([unscored("q3", number, why) for number, why in enumerate(whys)])
     notes = [note for note in summarise(run).tables[0].notes if "unscored" in note]
     assert notes == [
-        "sum/full: 4 × unscored: a prompt of 99 to 125 tokens is longer than the model's window of 64",
-        "sum/full: 2 × unscored: the longest statement has 9 tokens, x",
+        "sum/full: 4 × unscored: 99 to 125 tokens, window 64",
+        "sum/full: 2 × unscored: 9 tokens, x",
         "sum/full: 1 × unscored: its answer 08769179 has no name",
         "sum/full: 1 × unscored: its answer 02 has no name",
         "sum/full: 1 × unscored: P36 is odd",

@@ -324,7 +324,7 @@ def test_a_chart_is_left_out_where_there_is_nothing_to_draw(made):
     drawn = library.plots([made(constant).path])
     assert sorted(drawn) == ["calibration", "confidence", "lengths", "ranks", "relations", "runs"]
     assert drawn["runs"].to_dict()["datasets"]["counted"][0]["hit"] == 0.25
-    with pytest.raises(BadInput, match="expected a run or more"):
+    with pytest.raises(BadInput, match="a run or more"):
         library.plots([])
 
 
@@ -356,7 +356,7 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     assert "differences in accuracy" in text
     [answer] = re.findall(r'<section aria-labelledby="answer">(.*?)</section>', text, re.DOTALL)
     assert mentioned(answer, "8 facts", "both answered")
-    assert text.index("the 8 facts that both answered") < text.index("Choose facts")
+    assert text.index("both answered") < text.index("Choose facts")
     assert "rank by length" in text
     assert "0.1235" in text
     assert "corr|data:D" in text
@@ -394,7 +394,7 @@ def test_pairs_say_what_the_comparison_says(made, tmp_path):
     assert mentioned(told["ofPair"]["1-0"], "all 8 facts", "-25.0 points (")
     assert mentioned(told["ofPair"]["0-1"], "no significant difference", "p 0.415")
     assert sorted(told["refused"]) == ["0-2", "1-2", "2-0", "2-1"]
-    assert "no ranked fact in common" in told["refused"]["2-0"]
+    assert "no ranked fact" in told["refused"]["2-0"]
 
 
 def test_the_page_needs_no_network(made, tmp_path):
@@ -438,13 +438,13 @@ def test_runs_of_different_data_are_shown_and_the_reason_told(made, tmp_path):
     )
     found = report([made(constant, model="a"), made(constant, other, model="b")], tmp_path / "r.html")
     assert found.runs == 2
-    assert any("no ranked fact in common" in note for note in found.notes)
+    assert any("no ranked fact" in note for note in found.notes)
 
 
 def test_a_report_of_nothing_is_refused(made, tmp_path):
-    with pytest.raises(BadInput, match="expected a run or more"):
+    with pytest.raises(BadInput, match="a run or more"):
         report([], tmp_path / "r.html")
-    with pytest.raises(BadInput, match="is not a run"):
+    with pytest.raises(BadInput, match="not a run"):
         report([tmp_path], tmp_path / "r.html")
     with pytest.raises(BadInput, match="is a folder"):
         report([made(constant)], tmp_path)
