@@ -635,7 +635,7 @@ def test_outliers_are_listed_and_only_a_person_removes_them(tmp_path):
     )
     assert {row["obj_label"] for row in rows(first.out)} == {"Bemo", "Cilu"}  # it stays
     assert [(one.name, one.kinds, one.decision) for one in first.outliers] == [("Bemo", "person", "")]
-    assert any(mentioned(note, "review.csv", "P17 Bemo") for note in first.notes)
+    assert stated(first.notes, "review.csv", "P17 Bemo")
     with (first.out / "review.csv").open(encoding="utf-8-sig", newline="") as file:
         listed = list(csv.DictReader(file))
     assert mentioned(listed[0]["why"], "2 of 3", "land")

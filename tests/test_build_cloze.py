@@ -35,7 +35,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read
 from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.outputs import whole_folder
-from tests.messages import mentioned, mentions, stated
+from tests.messages import correspond, mentioned, mentions, stated
 
 OPTIONS = ClozeBuildOptions()
 
@@ -504,7 +504,7 @@ def test_wrong_encodings_are_named(tmp_path):
         ("in/c.jsonl: line 3: ", "JSON", "(column 1)"),
         ("in/c.jsonl: line 4: ", '{"id": "…", "text": "…", "date": "…"}'),
     )
-    assert all(mentioned(note, *parts) for note, parts in zip(built.notes[-4:], expected, strict=True))
+    assert correspond(built.notes[-4:], *expected)
     latin = build(tmp_path / "2", [folder / "b.txt"], "aspirin\n", encoding="latin-1")
     assert texts(latin.out) == ["Schönes [Y]."]
 

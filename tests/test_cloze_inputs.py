@@ -10,7 +10,7 @@ import pytest
 
 from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.counts import REPLACED
-from tests.messages import mentioned
+from tests.messages import stated
 from tests.test_build_cloze import article, build, dropped, facts, medline, names, texts
 
 PAGE = """<!DOCTYPE html><html><head><title>On aspirin.</title><style>p {}</style></head><body>
@@ -115,7 +115,7 @@ def test_restructured_text_that_cannot_be_read(tmp_path, text, why):
     names(tmp_path / "in" / "a.rst", text)
     built = build(tmp_path, [tmp_path / "in"], "aspirin\n")
     assert texts(built.out) == ["Is [Y]."]
-    assert any(mentioned(note, "in/a.rst: line 1: ", why) for note in built.notes)
+    assert stated(built.notes, "in/a.rst: line 1: ", why)
 
 
 def test_faulty_restructured_text_is_read_as_far_as_it_goes(tmp_path, capfd):
@@ -181,5 +181,5 @@ def test_wrong_encodings_and_empty_pages(tmp_path, name):
     (tmp_path / "in" / name).write_bytes(b"<p>Sch\xf6nes aspirin.</p>")
     built = build(tmp_path, [tmp_path / "in"], "aspirin\n")
     assert texts(built.out) == ["Is [Y]."]
-    assert any(mentioned(note, f"in/{name}: line 1: ", "utf-8", "--encoding") for note in built.notes)
+    assert stated(built.notes, f"in/{name}: line 1: ", "utf-8", "--encoding")
     assert dropped(built) == {"cannot be read": 1, "without text": 1}

@@ -22,7 +22,7 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.formats import examine
-from tests.messages import mentioned, mentions, stated
+from tests.messages import mentions, stated
 from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, facts, medline, names, selected, texts
 
 # Leaks and boilerplate
@@ -250,7 +250,7 @@ def test_names_that_mark_a_place_are_refused(tmp_path, name):
 def test_names_that_fold_to_one_text_are_one_entity(tmp_path):
     file = Path(names(tmp_path / "a.txt", "Beta‑alanine helps. NO acts. No way."))
     built = build(tmp_path, [file], "beta-alanine\nbeta‐alanine\nNO\nno\n")
-    assert any(mentioned(note, "chemicals.txt: 1 ", "line 2: 'beta‐alanine'") for note in built.notes)
+    assert stated(built.notes, "chemicals.txt: 1 ", "line 2: 'beta‐alanine'")
     assert [fact["groups"]["mention"] for fact in facts(built.out)] == ["Beta‑alanine", "NO", "No"]
 
 

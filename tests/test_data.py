@@ -170,11 +170,7 @@ def test_native_as_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("facts", "relations", "expected"),
     [
-        (
-            [fact(relation="captial")],
-            None,
-            ("facts.jsonl:1:", "'captial'", "relations.jsonl", "capital"),
-        ),
+        ([fact(relation="captial")], None, ("facts.jsonl:1:", "'captial'", "relations.jsonl", "capital")),
         ([fact(answer=" ")], None, "facts.jsonl:1: expected 'answer'"),
         ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
         ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),

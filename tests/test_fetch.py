@@ -523,15 +523,9 @@ def test_what_is_wrong_about_pubmeds_dates(site, fathom):
     url = ["--url", f"{site.url}/updates/"]
     for arguments, said in (
         ([], "fathom data fetch pubmed --from 2022-01 --to 2022-06"),
-        (
-            ["--from", "soon", "--to", "2024"],
-            ("--from: ", "2022-03-01, 2022-03 or 2022", "'soon'"),
-        ),
+        (["--from", "soon", "--to", "2024"], ("--from: ", "2022-03-01, 2022-03 or 2022", "'soon'")),
         (["--from", "2024-02", "--to", "2024-01", *url], ("--from 2024-02-01", "--to 2024-01-31")),
-        (
-            ["--from", "2023", "--to", "2023", *url],
-            "from 2023-01-01 to 2023-12-31",
-        ),
+        (["--from", "2023", "--to", "2023", *url], "from 2023-01-01 to 2023-12-31"),
         (["--from", "2023", "--to", "2023", "--url", f"{site.url}/none"], ("no files of PubMed", "lines")),
     ):
         code, _, err = fathom("data", "fetch", "pubmed", *arguments)

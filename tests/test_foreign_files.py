@@ -31,7 +31,7 @@ from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from fathom.store.journal import Journal
 from fathom.store.vectors import VectorStore
-from tests.messages import mentioned, mentions
+from tests.messages import mentions, stated
 from tests.test_reading import DEEP, HUGE, dangling, device, folder, loop, within
 
 OLD = Path(__file__).parent / "golden" / "version-0.1.0-runs"
@@ -275,13 +275,7 @@ def test_null_for_metadata(tmp_path):
 @pytest.mark.parametrize(
     ("name", "file", "before", "after", "said"),
     [
-        (
-            "bear",
-            "P36.jsonl",
-            '"sub_aliases": ["x"]',
-            '"sub_aliases": [1]',
-            ("P36.jsonl:1:", "'sub_aliases'"),
-        ),
+        ("bear", "P36.jsonl", '"sub_aliases": ["x"]', '"sub_aliases": [1]', ("P36.jsonl:1:", "'sub_aliases'")),
         (
             "biolama",
             "wikidata_triples.jsonl",
@@ -289,20 +283,8 @@ def test_null_for_metadata(tmp_path):
             '"sub_aliases": [[]]',
             "triples.jsonl:1: 'sub_alias",
         ),
-        (
-            "choices",
-            "type.jsonl",
-            '["work", "city"]',
-            '[["work"], {}]',
-            ("type.jsonl:1:", "'cands'", "2 options"),
-        ),
-        (
-            "native",
-            "facts.jsonl",
-            '"known": ["Paris"]',
-            '"known": [["Paris"]]',
-            ("facts.jsonl:2:", "'known'"),
-        ),
+        ("choices", "type.jsonl", '["work", "city"]', '[["work"], {}]', ("type.jsonl:1:", "'cands'", "2 options")),
+        ("native", "facts.jsonl", '"known": ["Paris"]', '"known": [["Paris"]]', ("facts.jsonl:2:", "'known'")),
         ("native", "relations.jsonl", '["x"]', "[1, {}]", ("relations.jsonl:1:", "'domains'")),
         ("native", "dataset.json", '"tiny"', "[1]", ("dataset.json:", "'name'", "[1]")),
         ("openke", "train2id.txt", "1\n0", "9" * 6000 + "\n0", ("train2id.txt:1:", "number of lines")),
@@ -314,7 +296,7 @@ def test_lists_of_wrong_kinds(tmp_path, name, file, before, after, said):
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(BadInput) as caught:
         read(tmp_path)
-    assert any(mentioned(fault, said) for fault in caught.value.faults), caught.value.faults
+    assert stated(caught.value.faults, said), caught.value.faults
 
 
 @pytest.mark.parametrize("damage", [lambda p: p[:-9], lambda p: b"garbage", lambda p: p + b"x", lambda p: b"\x1f\x8b"])

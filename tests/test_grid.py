@@ -358,10 +358,7 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
         (("line: blind", "seeds: [0, -1]"), ("seeds.1: ", "equal to 0", "'-1'")),
         (("line: blind", "seeds: [0, 3, 0]"), ("seeds: ", "twice: 0", "'[0, 3, 0]'")),
         (("line: blind", "seeds: some"), ("seeds.0: ", "integer")),
-        (
-            (LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"),
-            "reader: seed: ",
-        ),
+        ((LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"), "reader: seed: "),
     ],
 )
 def test_a_wrong_plan(plan_file, tmp_path, change, message):
@@ -531,10 +528,7 @@ def test_worlds_keep_the_questions(plan_file, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda made: made["source"].update(content_hash="0"),
-            ("worlds/anonymised-er: ", "another graph (0,"),
-        ),
+        (lambda made: made["source"].update(content_hash="0"), ("worlds/anonymised-er: ", "another graph (0,")),
         (lambda made: made.update(seed=3), ("worlds/anonymised-er: ", "seed 3", "expected 0")),
         (lambda made: made["options"].pop("sought"), ("earlier version", "sought", "delete")),
     ],

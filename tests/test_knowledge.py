@@ -22,7 +22,7 @@ from fathom.formats import examine, read
 from fathom.probes import PROBES
 from fathom.results.datasets import data_tables
 from fathom.run import run
-from tests.messages import correspond, mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 
 TRAIN = ["paris\tcapital_of\tfrance", "rome\tcapital_of\titaly", "paris\tin\tfrance", "rome\tin\titaly", "rome\tin\teu"]
@@ -303,10 +303,7 @@ def test_rdf_faults_have_their_line(tmp_path):
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (
-            {"test_tsv": [*TEST, "lyon\tin\tmars"]},
-            ("test.tsv:4:", "entity 'mars'", "entity2text.txt"),
-        ),
+        ({"test_tsv": [*TEST, "lyon\tin\tmars"]}, ("test.tsv:4:", "entity 'mars'", "entity2text.txt")),
         ({"test_tsv": ["", "lyon\ton\teu"]}, ("test.tsv:2:", "relation 'on'", "relation2text.txt")),
         ({"train_tsv": [*TRAIN, "a\tb"]}, ("train.tsv:6:", "3 columns (head, relation, tail)", r"'a\tb'")),
         ({"train_tsv": [*TRAIN, "paris\t\teu"]}, ("train.tsv:6:", "relation is empty")),
@@ -724,12 +721,12 @@ class TestWhatWouldBePassedOver:
         found, faults = examine(tmp_path)
         assert found is not None
         assert [query.id for query in found.queries] == ["dev/0"]
-        assert any(mentioned(note, "no test split", "dev") for note in faults.notes)
+        assert stated(faults.notes, "no test split", "dev")
 
     def test_descriptions_without_names(self, tmp_path: Path) -> None:
         write(tmp_path, {**self.TRIPLES, "entity2wikidata.json": ["{}"]})
         _, faults = examine(tmp_path)
-        assert any(mentioned(note, "not used", "entity2text.txt") for note in faults.notes)
+        assert stated(faults.notes, "not used", "entity2text.txt")
 
     def test_other_names_that_are_no_list(self, tmp_path: Path) -> None:
         names = ["a\tA", "b\tB", "c\tC"]

@@ -128,7 +128,7 @@ def test_what_is_left_out_is_named_and_counted(tmp_path):
 def test_a_sentence_with_the_signs_of_a_template_is_left_out(tmp_path):
     data = read(trex_folder(tmp_path, [trex(evidences=[evidence("[X] is a [MASK].", "midfielder")])]))
     assert only(data).sentences == ()
-    assert any(mentioned(note, "[X] or [Y]", "left out: 1 (lines 1)") for note in data.notes)
+    assert stated(data.notes, "[X] or [Y]", "left out: 1 (lines 1)")
 
 
 def test_a_fact_without_a_fitting_sentence_stays_with_the_reason(tmp_path):
@@ -164,7 +164,7 @@ def test_a_relation_without_a_template_among_others(tmp_path):
     folder = trex_folder(tmp_path, [trex()])
     write(folder / "P19.jsonl", [trex(uuid="u9", predicate_id="P19", obj_uri="Q90", obj_label="Paris")])
     data = read(folder)
-    assert any(mentioned(note, "P19", "by sentence") for note in data.notes)
+    assert stated(data.notes, "P19", "by sentence")
     by_template = {query.relation: query.unscored for query in apply_reading(data, "template-based").queries}
     assert by_template["P413"] is None
     assert "no template" in by_template["P19"]
@@ -210,7 +210,7 @@ def test_one_name_is_one_candidate_and_one_id_has_one_name(tmp_path):
 def test_ids_of_queries_differ(tmp_path):
     data = read(trex_folder(tmp_path, [trex(), trex(sub_uri="Q8"), trex(uuid="", sub_uri="Q9")]))
     assert [query.id for query in data.queries] == ["u1", "u1/1", "P413/2"]
-    assert any(mentioned(note, "P413.jsonl.gz:2:", " u1 ", "u1/1") for note in data.notes)
+    assert stated(data.notes, "P413.jsonl.gz:2:", " u1 ", "u1/1")
 
 
 def test_facts_without_names_are_kept_as_unscored(tmp_path):
@@ -218,7 +218,7 @@ def test_facts_without_names_are_kept_as_unscored(tmp_path):
     data = read(trex_folder(tmp_path, rows))
     assert correspond([query.unscored for query in data.queries], "the subject", "the answer", None)
     assert data.candidates["P413"].names == ("midfielder",)
-    assert any(mentioned(note, "P413.jsonl.gz:2:", "unscored") for note in data.notes)
+    assert stated(data.notes, "P413.jsonl.gz:2:", "unscored")
     # "midfielder" is asked in two queries, one of them unscored: one name of one token is counted.
     (row,) = relation_statistics(data, lambda names: [1 for _ in names])
     assert row.single_token == (1.0, 1.0)
@@ -256,7 +256,7 @@ def test_other_templates_in_the_folder_itself(tmp_path):
     write(folder / "relations.jsonl", [*mined, {"relation": "P19", "templates": ["[X] of [Y]"]}])
     data = read(folder)
     assert [template.text for template in data.relations["P413"].templates] == ["[X], a [Y]", "[Y] [X]"]
-    assert any(mentioned(note, "relations.jsonl:3:", "'[Y] [X]'", "P413") for note in data.notes)
+    assert stated(data.notes, "relations.jsonl:3:", "'[Y] [X]'", "P413")
 
 
 def google(**fields: object) -> dict:
@@ -482,7 +482,7 @@ def test_biolama_keeps_what_has_no_name(tmp_path):
         (("Q2", "Q3"), "the subject has no name"),
         (("Q8", "Q9"), "the answer has no name"),
     ]
-    assert any(mentioned(note, "wikidata_triples.jsonl:1:", "1 of 2") for note in data.notes)
+    assert stated(data.notes, "wikidata_triples.jsonl:1:", "1 of 2")
 
 
 def test_the_command_line_counts_both_readings(tmp_path):

@@ -590,7 +590,7 @@ def test_one_name_is_asked_once_with_all_its_classes(tmp_path):
             "a.nt:2: not N-T",
         ),
         ("a.ttl", f"{HEAD}:C a o:Class ;; [\n", "a.ttl:4: not Turtle"),
-        ("a.rdf", dbpedia_ontology()[:1500], ("a.rdf:", "not RDF/XML")),
+        ("a.rdf", dbpedia_ontology()[:1500], "a.rdf:10: not RDF/XML"),
         ("a.owl", dbpedia_ontology().replace("xmlns:owl", "xmlns:bowl"), ("a.owl:4: not RDF/XML", "unbound prefix")),
         ("a.nt.gz", "not packed", ("a.nt.gz:", "gzipped")),
         ("a.nt.bz2", "not packed", ("a.nt.bz2:", "Invalid data")),
@@ -795,16 +795,8 @@ def slow(query, number):
 @pytest.mark.parametrize(
     ("answer", "message", "requests"),
     [
-        (
-            lambda *_: (200, "text/html", b"<html><title>Query form</title>"),
-            ("text/html", "SPARQL"),
-            1,
-        ),
-        (
-            lambda *_: (200, "application/json", b'{"results": []}'),
-            ("application/json", "SPARQL"),
-            1,
-        ),
+        (lambda *_: (200, "text/html", b"<html><title>Query form</title>"), ("text/html", "SPARQL"), 1),
+        (lambda *_: (200, "application/json", b'{"results": []}'), ("application/json", "SPARQL"), 1),
         (lambda *_: (200, "application/json", b'{"results": {"bindings": ['), "not with SPARQL results", 1),
         (
             lambda *_: (400, "text/plain", b"Virtuoso 37000 Error\nSP030: syntax"),

@@ -1003,9 +1003,9 @@ def test_what_has_no_iri_is_counted(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), ("own.ttl:", "not Turtle", "UTF-8")),
+        ("own.ttl", f"{HEAD} :C r:label 'café' .".encode("latin-1"), ("own.ttl:4:", "not Turtle", "UTF-8")),
         ("own.ttl", f"{HEAD} .".encode("utf-16"), ("own.ttl:1:", "not Turtle", "UTF-8")),
-        ("own.ttl", f"{HEAD} :C r:label ".encode(), ("own.ttl:", "not Turtle", "Unexpected end")),
+        ("own.ttl", f"{HEAD} :C r:label ".encode(), ("own.ttl:4:", "not Turtle", "Unexpected end")),
         ("own.owl", b"<html><body>no</body></html>", "own.owl: not RDF/XML: "),
         ("own.jsonld", b'{"a": 1', "own.jsonld:1: not JSON-LD: "),
     ],

@@ -31,10 +31,7 @@ def kinds_of(built) -> list[str]:
             ":p r:subPropertyOf [ o:inverseOf :q ] . [ o:inverseOf :p ] r:subPropertyOf :q ; r:domain :Human .",
             ("2 statements", "inverse", "http://e.org/Human"),
         ),
-        (
-            ":Human o:sameAs :Person . :r o:sameAs :p . :x o:sameAs :y .",
-            ("2 owl:sameAs", "http://e.org/Human"),
-        ),
+        (":Human o:sameAs :Person . :r o:sameAs :p . :x o:sameAs :y .", ("2 owl:sameAs", "http://e.org/Human")),
         (
             "[ o:intersectionOf ( :Robot ) ] r:subClassOf :Human . [ o:unionOf ( :Robot ) ] r:subClassOf :Child .",
             ("1 general axioms", "http://e.org/Human"),

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.messages import mentioned
+from tests.messages import stated
 from tests.test_cli import gpt2, save
 
 TOYS = Path(__file__).parents[1] / "docs" / "toys"
@@ -90,5 +90,5 @@ def test_an_entry_point_that_fails_is_one_line_that_names_the_package(tmp_path: 
     out, err = call(tmp_path / "packages", tmp_path, ["probe", "--help"], ["kgc", "train", "--help"])
     assert "brevity" in out
     notes = [line for line in err.splitlines() if line.startswith("note: ")]
-    assert any(mentioned(note, "fathom-toys", "probe 'odd'") for note in notes)
-    assert any(mentioned(note, "fathom-toys", "link predictor 'broken'") for note in notes)
+    assert stated(notes, "fathom-toys", "probe 'odd'")
+    assert stated(notes, "fathom-toys", "link predictor 'broken'")

@@ -20,7 +20,7 @@ from fathom.formats import read
 from fathom.formats.kg import write_graph
 from fathom.links import generative
 from fathom.scoring.rows import Ranks
-from tests.messages import mentioned, mentions
+from tests.messages import mentioned, mentions, stated
 from tests.test_knowledge import small
 from tests.test_links_generative import END, NAMES, WORDS, graph, predictor, saved
 
@@ -166,7 +166,7 @@ def test_types_stand_before_answers_in_demonstrations_and_are_counted(tmp_path: 
     over, types = typed()
     made = predictor("genkgc", tmp_path, over, types=True, demonstrations=1)
     assert made.answers[:4] == ["w20: w4", "w20 w21: w4 w5", "w9: w4 w5 w6", "w4 w7"]
-    assert any(mentioned(note, f"{types.count('')} entities", "no type") for note in made.notes())
+    assert stated(made.notes(), f"{types.count('')} entities", "no type")
     [question] = made.questions(np.array([6]), np.array([0]), [False])
     shown = [end for ends in made._demonstrations[0] if 6 not in ends for end in ends][:2]
     assert all(made.answers[place] in question for place in shown)
