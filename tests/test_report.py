@@ -426,6 +426,24 @@ def estimate(
     return Estimate(value, low, high, 9, note, 9, "x|data:d", p_value, "query" if low is not None else "", form=form)
 
 
+def test_a_table_wider_than_a_terminal_breaks_its_header_and_texts() -> None:
+    table = Table(("sentence", "top_share", "id"), (("Lima lies in South America.", 0.5, "x" * 60),))
+    assert to_text(table).splitlines() == [
+        "sentence      top_  id",
+        "             share",
+        f"────────  ────────  {'─' * 60}",
+        f"Lima           0.5  {'x' * 60}",
+        "lies in",
+        "South",
+        "America.",
+    ]
+
+
+def test_an_interval_is_not_broken() -> None:
+    wide = Table.of([{"share": estimate(0.5, ".1%", 0.4), "id": "x" * 80}])
+    assert to_text(wide).splitlines()[2] == f"50.0% [40.0, 60.0]  {'x' * 80}"
+
+
 def test_a_column_of_estimates_has_its_interval_next_to_it() -> None:
     rows = [{"model": "a", "share": estimate(0.5, ".1%", 0.4), "n": 3}, {"model": "b", "share": estimate(0.25, ".1%")}]
     made = Table.of(rows, "t", ["a note"])

@@ -57,6 +57,7 @@ def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table
         "Surest wrong answers",
         dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
         | dict.fromkeys(("winner_rank", "gold_rank"), "g"),
+        hidden=frozenset({"relation", "query", "template", "winner_rank", "gold_probability", "uncertainty"}),
         notes=() if body else ("no wrong prediction with the log-likelihoods of all its candidates",),
     )
 

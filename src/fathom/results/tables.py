@@ -11,9 +11,11 @@ import html
 import io
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -266,14 +268,46 @@ def _wrapped(line: str) -> str:
 
 
 def to_text(table: Table) -> str:
-    """Align columns, numbers to the right, by the width of characters in a terminal."""
+    """Align columns, numbers to the right, by the width of characters in a terminal.
+
+    A table that is wider than :data:`WIDTH` breaks its header and texts between words.
+    """
     header, body = _readable(table)
-    widths = [max(map(cell_len, column)) for column in zip(header, *body, strict=True)]
-    right = _numeric(table)
+    cells = [[_parts(name, " _/-") for name in header], *([_parts(cell, " ") for cell in row] for row in body)]
+    widths, right = _widths(cells), _numeric(table)
+    rows = [_lines(row, widths, right) for row in cells]
     lines = [table.title] if table.title else []
-    lines += [_line(header, widths, right), "  ".join("─" * width for width in widths)] if header else []
-    lines += [_line(row, widths, right) for row in body]
+    lines += [*rows[0], "  ".join("─" * width for width in widths)] if header else []
+    lines += [line for row in rows[1:] for line in row]
     return "\n".join([*lines, *(_wrapped(_plain(note)) for note in table.notes)])
+
+
+def _parts(cell: str, after: str) -> list[str]:
+    """Split a cell where its line may end: after these characters. An interval stays with its value."""
+    return [cell] if cell.endswith("]") else re.split(f"(?<=[{after}])", cell)
+
+
+def _widths(rows: Sequence[Sequence[Sequence[str]]]) -> list[int]:
+    """Return the width of each column; in a wide table as little as fits, but at least that of its widest part."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(cell_len("".join(cell)) for cell in column) for column in columns]
+    least = [max(cell_len(part.rstrip()) for cell in column for part in cell) for column in columns]
+    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and widths != least:
+        widths[max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))] -= 1
+    return widths
+
+
+def _lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    """Return a row, on several lines if a cell is wider than its column."""
+    broken = []
+    for cell, width in zip(row, widths, strict=True):
+        lines = [""]
+        for part in cell:
+            if lines[-1] and cell_len((lines[-1] + part).rstrip()) > width:
+                lines.append("")
+            lines[-1] += part
+        broken.append([line.rstrip() for line in lines])
+    return [_line(line, widths, right) for line in zip_longest(*broken, fillvalue="")]
 
 
 def to_markdown(table: Table) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
@@ -229,7 +230,8 @@ def _column_table(findings: Rankings, title: str, column: Column) -> Table:
         for score in sorted(column.scores, key=lambda score: (score.place, score.model))
     ]
     average = {"place": None, "model": "average", **dict(zip(ACCURACIES, column.average, strict=True))}
-    return Table.of([*rows, average], title, notes, inline=True).without_empty("baseline")
+    table = Table.of([*rows, average], title, notes).without_empty("baseline")
+    return replace(table, inline=frozenset(ACCURACIES[:1]))
 
 
 def _against_baseline(score: PlacedModel) -> str | None:

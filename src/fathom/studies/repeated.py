@@ -347,15 +347,16 @@ def conclude(findings: Repetition) -> list[str]:
 
 def tables(findings: Repetition) -> list[Table]:
     """Return distinct predictions of every run, the most repeated entities of each, and how readings differ."""
-    shares = (*(f"distinct/predictions @{k}" for k in CUTS), RIGHT)
-    columns = ("model", "data", "reading", "prompts", "unscored", *(f"distinct@{k}" for k in CUTS), *shares)
+    shares = (*(f"distinct share@{k}" for k in CUTS), RIGHT)
+    counts = ("unscored", *(f"distinct@{k}" for k in CUTS))
+    columns = ("model", "data", "reading", "prompts", *counts, *shares)
     rows = [(*line[:5], *line.distinct, *line.shares, line.right) for line in findings.runs]
     notes = (
-        "distinct@k: entities that any prompt has among its k best; predictions: prompts × k",
+        "distinct share@k: entities that any prompt has among its k best ÷ (prompts × k)",
         f"{RIGHT}: distinct ones ÷ prompts, as a model that knows all would have them @1",
     )
     return [
-        Table.of(rows, "distinct predictions", notes, columns=columns, without_interval=shares),
+        Table.of(rows, "distinct predictions", notes, columns=columns, without_interval=shares, hidden=counts),
         *(_entities_table(line, SHOWN) for line in findings.runs),
         *([_changes_table(findings.in_both)] if findings.in_both else []),
         *(_both_table(both, SHOWN) for both in findings.in_both),
@@ -387,7 +388,8 @@ def _changes_table(paired: Sequence[InBoth]) -> Table:
         "difference: template-free minus template-based, paired by fact; below 0: sentences repeat less",
     )
     title = "repetition, template-based and template-free"
-    return Table.of(rows, title, notes, columns=columns, main="difference")
+    same = ("data",) if len({both.data for both in paired}) == 1 else ()  # all tables before name it
+    return Table.of(rows, title, notes, columns=columns, main="difference", hidden=("p", *same))
 
 
 def _both_table(both: InBoth, shown: int | None = None) -> Table:
