@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from transformers import AutoConfig
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
@@ -35,10 +34,9 @@ from fathom.links import base
 from fathom.links.base import NOT_A_NUMBER
 from fathom.links.folder import read_manifest
 from fathom.links.options import PromptedModel
-from fathom.links.texts import GraphTexts, examples_of_relations
+from fathom.links.texts import GraphTexts, examples_of_relations, load_config
 from fathom.models.base import Attention, Model
 from fathom.models.generation import encode_prompts
-from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.loading import load
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Facts
@@ -351,10 +349,7 @@ def parsed(reply: str) -> str:
 
 
 class Predictor(base.Predictor):
-    """See :class:`fathom.links.base.Predictor`.
-
-    :raises BadInput: no such model or server, or a model that is not causal.
-    """
+    """A predictor without training. :raises BadInput: no such model or server, or a model that is not causal."""
 
     scoring = Local.scoring
     options: PromptedModel
@@ -376,7 +371,7 @@ class Predictor(base.Predictor):
     def check(cls, options: PromptedModel) -> None:
         """:raises BadInput: no such local model."""
         if options.server is None:
-            from_pretrained(AutoConfig, ModelPart(options.weights), {})
+            load_config(options.weights)
 
     def train(self, folder: Path, progress: Progress) -> Facts:
         """Learn nothing: the folder records the model and the options."""

@@ -57,7 +57,7 @@ class TextPredictor(Predictor):
     @classmethod
     def check(cls, options: TextTraining) -> None:
         """:raises BadInput: no such language model."""
-        from_pretrained(AutoConfig, ModelPart(options.weights), {})
+        load_config(options.weights)
 
     def check_encoder(self, kind: str, max_tokens: int) -> None:
         """:raises BadInput: a language model that does not read whole texts, or fewer tokens than *max_tokens*."""
@@ -92,6 +92,11 @@ class TextPredictor(Predictor):
         return list(self.texts.notes)
 
 
+def load_config(name: str) -> Any:
+    """Load the configuration of a language model. :raises BadInput: there is no such model."""
+    return from_pretrained(AutoConfig, ModelPart(name), {})
+
+
 def language_model(
     auto: Any, options: TextTraining, source: Path | None, device: torch.device, new: tuple[str, ...] = ("pooler",)
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -113,7 +118,7 @@ def language_model(
         # BERT's pooler is used by kg-bert alone, which learns one.
         check_weights(network, [key for key in loaded["missing_keys"] if set(new).isdisjoint(key.split("."))], name)
     else:
-        config = from_pretrained(AutoConfig, ModelPart(name), {})
+        config = load_config(name)
         try:
             network = auto.from_config(config, dtype=torch.float32)
         except ValueError as error:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
-import warnings
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoTokenizer, BitsAndBytesConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from fathom.errors import BadInput, MissingExtra
+from fathom.errors import BadInput
 from fathom.models.adapters import base_of, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
@@ -30,6 +26,7 @@ from fathom.models.hub import HASHED, ModelPart, from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
+from fathom.models.quantisation import precision_of, quantised_options
 from fathom.progress import LOG
 from fathom.reading import opened
 
@@ -82,36 +79,21 @@ def load(
     adapters = [adapter] if isinstance(adapter, str) else adapter or ()
     if device_map is not None:
         check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
-    chosen = device_of(device)
+    place = device_of(device)
     parts = _parts(name, adapters, tokenizer, revision)
-    weights = parts.weights.name
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config = _config(parts, name, options)
-    _check_sizes(config, weights)
-    attention = attention_of(config, weights, kind)
+    attention = attention_of(config, parts.weights.name, kind)
     hashing = ThreadPoolExecutor(1).submit(content_hash, parts.folders, config)  # while the weights are read
     encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
     _check_tokenizer(encoder, attention, parts.tokenizer.name)
     options |= {"dtype": DTYPES.get(dtype, dtype), "use_safetensors": None if allow_pickle else True}
-    options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # _check_loaded says which, and refuses
-    if quantize is not None:
-        options["quantization_config"] = _quantisation(quantize, config, weights)
-    quantised = quantize is not None or _is_quantised(config, weights)
-    if quantised:
-        _hush_bitsandbytes()
-        options["device_map"] = {"": chosen}
-    folder = None
-    if device_map is not None:
-        spread, folder = spreading(device_map)
-        options |= spread
-    network, loaded = from_pretrained(loader(config, attention), parts.weights, options)
-    _check_loaded(network, loaded, weights)
-    network = with_adapters(network, encoder, parts.adapters)
+    quantised = quantised_options(quantize, config, parts.weights.name, place)
+    network = _read_network(loader(config, attention), parts, encoder, options | quantised, device_map)
     _check_ids(network, encoder, name)
     if not quantised and device_map is None:
-        _move(network, chosen, name)
-    network.fathom_weights = folder  # kept as long as the network is
-    identity = Identity(name, revision, _precision(network), hashing.result())
+        _move(network, place, name)
+    identity = Identity(name, revision, precision_of(network), hashing.result())
     try:
         model = _model(network, encoder, attention, identity)
     except BadInput as error:
@@ -155,12 +137,30 @@ def _parts(name: str, adapters: Sequence[str], tokenizer: str | None, revision: 
 def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
     """:raises BadInput: there is none; the message mentions the adapter *name* that names this model."""
     try:
-        return from_pretrained(AutoConfig, parts.weights, options)
+        config = from_pretrained(AutoConfig, parts.weights, options)
     except BadInput as error:
         if parts.weights.name == name:
             raise
         hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
         raise BadInput(f"{error} ({hint})") from error
+    _check_sizes(config, parts.weights.name)
+    return config
+
+
+def _read_network(
+    auto: Any, parts: _Parts, encoder: Any, options: dict[str, Any], device_map: DeviceMap | None
+) -> PreTrainedModel:
+    """Read the weights and add the adapters, on a CPU unless *options* or *device_map* place them."""
+    folder = None
+    if device_map is not None:
+        spread, folder = spreading(device_map)
+        options = options | spread
+    options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}  # _check_loaded refuses these
+    network, loaded = from_pretrained(auto, parts.weights, options)
+    _check_loaded(network, loaded, parts.weights.name)
+    network = with_adapters(network, encoder, parts.adapters)
+    network.fathom_weights = folder  # kept as long as the network is
+    return network
 
 
 def wrap(
@@ -198,7 +198,7 @@ def wrap(
     digest.update(tokenizer.backend_tokenizer.to_str().encode() + twin.config.to_json_string().encode())
     for key, value in twin.state_dict().items():
         digest.update(key.encode() + value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return _model(twin, tokenizer, attention, Identity(name, None, _precision(twin), digest.hexdigest()))
+    return _model(twin, tokenizer, attention, Identity(name, None, precision_of(twin), digest.hexdigest()))
 
 
 def share_weights(network: nn.Module) -> PreTrainedModel:
@@ -279,53 +279,6 @@ def _screened(model: LocalModel | EncoderDecoder, precision: str) -> LocalModel:
     use_rough_attention(network)
     model.rough = LocalModel(network, model.tokenizer, model.attention, replace(model.identity, dtype=precision))
     return model
-
-
-def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
-    """:raises BadInput: the weights are quantised already.
-    :raises MissingExtra: a library is not installed.
-    """
-    if getattr(config, "quantization_config", None) is not None:
-        raise BadInput(f"'{name}' holds quantised weights: drop --quantize {quantize}")
-    for library in ("accelerate", "bitsandbytes"):
-        if find_spec(library) is None:
-            raise MissingExtra(library, "quantize")
-    return BitsAndBytesConfig(load_in_4bit=quantize == "4bit", load_in_8bit=quantize == "8bit")
-
-
-def _hush_bitsandbytes() -> None:
-    """Silence a message per product: a warning in older versions, a log line in newer ones."""
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message="MatMul8bitLt: inputs will be cast", category=UserWarning)
-
-
-def _is_quantised(config: Any, name: str) -> bool:
-    """:raises BadInput: by a method that `transformers` would ignore, as if the weights were plain.
-    :raises MissingExtra: accelerate is not installed.
-    """
-    stated = getattr(config, "quantization_config", None)
-    method = stated.get("quant_method") if isinstance(stated, dict) else None
-    known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, "bitsandbytes"}
-    if method is not None and method not in known:
-        raise BadInput(
-            f"'{name}' says that its weights are quantised by '{method}', which this version of transformers does not "
-            "know: take the model's unquantised version, or delete quantization_config in config.json if it is wrong"
-        )
-    if stated is not None and find_spec("accelerate") is None:
-        raise MissingExtra("accelerate", "quantize")
-    return stated is not None
-
-
-def _precision(network: PreTrainedModel) -> str:
-    """Describe the weights, such as "float32" or "bitsandbytes 4bit, bfloat16"."""
-    dtype = str(network.dtype).removeprefix("torch.")
-    quantisation = getattr(network.config, "quantization_config", None)
-    if quantisation is None:
-        return dtype
-    stated = quantisation if isinstance(quantisation, dict) else quantisation.to_dict()
-    bits = next((str(bits) for bits in (4, 8) if stated.get(f"load_in_{bits}bit")), stated.get("bits"))
-    method = getattr(stated.get("quant_method"), "value", stated.get("quant_method"))
-    return f"{method}{f' {bits}bit' if bits else ''}, {dtype}"
 
 
 def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:

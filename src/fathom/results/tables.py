@@ -90,47 +90,27 @@ class Table:
 
         :param main: column of estimates; by default the only one.
         :param inline: show readers the intervals of the other columns as well.
-        :param without_interval: columns of estimates that have none.
-        :param hidden: columns that only programs see.
+        :param without_interval: columns of estimates that have none. :param hidden: columns that only programs see.
         :param formats: of columns of plain numbers; estimates have their own.
         """
-        from fathom.results.samples import legend
-
-        table: list[Mapping[str, Any]] = [
-            row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows
-        ]
+        table = [row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows]
         columns = columns or list(dict.fromkeys(name for row in table for name in row))
-        cells = {name: [row.get(name) for row in table] for name in columns}
-        known = {name: list(filter(_is_estimate, column)) for name, column in cells.items()}
-        estimates = {name: sorted(own, key=lambda one: math.isnan(one.value)) for name, own in known.items() if own}
+        estimates = _estimates_of(table, columns)
         main = main or (next(iter(estimates)) if len(estimates) == 1 else "")
         numbers = {
             name: _interval_columns("" if name == main else f"{name} ", own) if name not in without_interval else ()
             for name, own in estimates.items()
         }
-        every = [one for row in table for one in row.values() if _is_estimate(one)]
-        body = []
-        for row in table:
-            values = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name, ()))]
-            own = [cell for cell in row.values() if _is_estimate(cell)]
-            body.append(
-                (
-                    *values,
-                    "; ".join(dict.fromkeys(one.note for one in own if one.note)),
-                    _one_recipe(one.recipe for one in own),
-                )
-            )
         secondary = [name for other, names in numbers.items() for name in (names[:2] if other == main else names)]
-        below = [*notes, *map(legend, dict.fromkeys(one.sample for one in every if one.low is not None))]
-        below += [note for note in dict.fromkeys(one.note for one in every) if not any(note in own for own in below)]
+        every = [one for row in table for one in row.values() if _is_estimate(one)]
         return cls(
             (*(name for column in columns for name in (column, *numbers.get(column, ()))), "note", "recipe"),
-            tuple(body),
+            tuple(_body_row(row, columns, numbers) for row in table),
             title,
             _formats(estimates, numbers) | dict(formats),
             _row_formats(table, estimates),
             frozenset({"note", "recipe", *secondary, *hidden}),
-            tuple(filter(None, below)),
+            _with_legends(notes, every),
             numbers,
             _one_recipe(one.recipe for one in every),
             frozenset(numbers) & ({*numbers} if inline else {main}),
@@ -157,10 +137,33 @@ def _is_estimate(cell: object) -> TypeGuard[Estimate]:
     return isinstance(cell, tuple)  # its class is loaded where there are numbers
 
 
+def _estimates_of(table: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, list[Estimate]]:
+    """Return the estimates of each column that has any, undefined ones last."""
+    known = {name: [cell for row in table if _is_estimate(cell := row.get(name))] for name in columns}
+    return {name: sorted(own, key=lambda one: math.isnan(one.value)) for name, own in known.items() if own}
+
+
 def _interval_columns(prefix: str, estimates: Sequence[Estimate]) -> tuple[str, ...]:
     """Return the names of the columns after the value; p if zero is in question, as for a signed number."""
     tested = any(one.p_value is not None or one.form.startswith("+") for one in estimates)
     return (f"{prefix}low", f"{prefix}high", *([f"{prefix}p"] if tested else ()))
+
+
+def _body_row(row: Mapping[str, Any], columns: Sequence[str], numbers: Mapping[str, Sequence[str]]) -> tuple[Cell, ...]:
+    """Return the cells of a row with their intervals, then the notes and the recipe of its estimates."""
+    values = [cell for name in columns for cell in _widened(row.get(name), numbers.get(name, ()))]
+    own = [cell for cell in row.values() if _is_estimate(cell)]
+    note = "; ".join(dict.fromkeys(one.note for one in own if one.note))
+    return (*values, note, _one_recipe(one.recipe for one in own))
+
+
+def _with_legends(notes: Iterable[str], estimates: Sequence[Estimate]) -> tuple[str, ...]:
+    """Return the notes, the sampling units of the intervals, and the notes of estimates that these lack."""
+    from fathom.results.samples import legend
+
+    below = [*notes, *map(legend, dict.fromkeys(one.sample for one in estimates if one.low is not None))]
+    further = dict.fromkeys(one.note for one in estimates)
+    return tuple(filter(None, [*below, *(note for note in further if not any(note in own for own in below))]))
 
 
 def _widened(cell: Any, names: Sequence[str]) -> list[Cell]:

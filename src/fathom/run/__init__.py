@@ -42,8 +42,7 @@ def run(
     evaluated, and the run may remain unfinished.
 
     :param probe: its name, or the entry of one that only studies use.
-    :raises BadInput: *out* belongs to another run, another process works in it, or the probe does not support this
-        model or data.
+    :raises BadInput: *out* belongs to another run or process, or the probe does not support this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
