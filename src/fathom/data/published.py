@@ -71,7 +71,7 @@ class PublishedDataset(BaseModel):
 
     @property
     def checksums(self) -> str:
-        """How many sources have a known checksum."""
+        """The number of sources with a known checksum, in words."""
         known = sum(source.is_known for source in self.sources)
         return {0: "on first use", len(self.sources): "known"}.get(known, f"known for {known} of {len(self.sources)}")
 

@@ -107,7 +107,7 @@ class Decoder:
         return out.logits[:, -1].float(), _layers(out.past_key_values.self_attention_cache)
 
     def log_probs(self, encoded: EncodedQuestions, sequences: Sequence[Sequence[int]]) -> Tensor:
-        """log p of one answer of each question by a plain forward pass, in nats, float32, shape (n,)."""
+        """Return log p of one answer per question by a plain forward pass, in nats, float32, shape (n,)."""
         tokens = padded(sequences, -1, self.device)
         real, tokens = tokens >= 0, tokens.clamp(min=0)
         begin = torch.full_like(tokens[:, :1], self.start)

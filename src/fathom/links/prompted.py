@@ -86,7 +86,7 @@ class Bm25:
         return self._index.get_scores(known)  # type: ignore[no-any-return]
 
     def best(self, query: str, count: int) -> list[int]:
-        """Places of the texts that share a word with *query*, best first, level ones in their order."""
+        """Return places of the texts that share a word with *query*, best first, ties in their order."""
         scores = self.scores(query)
         order = np.argsort(-scores, kind="stable")[:count]
         return order[scores[order] > 0].tolist()  # type: ignore[no-any-return]

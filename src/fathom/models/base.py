@@ -17,7 +17,7 @@ from fathom.models.cache import Cache, States
 
 
 class Attention(StrEnum):
-    """Which tokens a position may see: those before it, all, or all of the source (encoder-decoder)."""
+    """The tokens that a position may see: those before it, all, or all of the source (encoder-decoder)."""
 
     CAUSAL = "causal"
     BIDIRECTIONAL = "bidirectional"
@@ -61,7 +61,7 @@ class Reply(NamedTuple):
 
 
 class AnyModel:
-    """What a run needs of anything it evaluates: a local model, a served one, or a link predictor."""
+    """Base class of all that a run evaluates: local models, served ones, and link predictors."""
 
     identity: Identity
     device: torch.device | None = None

@@ -1,4 +1,4 @@
-"""What causal models keep of the tokens they have run: keys and values, or the states of recurrent layers.
+"""Caches of causal models for the tokens they have run: keys and values, or the states of recurrent layers.
 
 Recurrent and hybrid models accept no tree mask, because a state holds all earlier tokens in a fixed size. So branches
 are rows of their own, and the state after a shared prefix is copied to each (:mod:`fathom.scoring.levels`).

@@ -60,7 +60,7 @@ WAYS = {
 
 
 class Chooser(ABC):
-    """How one kind of model chooses among options."""
+    """A way for one kind of model to choose among options."""
 
     scorings: tuple[Scoring, ...]
     template: ChatTemplate | None = None

@@ -43,7 +43,7 @@ HERE: Final = "here"
 
 
 class ClusterOptions(BaseModel):
-    """Where shards run. These options never affect results."""
+    """Options for where shards run. These options never affect results."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.CLUSTER

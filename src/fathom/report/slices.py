@@ -1,4 +1,4 @@
-"""Where two runs differ: the paired difference in accuracy of each part of the facts that both ranked."""
+"""Differences of two runs: the paired difference in accuracy of each part of the facts that both ranked."""
 
 from __future__ import annotations
 

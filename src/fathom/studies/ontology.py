@@ -1,4 +1,4 @@
-"""What models remember of an ontology: runs of the five memorising tasks side by side (section 4.1, appendices B and C
+"""Memory of an ontology in models: runs of the five memorising tasks side by side (section 4.1, appendices B and C
 of Wu et al. 2023)."""
 
 from __future__ import annotations

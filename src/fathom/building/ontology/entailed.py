@@ -26,7 +26,7 @@ _PAGE = 200
 
 
 class _Definition(NamedTuple):
-    """What makes a thing one of a class.
+    """Conditions that make a thing an instance of a class.
 
     :param parts: classes that it is of.
     :param values: (property, value) that it has.
