@@ -51,7 +51,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
     "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
-    "ontology::test_models_have_short_names_that_tell_them_apart "
+    "ontology_finest ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
     "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
     "studies/relations studies/repeated",
@@ -75,7 +75,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
-    "metrics_table metrics rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
+    "metrics_table metrics ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
+    "ontology_finest": "data/hierarchy",
     "build_cloze metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand "
     "grid::test_fences_by_hand": "metrics/descriptive",
 }

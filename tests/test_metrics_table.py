@@ -32,6 +32,7 @@ def items(best: list[float], worst: list[float], sure: float) -> SimpleNamespace
         hits=lambda k: known_hits_at_k(optimistic, pessimistic, nothing, nothing, k),
         reciprocal=lambda: 1 / rank,
         reciprocal_of_all=lambda: 1 / rank,
+        finest_rank=rank,
         agreeing=lambda: np.where(rank == 1, 1.0, 0.0),
         even_weight=lambda: np.where(rank == 1, 1.0, 0.5),
         rare_weight=lambda: np.where(rank == 1, 0.25, 1.0),
@@ -82,6 +83,8 @@ def test_values_by_hand() -> None:
     assert found["hits@2"] == 0.75
     assert found["mrr"] == pytest.approx(0.7)
     assert found["mean_rank"] == 1.75
+    assert found["mrr_finest"] == pytest.approx(0.7)
+    assert found["remembered"] == 0.5
     assert found["macro_hits@1"] == pytest.approx(1 / 1.5)  # weights 1 and 1/2
     assert found["macro_mrr"] == pytest.approx((1 + 0.5 * 0.4) / 1.5)
     assert found["rare_mrr"] == pytest.approx((0.25 + 0.4) / 1.25)  # weights 1/4 and 1

@@ -85,6 +85,7 @@ class Query:
     :param unscored: why the query cannot be evaluated, or None.
     :param sentences: natural sentences to use instead of the relation's templates.
     :param altered: further sentences from the data, by kind (:mod:`fathom.data.selection.altering`).
+    :param distances: of each gold answer the steps in the data's hierarchy, 1 for the finest; () without a hierarchy.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Query:
     unscored: str | None = None
     sentences: tuple[Sentence, ...] = ()
     altered: Mapping[str, tuple[Sentence, ...]] = field(default_factory=dict)
+    distances: tuple[int, ...] = ()
 
     @property
     def fact_id(self) -> str | None:

@@ -18,11 +18,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.data.hierarchy import distances
 from fathom.data.knowledge import consecutive
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, texts_of, unscored_unless
-from fathom.prompts.ontology import CLASSES, ONE_OF, PROPERTIES, TASKS, TEMPLATES, domain_sentence, range_sentence
+from fathom.prompts.ontology import (
+    CLASSES,
+    HIERARCHIES,
+    ONE_OF,
+    PROPERTIES,
+    TASKS,
+    TEMPLATES,
+    domain_sentence,
+    range_sentence,
+)
 from fathom.reading import Faults, Json, read_json, read_json_lines, resolve_packed, stands
 from fathom.store.files import write_json, write_json_lines
 
@@ -103,6 +113,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
     }
     items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
+    above = {space: {clean(item.subject): item.gold for item in items[task]} for space, task in HIERARCHIES.items()}
     draft, alternatives = Draft(path, faults), _alternatives(path / PROPERTY_FILE)
     subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
     for task, members in items.items():
@@ -114,7 +125,8 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
         other_side = _other_side(task, items)
         queries = [
-            _marked(query, alternatives) for query in _queries(file, relation, space, members, other_side, faults)
+            replace(_marked(query, alternatives), distances=distances(query.gold, above[space.name]))
+            for query in _queries(file, relation, space, members, other_side, faults)
         ]
         for split, part in consecutive(SPLIT_SIZES).items():
             subsets[split] |= {query.id for query in queries[part.start : part.stop]}

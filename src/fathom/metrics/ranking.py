@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import reduce
 from math import prod
@@ -89,6 +89,21 @@ def reciprocal_mean_rank(ranks: Sequence[Sequence[float]]) -> Floats:
     if not np.all(means >= 1):
         raise ValueError("ranks must be 1 or more; take unscored items out first")
     return 1.0 / means
+
+
+def finest_rank(ranks: Sequence[float], finest: Collection[int]) -> float:
+    """Return the best rank of the finest gold answers if all other gold answers are excluded; NaN without ranks.
+
+    :param ranks: of all gold answers, unfiltered; NaN if not ranked.
+    :param finest: places in *ranks*; if none of them is ranked, any gold answer counts.
+    """
+    ranked = {place: rank for place, rank in enumerate(ranks) if not np.isnan(rank)}
+    chosen = [place for place in finest if place in ranked] or list(ranked)
+    ahead = {
+        place: sum((rank < ranked[place]) + (rank == ranked[place]) / 2 for at, rank in ranked.items() if at != place)
+        for place in chosen
+    }
+    return min((ranked[place] - ahead[place] for place in chosen), default=np.nan)
 
 
 def consistency(tops: Sequence[Sequence[AbstractSet[str]]]) -> npt.NDArray[np.float64]:
@@ -182,7 +197,10 @@ class ByOthers(NamedTuple):
 
 
 def by_frequency_of_others(
-    items: Sequence[tuple[str, Sequence[int]]], asked: Sequence[tuple[str, Sequence[int]]], candidates: int
+    items: Sequence[tuple[str, Sequence[int]]],
+    asked: Sequence[tuple[str, Sequence[int]]],
+    candidates: int,
+    known: Sequence[Sequence[int]] = (),
 ) -> ByOthers:
     """Answer each item with the most frequent right answers of the items about other subjects.
 
@@ -192,6 +210,7 @@ def by_frequency_of_others(
 
     :param items: all of the task: subject, and places of the right answers among the candidates.
     :param asked: those to rank, each with a right answer.
+    :param known: other right answers of each, to exclude from the ranking.
     """
     of_subject: dict[str, list[int]] = {}
     for subject, golds in items:
@@ -199,11 +218,11 @@ def by_frequency_of_others(
     counts = np.bincount([gold for golds in of_subject.values() for gold in golds], minlength=candidates)
     ends: list[tuple[float, float]] = []
     ranks = []
-    for subject, golds in asked:
+    for (subject, golds), further in zip(asked, known or [()] * len(asked), strict=True):
         others = counts.copy()
         np.subtract.at(others, of_subject.get(subject, []), 1)
         filtered = np.ones(candidates, dtype=bool)
-        filtered[list(golds)] = False
+        filtered[[*golds, *further]] = False
         first = [1 + int((counts > counts[gold]).sum()) for gold in golds]
         last = [max(least, int((others >= others[gold]).sum())) for gold, least in zip(golds, first, strict=True)]
         ranks.append([(low + high) / 2 for low, high in zip(first, last, strict=True)])

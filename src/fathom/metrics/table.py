@@ -43,6 +43,9 @@ class Items(Ranking, Protocol):
 
     def reciprocal_of_all(self) -> Floats: ...
 
+    @property
+    def finest_rank(self) -> Floats: ...
+
     def even_weight(self) -> Floats: ...
 
     def rare_weight(self) -> Floats: ...
@@ -114,6 +117,11 @@ def perplexity(log_prob: Floats, tokens: Floats) -> Floats:
     return np.exp(-log_prob / tokens)
 
 
+def first_of_finest(rank: Floats) -> Floats:
+    """Return whether the finest gold answer is before all wrong ones, shape (n); NaN without a rank."""
+    return np.where(np.isnan(rank), np.nan, rank <= 1)
+
+
 def _prompts(items: Items) -> tuple[Floats, Floats]:
     return items.prompt_log_prob, items.prompt_tokens
 
@@ -133,6 +141,8 @@ METRICS: Registry[Metric] = Registry(
         Metric("accuracy", lambda items: items.hits(1), ".1%", has_baselines=True),
         _MRR,
         Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
+        Metric("mrr_finest", lambda items: 1 / items.finest_rank, further=True),
+        Metric("remembered", lambda items: first_of_finest(items.finest_rank), ".1%", further=True),
         Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
         Metric("precision", lambda items: items.precision, ".1%"),
         Metric("recall", lambda items: items.recall, ".1%"),

@@ -102,7 +102,7 @@ PROBES: Registry[Entry] = Registry(
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
             alias="ontoprobe",
             cuts=(1, 5, 10, 25, 50),
-            further=("mrr_all",),
+            further=("mrr_all", "mrr_finest", "remembered"),
             headline="tasks",
         ),
         Entry(

@@ -33,7 +33,7 @@ from fathom.probes.ontology_options import OntologyOptions, OntologyT, complete_
 from fathom.probes.options import StatementOptions
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
-from fathom.prompts.ontology import TASKS
+from fathom.prompts.ontology import HIERARCHIES, TASKS
 from fathom.reading import Faults, read_json_lines, stands
 from fathom.scoring.slots import CandidateTokens, Slot, SlotScoring, encode_slots, slot_scores
 from fathom.store.files import write_json
@@ -63,6 +63,8 @@ TRAIN, DEV = "train", "dev"
 TRAINING, ITEMS = "training.json", "items.json"
 """Artifacts for the frequency baseline. If training items are held out, their gold answers per task; otherwise subject
 and gold answers of all items, each excluded for its own query."""
+HIERARCHY = "hierarchy.json"
+"""Artifact with all superordinates of each class and property of the data, by candidate set."""
 
 
 class _Lesson(NamedTuple):
@@ -165,7 +167,7 @@ class OntologyProbe(SlotProbe):
             self._learnt[way] = torch.cat(vectors).to(self.model.device)
 
     def _write_answers(self, artifacts: Path) -> None:
-        """Write the answers that the frequency baseline counts."""
+        """Write the answers that the frequency baseline counts, and the hierarchy."""
         whole = self.queryset.whole or self.queryset
         chosen, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
         held_out = chosen and chosen.isdisjoint(train)
@@ -175,7 +177,11 @@ class OntologyProbe(SlotProbe):
                 training[task] = [list(query.gold) for query in learnt]
             else:
                 items[task] = [[query.subject_id or query.id, list(query.gold)] for query in queries]
-        for name, noted in ((TRAINING, training), (ITEMS, items)):
+        above = {
+            space: {query.subject: list(query.gold) for query in whole.queries if query.relation == task}
+            for space, task in HIERARCHIES.items()
+        }
+        for name, noted in ((TRAINING, training), (ITEMS, items), (HIERARCHY, above)):
             if noted:
                 write_json(artifacts / name, noted)
 

@@ -22,6 +22,8 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
 TASKS = tuple(TEMPLATES)
 CLASSES, PROPERTIES = "classes", "properties"
 """Names of the candidate sets."""
+HIERARCHIES = {CLASSES: "subClassOf", PROPERTIES: "subPropertyOf"}
+"""Tasks whose right answers are above what they ask about, by candidate set."""
 RULES = {
     "rdfs2": "domain",
     "rdfs3": "range",

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fathom.data.queries import ENTITIES, OF_ANSWER
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
-from fathom.metrics.ranking import consistency, known_hits_at_k, reciprocal_mean_rank, reciprocal_rank
+from fathom.metrics.ranking import consistency, finest_rank, known_hits_at_k, reciprocal_mean_rank, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results.declarations import NATS, read_declarations
 from fathom.results.samples import QUERY, RELATION, Origin, Sample, check_key, drawn
@@ -33,7 +33,7 @@ _RANKS = ("rank", "rank_above", "rank_optimistic", "rank_pessimistic")
 _CREDIT = ("correct", "precision", "recall")
 _OTHERS = ("query_id", "template", "scoring", "num_candidates", "not_ranked", "unscored")
 _PROMPT = ("prompt_log_prob", "prompt_tokens")
-_EARLIER = dict.fromkeys(("subject_id", "known", "frequency_optimistic", "frequency_pessimistic"))
+_EARLIER = dict.fromkeys(("subject_id", "known", "distances", "frequency_optimistic", "frequency_pessimistic"))
 _EARLIER |= dict.fromkeys(("filtered", "sentences"), 0)
 """Values of columns that queries of earlier versions lack."""
 
@@ -111,6 +111,8 @@ class Rows:
         """Number of other right answers removed from each query's ranking."""
         self.known: list[list[str] | None] = columns["known"]
         """Their ids, where the scores of all candidates are stored; None if not recorded."""
+        self.distances: list[list[int] | None] = columns["distances"]
+        """Steps to each gold answer in the data's hierarchy, 1 for the finest; None without a hierarchy."""
         kinds = [tuple(map(tuple, groups or ())) for groups in columns["groups"]]
         parts = {kind: dict(map(_interned, kind)) for kind in set(kinds)}
         self.groups = [parts[kind] for kind in kinds]
@@ -288,6 +290,19 @@ class Rows:
         places = [place for place, golds in enumerate(ranks) if golds and not np.isnan(golds).all()]
         values[places] = reciprocal_mean_rank([ranks[place] for place in places])
         return values
+
+    @cached_property
+    def finest_rank(self) -> Floats:
+        """Rank of the finest gold answer without the coarser ones; NaN where ranks of all were not recorded.
+
+        Without a hierarchy the first gold answer is the finest: data list the nearest first.
+        """
+        ranks = zip(self.query.tolist(), self.table.column("gold_ranks").to_pylist(), strict=True)
+        return np.array([finest_rank(golds or (), self.at_distance(query)) for query, golds in ranks], dtype=np.float64)
+
+    def at_distance(self, query: int, distance: int = 1) -> list[int]:
+        """Return the places, among a query's gold answers, of those at a distance."""
+        return [place for place, own in enumerate(self.distances[query] or (1,)) if own == distance]
 
     def even_weight(self) -> Floats:
         """Return 1 / number of scored predictions of the same relation and scoring; NaN where unscored."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from fathom.data.hierarchy import Above, finest
 from fathom.data.templates import ANSWER, SUBJECT, capitalized
 from fathom.errors import BadInput
 from fathom.metrics.ranking import (
@@ -36,17 +37,24 @@ from fathom.store.folder import RunFolder
 CUTS = (1, 5, 10, 25, 50)
 RECALLS = tuple(f"R@{k}" for k in CUTS)
 MEASURED = (*RECALLS, "MRR", "MRRₐ")
-FORMATS = dict.fromkeys(RECALLS, ".1%") | dict.fromkeys(("MRR", "MRRₐ"), ".3f")
+"""Of the paper."""
+FINEST, REMEMBERED = "MRR finest", "remembered"
+OF_MEMORY = (*MEASURED, FINEST, REMEMBERED)
+FORMATS = dict.fromkeys((*RECALLS, REMEMBERED), ".1%") | dict.fromkeys(("MRR", "MRRₐ", FINEST), ".3f")
 EACH_ITEM = "(a sentence for each item)"
 NO_RANKS = "the ranks of all right answers were not recorded"
 LEGEND = (
     "R@K: a right answer is among the first K (ties: expected); MRR: of the best right answer, low and high at "
     "95 %; MRRₐ: 1 / mean unfiltered rank of all right answers"
 )
+OF_THE_FINEST = (
+    "MRR finest: of the finest right answer, coarser ones excluded, as the root is right of everything; remembered: "
+    "items where it ranks first"
+)
 _BY = (
     "frequency: the baseline, the most frequent answers of the training items, or of a task's other items if all items "
-    "are evaluated; verdict: above it if the paired difference in MRR is significant, by Holm over all lines; n: items "
-    "with a rank; intervals of all numbers: metrics.json"
+    "are evaluated; verdict: above it if the paired difference in MRR finest is significant, by Holm over all lines; "
+    "n: items with a rank; intervals of all numbers: metrics.json"
 )
 
 
@@ -72,7 +80,7 @@ class Setting(NamedTuple):
 class TaskLine(NamedTuple):
     """The numbers of one setting.
 
-    :param numbers: by the names of :data:`MEASURED`; empty if nothing was scored.
+    :param numbers: by the names of :data:`OF_MEMORY`; empty if nothing was scored.
     :param items: number of scored items.
     :param template: its number in the run.
     :param places: of its predictions among the rows, scored or not.
@@ -109,8 +117,9 @@ def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
 
 
 def metrics() -> dict[str, Metric]:
-    """Return the metrics of :data:`MEASURED` by name."""
-    return dict(zip(MEASURED, (*map(hits, CUTS), metric("mrr"), metric("mrr_all")), strict=True))
+    """Return the metrics of :data:`OF_MEMORY` by name."""
+    others = map(metric, ("mrr", "mrr_all", "mrr_finest", "remembered"))
+    return dict(zip(OF_MEMORY, (*map(hits, CUTS), *others), strict=True))
 
 
 def over(
@@ -168,7 +177,7 @@ class ByFrequency(NamedTuple):
     """The frequency baseline of one task.
 
     :param items: number of its items.
-    :param reciprocal: 1 / rank of each item, by the id of its query.
+    :param reciprocal: 1 / rank of each item's finest right answer, by the id of its query.
     """
 
     numbers: dict[str, Estimate]
@@ -176,10 +185,12 @@ class ByFrequency(NamedTuple):
     reciprocal: Mapping[str, float]
 
     def claim(self, line: TaskLine) -> Claim | None:
-        """Declare that the MRR of a line is above the baseline's; None where nothing was scored."""
+        """Declare that the MRR of a line's finest answers is above the baseline's; None where nothing was scored."""
         places = line.places[line.rows.scored[line.places]]
         asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
-        return self.claim_of_items(line.setting.task, asked, line.rows.reciprocal()[places]) if line.numbers else None
+        return (
+            self.claim_of_items(line.setting.task, asked, 1 / line.rows.finest_rank[places]) if line.numbers else None
+        )
 
     def claim_of_items(self, task: str, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> Claim | None:
         """Declare it of 1 / rank of items, shape (n).
@@ -190,7 +201,7 @@ class ByFrequency(NamedTuple):
         if not ids or not all(id_ in self.reciprocal for id_ in ids):
             return None
         others = [self.reciprocal[id_] for id_ in ids]
-        further = difference(reciprocal, others, sample_items(asked), "MRR − frequency")
+        further = difference(reciprocal, others, sample_items(asked), f"{FINEST} − frequency")
         return above_chance(task, [BaselineComparison("frequency", float(np.mean(others)), further)])
 
 
@@ -205,40 +216,95 @@ def baselines_of(run: RunFolder, rows: Rows, seed: int = 0) -> dict[str, ByFrequ
     artifacts, each = run.path / "artifacts", {}
     training: _Training = _recorded(artifacts / "training.json", _Training, '[["right answer", …], …]')
     items: _Items = _recorded(artifacts / "items.json", _Items, '[["subject", ["right answer", …]], …]')
+    above = hierarchy_of(run)
     for task, queries in rows.by_relation().items():
         space = rows.spaces[queries[0]]
         if space is None or task not in training | items:
             continue
         place = {id_: at for at, id_ in enumerate(rows.candidates[space][0])}
         golds = {query: [place[id_] for id_ in rows.gold[query] if id_ in place] for query in queries}
-        ranked_queries = [query for query in queries if golds[query]]
-        if task in training:
-            order = by_frequency((gold for own in training[task] for gold in own), place, seed)
-            rank = {place[id_]: float(number) for number, id_ in enumerate(order, start=1)}
-            ranks = [[rank[gold] for gold in golds[query]] for query in ranked_queries]
-            best = np.array([min(own) for own in ranks])
-            ranked, source = ByOthers(best, best, ranks), f"training items' by frequency, others at random {seed}"
-        else:
-            every = [(subject, [place[id_] for id_ in own if id_ in place]) for subject, own in items[task]]
-            asked = [(rows.subjects[query] or rows.query_ids[query], golds[query]) for query in ranked_queries]
-            ranked, source = by_frequency_of_others(every, asked, len(place)), "other items' by frequency"
-        each[task] = _by_frequency(rows, ranked_queries, ranked, f"answers:{source}|relation:{task}")
+        ranked = [query for query in queries if golds[query]]
+        counted = _Counted(training.get(task), items.get(task, []), place, seed)
+        of_finest = counted.of_finest(above.get(space, {}))
+        subjects = [rows.subjects[query] or rows.query_ids[query] for query in ranked]
+        right = [golds[query] for query in ranked]
+        finest = [
+            [place[rows.gold[query][at]] for at in rows.at_distance(query) if rows.gold[query][at] in place] or own[:1]
+            for query, own in zip(ranked, right, strict=True)
+        ]
+        best, fine = counted.ranks(subjects, right), of_finest.ranks(subjects, finest, right)
+        each[task] = _by_frequency(rows, ranked, best, fine, f"answers:{counted.source()}|relation:{task}")
     return each
 
 
-def _by_frequency(rows: Rows, queries: Sequence[int], ranked: ByOthers, made: str) -> ByFrequency:
-    """:param queries: of the ranks. :param made: end of the recipe."""
+class _Counted(NamedTuple):
+    """Right answers by whose frequency the baseline answers.
+
+    :param training: of the training items, None if these are evaluated too.
+    :param items: subject and right answers of all items.
+    :param place: of each candidate.
+    :param seed: of the order of unseen answers.
+    """
+
+    training: list[list[str]] | None
+    items: list[tuple[str, list[str]]]
+    place: Mapping[str, int]
+    seed: int
+
+    def of_finest(self, above: Above) -> _Counted:
+        """Return the same with the finest right answers alone, the first of each item without a hierarchy."""
+
+        def fine(golds: list[str]) -> list[str]:
+            return finest(golds, above) if above else golds[:1]
+
+        training = None if self.training is None else list(map(fine, self.training))
+        return self._replace(training=training, items=[(subject, fine(golds)) for subject, golds in self.items])
+
+    def source(self) -> str:
+        if self.training is None:
+            return "other items' by frequency"
+        return f"training items' by frequency, others at random {self.seed}"
+
+    def ranks(
+        self, subjects: Sequence[str], right: Sequence[Sequence[int]], known: Sequence[Sequence[int]] = ()
+    ) -> ByOthers:
+        """Rank right answers by frequency. :param known: of each item the answers to exclude."""
+        if self.training is None:
+            every = [(subject, [self.place[id_] for id_ in own if id_ in self.place]) for subject, own in self.items]
+            pairs = list(zip(subjects, right, strict=True))
+            return by_frequency_of_others(every, pairs, len(self.place), known)
+        order = by_frequency((gold for own in self.training for gold in own), self.place, self.seed)
+        rank = {self.place[id_]: float(number) for number, id_ in enumerate(order, start=1)}
+        ranks = [[rank[gold] for gold in own] for own in right]
+        first = np.array([min(own) for own in ranks])
+        for at, others in enumerate(known):
+            first[at] -= sum(rank[other] < first[at] for other in others)
+        return ByOthers(first, first, ranks)
+
+
+def _by_frequency(rows: Rows, queries: Sequence[int], ranked: ByOthers, finest: ByOthers, made: str) -> ByFrequency:
+    """:param queries: of the ranks. :param finest: of the finest right answers. :param made: end of the recipe."""
     first, last = ranked.optimistic, ranked.pessimistic
-    best = reciprocal_rank(first, last)
-    values = [*(hits_at_k(first, last, k) for k in CUTS), best, reciprocal_mean_rank(ranked.ranks)]
+    best, of_finest = (reciprocal_rank(one.optimistic, one.pessimistic) for one in (ranked, finest))
+    remembered = hits_at_k(finest.optimistic, finest.pessimistic, 1)
+    of_all = reciprocal_mean_rank(ranked.ranks)
+    values = [*(hits_at_k(first, last, k) for k in CUTS), best, of_all, of_finest, remembered]
     data = recipe(rows, "", "", ()).split("|")[1]
     sample = sample_items([(rows, query) for query in queries]) if rows.cluster else Sample("item")
-    named = zip(MEASURED, values, strict=True)
+    named = zip(OF_MEMORY, values, strict=True)
     numbers = {name: mean(of_item, sample, f"{name}|{data}|{made}", form=FORMATS[name]) for name, of_item in named}
-    reciprocal = zip((rows.query_ids[query] for query in queries), best.tolist(), strict=True)
+    reciprocal = zip((rows.query_ids[query] for query in queries), of_finest.tolist(), strict=True)
     return ByFrequency(numbers, len(best), dict(reciprocal))
 
 
+def hierarchy_of(run: RunFolder) -> dict[str, Above]:
+    """Return all superordinates by candidate set and name; {} if the run records none."""
+    expected = '{"name": ["superordinate", …]}'
+    recorded: dict[str, Above] = _recorded(run.path / "artifacts" / "hierarchy.json", _Hierarchies, expected)
+    return recorded
+
+
+_Hierarchies = dict[str, dict[str, list[str]]]
 _Training = dict[str, list[list[str]]]
 _Items = dict[str, list[tuple[str, list[str]]]]
 
@@ -286,17 +352,18 @@ def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table,
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
             about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
             counts = {"n": line.items, "unscored": line.unscored, "verdict": verdicts[id(line)]}
-            table.append({**about, **measured(line.numbers), **counts})
+            table.append({**about, **measured(line.numbers, OF_MEMORY), **counts})
         if task in baselines:
             baseline = baselines[task]
-            table.append({"task": task, "by": "frequency", **measured(baseline.numbers), "n": baseline.items})
-    return Table.of(table, "Results", (LEGEND, _BY, *notes), main="MRR"), decisions
+            numbers = measured(baseline.numbers, OF_MEMORY)
+            table.append({"task": task, "by": "frequency", **numbers, "n": baseline.items})
+    return Table.of(table, "Results", (LEGEND, OF_THE_FINEST, _BY, *notes), main="MRR"), decisions
 
 
-def measured(numbers: Mapping[str, Estimate]) -> dict[str, Estimate]:
-    """Return the estimates of :data:`MEASURED`, undefined where there is none."""
+def measured(numbers: Mapping[str, Estimate], names: Sequence[str] = MEASURED) -> dict[str, Estimate]:
+    """Return the estimates of some names, undefined where there is none."""
     nothing = point_estimate(NO_RANKS if numbers else NOTHING)
-    return {name: numbers.get(name, nothing) for name in MEASURED}
+    return {name: numbers.get(name, nothing) for name in names}
 
 
 def _template(line: TaskLine) -> str:

@@ -176,6 +176,7 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
             "filtered": pa.array(filtered, pa.int64()),
             "known": pa.array(known, pa.list_(pa.string())),
+            "distances": pa.array([list(query.distances) or None for query in data.queries], pa.list_(pa.int64())),
             "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
             "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
         }

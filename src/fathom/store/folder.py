@@ -32,6 +32,7 @@ QUERIES = pa.schema(
         ("sentences", pa.int64()),
         ("filtered", pa.int64()),
         ("known", pa.list_(pa.string())),
+        ("distances", pa.list_(pa.int64())),
         ("frequency_optimistic", pa.int64()),
         ("frequency_pessimistic", pa.int64()),
     ]

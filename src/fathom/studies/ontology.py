@@ -27,6 +27,8 @@ from fathom.results.tasks import (
     FORMATS,
     LEGEND,
     MEASURED,
+    OF_MEMORY,
+    OF_THE_FINEST,
     ByFrequency,
     Setting,
     TaskLine,
@@ -49,7 +51,7 @@ SHOWN = 5
 BASELINE = "frequency baseline"
 FLATTERS = (
     "the best setting of each model by MRR, chosen on the same items, as in the paper: its verdict, from the paired "
-    "difference of its MRR, is optimistic (--cross-validate avoids this)"
+    "difference of its MRR finest, is optimistic (--cross-validate avoids this)"
 )
 BY_FOLDS = "the best setting of each model by MRR, chosen for each fold of the items on the other folds"
 About = tuple[str, str, bool]
@@ -81,9 +83,9 @@ class ChosenSettings(NamedTuple):
     """The settings of one model and task, for each fold of the items the best on the other folds.
 
     :param settings: number of folds that each was chosen for.
-    :param numbers: over all folds, by the names of :data:`fathom.results.tasks.MEASURED`.
+    :param numbers: over all folds, by the names of :data:`fathom.results.tasks.OF_MEMORY`.
     :param queries: for each item the run that answered it, and the query.
-    :param reciprocal: 1 / rank of each item, shape (items).
+    :param reciprocal: 1 / rank of each item's finest answer, shape (items).
     """
 
     settings: Mapping[Setting, int]
@@ -271,6 +273,7 @@ def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
             sample,
         )
         for name, metric in metrics().items()
+        if name in MEASURED
     )
 
 
@@ -320,7 +323,7 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
         recipe = combined(name, [line.numbers[name].recipe for line, _ in best], " and ")
         recipe = f"{recipe}|chosen:on the other of {count} folds, seed {seed}"
         numbers[name] = mean(values, sample, recipe, form=FORMATS[name])
-    reciprocal = np.concatenate([line.rows.reciprocal()[places] for line, places in best])
+    reciprocal = np.concatenate([1 / line.rows.finest_rank[places] for line, places in best])
     return ChosenSettings(Counter(line.setting for line, _ in best), numbers, queries, reciprocal)
 
 
@@ -370,13 +373,15 @@ def _best_table(findings: Ontology) -> Table:
     for task in findings.tasks:
         if task in findings.baselines:
             baseline = findings.baselines[task]
-            rows.append((task, BASELINE, None, None, *measured(baseline.numbers).values(), baseline.items, None))
+            rows.append(
+                (task, BASELINE, None, None, *measured(baseline.numbers, OF_MEMORY).values(), baseline.items, None)
+            )
         rows += [_best_row(findings, about) for about in findings.best if about[0] == task]
-    notes = [LEGEND, BY_FOLDS if findings.chosen else FLATTERS]
+    notes = [LEGEND, OF_THE_FINEST, BY_FOLDS if findings.chosen else FLATTERS]
     missing = [task for task in findings.tasks if task not in findings.baselines]
     if missing:
         notes.append(f"no frequency baseline for {', '.join(missing)}: it needs a run of the ontology probe")
-    columns = ("task", "model", "template", "setting", *MEASURED, "items", "verdict")
+    columns = ("task", "model", "template", "setting", *OF_MEMORY, "items", "verdict")
     return Table.of(rows, "the best of each model and task (table 4)", notes, columns=columns, main="MRR")
 
 
@@ -391,21 +396,21 @@ def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
             for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])
         )
     verdict = verdict_text(findings.decisions[about])
-    return task, model, "learnt" if soft else "words", settings, *measured(numbers).values(), items, verdict
+    return task, model, "learnt" if soft else "words", settings, *measured(numbers, OF_MEMORY).values(), items, verdict
 
 
 def _task_table(findings: Ontology, task: str) -> Table:
     rows: list[tuple[Cell | Estimate, ...]] = []
     if task in findings.baselines:
         baseline = findings.baselines[task]
-        rows.append((BASELINE, *(None,) * 5, *measured(baseline.numbers).values(), baseline.items, 0))
+        rows.append((BASELINE, *(None,) * 5, *measured(baseline.numbers, OF_MEMORY).values(), baseline.items, 0))
     for line in sorted((line for line in findings.lines if line.setting.task == task), key=_order):
         _, model, _, prompt, masks, pooling, loss, seed = line.setting
-        numbers = measured(line.numbers).values()
+        numbers = measured(line.numbers, OF_MEMORY).values()
         rows.append(
             (model, prompt, masks or None, pooling, loss or None, seed, *numbers, line.items or None, line.unscored)
         )
-    columns = ("model", "template", "masks", "pooling", "loss", "seed", *MEASURED, "items", "unscored")
+    columns = ("model", "template", "masks", "pooling", "loss", "seed", *OF_MEMORY, "items", "unscored")
     return Table.of(rows, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
 
 

@@ -1,0 +1,120 @@
+"""The finest right answer: what a model remembers where the root of a hierarchy is right of everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.building.ontology import build_ontology
+from fathom.building.options import OntologyBuildOptions
+from fathom.data.hierarchy import distances
+from fathom.formats import read
+from fathom.metrics.ranking import finest_rank
+from fathom.probes.ontology_options import OntologyOptions
+from fathom.results.rows import Rows
+from fathom.results.summary import summarise
+from fathom.run import run
+from fathom.studies.ontology import analyse, conclude
+from tests.scripted import ScriptedModel
+
+pytest.importorskip("pyoxigraph")
+ONTOLOGIES = Path(__file__).parent / "ontologies"
+BARE = '{"relation": "type", "template": "[X] [Y] ."}\n{"relation": "subClassOf", "template": "[X] [Y] ."}\n'
+
+
+@pytest.fixture(scope="module")
+def rooted(tmp_path_factory):
+    """65 classes below "entity", each named by one word."""
+    file, out = ONTOLOGIES / "one_root.ttl", tmp_path_factory.mktemp("rooted") / "out"
+    build_ontology(OntologyBuildOptions(input=[file], out=out, patterns=ONTOLOGIES / "patterns.tsv"))
+    return read(out)
+
+
+def probed(data, folder: Path, weights, task: str = "type", name: str = ""):
+    """A run whose model sees the subject before the slot, so that it can answer by subject."""
+    (folder / "bare.jsonl").write_text(BARE)
+    words = [*data.candidates["classes"].names, ".", *(query.subject for query in data.queries)]
+    weights = {subject: {word: float(weight) for word, weight in own.items()} for subject, own in weights.items()}
+    model = ScriptedModel(list(dict.fromkeys(words)), weights, masked=True, name=name)
+    options = OntologyOptions(relations=(task,), own_templates=folder / "bare.jsonl")
+    return run("ontology", model, data, options, folder / (name or "run"))
+
+
+def asked(data, task: str = "type"):
+    return [query for query in data.queries if query.relation == task]
+
+
+def capitalized(name: str) -> str:
+    return name[:1].upper() + name[1:]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "finest", "rank"),
+    [
+        ([3.0, 1.0, 2.0], [0], 1.0),  # both before it are right
+        ([9.0, 1.0, 2.0], [0], 7.0),
+        ([9.0, 1.0, 4.0], [0, 2], 3.0),  # the better of two
+        ([6.5, 6.5, 6.5], [0], 5.5),  # tied with the coarser ones at an even chance each
+        ([np.nan, 4.0], [0], 4.0),  # the finest has no tokens: the next one counts
+        ([2.0], [0], 2.0),
+    ],
+)
+def test_rank_of_the_finest_by_hand(ranks, finest, rank):
+    assert finest_rank(ranks, finest) == rank
+
+
+def test_no_rank_without_ranks():
+    assert np.isnan(finest_rank([], [0]))
+
+
+def test_distances_by_hand():
+    above = {"singer": ("artist", "person"), "artist": ("person",), "mayor": ("person",), "cat": ("feline",)}
+    assert distances(("singer", "artist", "person"), above) == (1, 2, 3)
+    assert distances(("person", "mayor", "singer", "artist"), above) == (3, 1, 1, 2)  # the longest way to "person"
+    same = above | {"feline": ("cat",)}
+    assert distances(("cat", "feline"), same) == (1, 1)
+    assert distances(("lake",), above) == (1,)
+
+
+def test_the_reader_knows_distances(rooted):
+    by_subject = {query.subject: query for query in asked(rooted, "subClassOf")}
+    assert (by_subject["otter"].gold, by_subject["otter"].distances) == (("mammal", "organism", "entity"), (1, 2, 3))
+    assert by_subject["organism"].distances == (1,)
+    assert {query.distances for query in asked(rooted)} == {(1, 2, 3, 4)}
+    assert {query.distances for query in asked(rooted, "subPropertyOf")} == {(1,)}
+
+
+def test_always_the_root_is_no_memory(rooted, tmp_path):
+    """MRR 1 for model and baseline alike. All other 64 classes are tied: 61 are wrong, the finest is 31.5th.
+
+    Each of the 48 finest classes is as frequent as the others among the finest answers: they are tied.
+    """
+    weights = {capitalized(query.subject): {"entity": 8.0} for query in asked(rooted)}
+    folder = probed(rooted, tmp_path, weights)
+    [table] = summarise(folder).tables
+    model, baseline = table.objects()
+    assert (model["MRR"], baseline["MRR"], model["R@1"], model["remembered"]) == (1, 1, 1, 0)
+    assert model["MRR finest"] == pytest.approx(1 / 31.5)
+    assert baseline["MRR finest"] == pytest.approx(np.mean(1 / np.arange(1, 49)))
+    assert model["verdict"] != "above"
+    found = analyse([folder])
+    assert "in 0 of 1 tasks" in conclude(found)[0]
+
+
+def test_who_remembers_the_finest_is_above_the_baseline(rooted, tmp_path):
+    """Half of the things are known by all their types, finest first; of the others only the root is known."""
+    weights = {}
+    for number, query in enumerate(asked(rooted)):
+        known = zip(query.gold, (64.0, 32.0, 16.0, 8.0), strict=True) if number % 2 else [("entity", 8.0)]
+        weights[capitalized(query.subject)] = dict(known)
+    folder = probed(rooted, tmp_path, weights)
+    rows = Rows(folder)
+    remembered = {rows.query_ids[query]: rank == 1 for query, rank in zip(rows.query, rows.finest_rank, strict=True)}
+    assert [remembered[query.id] for query in asked(rooted)] == [False, True] * 48
+    [table] = summarise(folder).tables
+    model = table.objects()[0]
+    assert (model["MRR"], model["remembered"]) == pytest.approx((1, 0.5))
+    assert model["MRR finest"] == pytest.approx((1 + 1 / 31.5) / 2)
+    assert "in 1 of 1 tasks" in conclude(analyse([folder]))[0]
