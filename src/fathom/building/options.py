@@ -87,6 +87,12 @@ class OntologyBuildOptions(EndpointOptions):
         "or most properties, have no label.",
         Group.PROMPTS,
     )
+    nonce: bool = opt(
+        False,
+        "Keep the shape and replace every name by a made-up word, drawn by --seed: neither memory nor word overlap can "
+        "answer.",
+        Group.PROMPTS,
+    )
     instances: int = opt(20, "Sample at most this many instances of each class.", ge=0)
     seed: Random = 0
 

@@ -27,6 +27,7 @@ from fathom.building.ontology.intake import (
     note_omissions,
 )
 from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
+from fathom.building.ontology.nonce import NonceNames
 from fathom.building.ontology.sides import Classes
 from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
@@ -46,10 +47,12 @@ from fathom.progress import Progress, unseen
 from fathom.prompts.ontology import TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
-from fathom.store.files import write_json
+from fathom.store.files import write_json, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 FORMAT = 1
+NAMES = "names.tsv"
+"""Of an ontology with nonce names: what each stands for."""
 _ENDS = tuple(accumulate(SPLIT_SIZES.values(), initial=0))
 """Where the splits of a task begin and end among its items."""
 
@@ -81,6 +84,7 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     naming = Naming(options.language, options.label_property or LABEL_PROPERTIES, options.names_from_iris)
     part = {"endpoints": list(options.endpoint), "instances": options.instances, "seed": options.seed}
     read_from = [*options.input, *([options.patterns] if options.patterns is not None else [])]
+    part |= {"nonce": True} if options.nonce else {}
     signature = signature_of("build ontology", part | naming._asdict(), files=read_from)
     files, patterns, *_ = all_of(
         lambda: find_files(options.input),
@@ -92,6 +96,9 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     notes.add_all(not_read(options.input), "files in folders are in a syntax that is not read")
     classes, properties, axioms, triples = _gather(options, files, endpoints, patterns, naming, notes, progress)
     notes.add_all(unknown_patterns(patterns, properties.entries), f"names in {options.patterns} are of no property")
+    nonce = NonceNames(classes, properties, options.seed) if options.nonce else None
+    if nonce:
+        classes, properties, axioms = nonce.rename(classes, properties, axioms)
     tasks = _tasks(classes, properties, options.seed)
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
@@ -100,6 +107,8 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     with whole_folder(options.out, signature) as folder:
         write_ontoprobe(folder, built.classes, built.properties, built.defaults, some)
         write_axioms(folder, axioms)
+        if nonce:
+            write_text(folder / NAMES, nonce.lines())
         write_json(folder / "manifest.json", _manifest(built, options, files, triples) | _labels_read(built, naming))
     return built
 
@@ -184,6 +193,8 @@ def read_patterns(file: Path | None) -> dict[str, str]:
 def _check(options: OntologyBuildOptions, faults: list[str]) -> None:
     if not options.input and not options.endpoint:
         faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
+    if options.nonce and options.patterns is not None:
+        faults.append("--patterns, --nonce: give only one of them; nonce words have sentences of their own")
     refuse(faults)
 
 
