@@ -15,62 +15,14 @@ from fathom.data.templates import ANSWER, SUBJECT
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean
 
-_ONSETS = [
-    "b",
-    "br",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gl",
-    "gr",
-    "k",
-    "kl",
-    "kr",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pl",
-    "pr",
-    "r",
-    "s",
-    "sl",
-    "sm",
-    "sn",
-    "sp",
-    "st",
-    "t",
-    "tr",
-    "v",
-    "z",
-]
-_MIDDLES = [
-    "bv",
-    "dv",
-    "fk",
-    "gv",
-    "kv",
-    "kz",
-    "lz",
-    "mv",
-    "nv",
-    "pz",
-    "vg",
-    "vk",
-    "vl",
-    "vm",
-    "vn",
-    "vz",
-    "zb",
-    "zd",
-    "zk",
-    "zm",
-    "zn",
-    "zv",
-]
-_CODAS = ["b", "d", "g", "k", "l", "ld", "lm", "lt", "m", "n", "nd", "nk", "p", "r", "rn", "t", "x", "z"]
+_ONSETS = (
+    *"bdfgklmnprstvz", "br", "dr", "fl", "gl", "gr", "kl", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr"
+)  # fmt: skip
+_MIDDLES = (
+    "bv", "dv", "fk", "gv", "kv", "kz", "lz", "mv", "nv", "pz", "vg", "vk", "vl", "vm", "vn", "vz", "zb", "zd", "zk",
+    "zm", "zn", "zv",
+)  # fmt: skip
+_CODAS = (*"bdgklmnprtxz", "ld", "lm", "lt", "nd", "nk", "rn")
 _VOWELS = "aeiou"
 _TRIES = 100
 """Draws of known words in a row after which words get another syllable."""
