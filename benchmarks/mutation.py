@@ -76,7 +76,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
-    "ontology_finest": "data/hierarchy",
+    "ontology_finest": "data/hierarchy studies/ontology_depth",
     "build_cloze metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand "
     "grid::test_fences_by_hand": "metrics/descriptive",
 }

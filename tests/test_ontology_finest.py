@@ -9,14 +9,14 @@ import pytest
 
 from fathom.building.ontology import build_ontology
 from fathom.building.options import OntologyBuildOptions
-from fathom.data.hierarchy import distances
+from fathom.data.hierarchy import distances, kind_of_answer
 from fathom.formats import read
 from fathom.metrics.ranking import finest_rank
 from fathom.probes.ontology_options import OntologyOptions
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.run import run
-from fathom.studies.ontology import analyse, conclude
+from fathom.studies.ontology import analyse, conclude, files, tables
 from tests.scripted import ScriptedModel
 
 pytest.importorskip("pyoxigraph")
@@ -35,7 +35,7 @@ def rooted(tmp_path_factory):
 def probed(data, folder: Path, weights, task: str = "type", name: str = ""):
     """A run whose model sees the subject before the slot, so that it can answer by subject."""
     (folder / "bare.jsonl").write_text(BARE)
-    words = [*data.candidates["classes"].names, ".", *(query.subject for query in data.queries)]
+    words = [*data.candidates["classes"].names, ".", *(capitalized(query.subject) for query in data.queries)]
     weights = {subject: {word: float(weight) for word, weight in own.items()} for subject, own in weights.items()}
     model = ScriptedModel(list(dict.fromkeys(words)), weights, masked=True, name=name)
     options = OntologyOptions(relations=(task,), own_templates=folder / "bare.jsonl")
@@ -118,3 +118,71 @@ def test_who_remembers_the_finest_is_above_the_baseline(rooted, tmp_path):
     assert (model["MRR"], model["remembered"]) == pytest.approx((1, 0.5))
     assert model["MRR finest"] == pytest.approx((1 + 1 / 31.5) / 2)
     assert "in 1 of 1 tasks" in conclude(analyse([folder]))[0]
+
+
+ABOVE = {
+    "otter": ("mammal", "animal", "thing"),
+    "lynx": ("mammal", "animal", "thing"),
+    "gecko": ("reptile", "animal", "thing"),
+    "mammal": ("animal", "thing"),
+    "reptile": ("animal", "thing"),
+    "animal": ("thing",),
+    "barge": ("vessel", "thing"),
+    "vessel": ("thing",),
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("otter", "right"),
+        ("mammal", "too general"),
+        ("thing", "too general"),
+        ("lynx", "sibling"),
+        ("gecko", "cousin"),
+        ("reptile", "cousin"),  # below what is two steps above the otter
+        ("barge", "other"),  # only the root is above both
+        ("unheard of", "other"),
+    ],
+)
+def test_kinds_of_answers_by_hand(answer, kind):
+    assert kind_of_answer(answer, ("otter", "mammal", "animal", "thing"), (1, 2, 3, 4), ABOVE) == kind
+
+
+def test_an_answer_below_the_right_one_is_too_specific():
+    assert kind_of_answer("lynx", ("mammal", "animal", "thing"), (1, 2, 3), ABOVE) == "too specific"
+    assert kind_of_answer("lynx", ("vessel", "thing"), (1, 2), ABOVE) == "other"
+    assert kind_of_answer("barge", ("lake",), (1,), {}) == "other"
+
+
+def test_the_depth_profile_by_hand(rooted, tmp_path):
+    """Four mammals' classes, asked for their super-classes: right, a level too high, an uncle, and a sibling's name."""
+    answers = {"otter": "mammal", "badger": "organism", "lynx": "reptile", "walrus": "otter"}
+    data = rooted
+    weights = {capitalized(query.subject): {"entity": 2.0} for query in asked(data, "subClassOf")}
+    weights |= {capitalized(name): {answer: 8.0, "entity": 2.0} for name, answer in answers.items()}
+    folder = probed(data, tmp_path, weights, "subClassOf")
+    found = analyse([folder])
+    by_title = {table.title: table for table in tables(found)}
+    first = by_title["first answers"].objects()[0]
+    number = len(asked(data, "subClassOf"))
+    general = sum(query.distances[query.gold.index("entity")] > 1 for query in asked(data, "subClassOf"))
+    # The root is right for the four classes below it, and too general for the others but four.
+    assert first["right"] == pytest.approx((1 + number - general) / number)
+    assert first["too general"] == pytest.approx((general - 4 + 1) / number)
+    assert [first[kind] for kind in ("too specific", "sibling", "cousin", "other")] == pytest.approx(
+        [1 / number, 1 / number, 0, 0]
+    )
+    rows = by_title["accuracy by distance in the hierarchy"].objects()
+    assert [(row["distance"], row["items"]) for row in rows] == [(1, 64), (2, 60), (3, 48)]
+    # The root is two steps from 12 classes, three from 48; other answers of the walrus and the lynx come before it.
+    assert rows[0]["accuracy"] == pytest.approx((4 + 1) / 64)
+    assert rows[1]["accuracy"] == pytest.approx((12 + 1) / 60)
+    assert rows[2]["accuracy"] == pytest.approx((48 - 2) / 48)
+    assert rows[2]["frequency"] == 1
+    axioms = {row["subject"]: row for row in files(found)["unknown-axioms"].objects()}
+    assert len(axioms) == 64 - 5
+    assert "otter" not in axioms
+    lynx = axioms["lynx"]
+    assert (lynx["right"], lynx["answered"], lynx["kind"]) == ("mammal", "reptile", "sibling")
+    assert (axioms["walrus"]["kind"], axioms["badger"]["kind"]) == ("too specific", "too general")

@@ -27,3 +27,32 @@ def finest(gold: Sequence[str], above: Above) -> list[str]:
 
 def _is_above(name: str, other: str, above: Above) -> bool:
     return name in above.get(other, ()) and other not in above.get(name, ())
+
+
+RIGHT, TOO_GENERAL, TOO_SPECIFIC, SIBLING, COUSIN, OTHER = KINDS = (
+    "right", "too general", "too specific", "sibling", "cousin", "other"
+)  # fmt: skip
+
+
+def kind_of_answer(answer: str, gold: Sequence[str], steps: Sequence[int], above: Above) -> str:
+    """Return which of :data:`KINDS` an answer is.
+
+    A sibling has a class directly above it that is directly above a finest right answer, a cousin one that is two steps
+    above. A too specific answer is below a finest right answer.
+
+    :param steps: distance of each right answer.
+    """
+    if answer in gold:
+        return RIGHT if steps[gold.index(answer)] == 1 else TOO_GENERAL
+    right = [name for name, distance in zip(gold, steps, strict=True) if distance == 1]
+    over = set(above.get(answer, ()))
+    if over.intersection(right):
+        return TOO_SPECIFIC
+    parents = {parent for name in right for parent in _directly_above(name, above)}
+    if parents.intersection(_directly_above(answer, above)):
+        return SIBLING
+    return COUSIN if over & {two for parent in parents for two in _directly_above(parent, above)} else OTHER
+
+
+def _directly_above(name: str, above: Above) -> list[str]:
+    return finest(list(above.get(name, ())), above)

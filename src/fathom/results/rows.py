@@ -390,7 +390,9 @@ class Rows:
         return {name: {id_: place for place, id_ in enumerate(ids)} for name, (ids, _) in self.candidates.items()}
 
     def scores(self, place: int) -> Floats:
-        """Return the scores of all candidates of one prediction, in their order; empty if not stored."""
+        """Return the scores of all candidates of one prediction, in their order; empty if not stored or not read."""
+        if "scores" not in self.table.column_names:
+            return np.empty(0)
         flat, offsets = self._scores
         return flat[offsets[place] : offsets[place + 1]]
 

@@ -41,6 +41,7 @@ from fathom.results.tasks import (
     sample_items,
 )
 from fathom.store.folder import RunFolder
+from fathom.studies.ontology_depth import depth_tables, unknown_axioms
 
 SELECTING = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "limit",
@@ -362,6 +363,7 @@ def tables(findings: Ontology) -> list[Table]:
     columns = ("task", "model", "asked", "right", "the five best, ✓ right")
     return [
         _best_table(findings),
+        *depth_tables(findings.best.values()),
         *(_task_table(findings, task) for task in findings.tasks),
         *map(_comparison_table, findings.comparisons),
         Table(columns, examples, "examples (table 7)", notes=("by each model's best setting",)),
@@ -404,7 +406,8 @@ def _task_table(findings: Ontology, task: str) -> Table:
     if task in findings.baselines:
         baseline = findings.baselines[task]
         rows.append((BASELINE, *(None,) * 5, *measured(baseline.numbers, OF_MEMORY).values(), baseline.items, 0))
-    for line in sorted((line for line in findings.lines if line.setting.task == task), key=_order):
+    own = [line for line in findings.lines if line.setting.task == task]
+    for line in sorted(own, key=lambda line: (*line.setting[1:7], line.setting.seed or 0)):
         _, model, _, prompt, masks, pooling, loss, seed = line.setting
         numbers = measured(line.numbers, OF_MEMORY).values()
         rows.append(
@@ -412,10 +415,6 @@ def _task_table(findings: Ontology, task: str) -> Table:
         )
     columns = ("model", "template", "masks", "pooling", "loss", "seed", *OF_MEMORY, "items", "unscored")
     return Table.of(rows, f"{task}, every setting (tables 8 to 12)", columns=columns, main="MRR")
-
-
-def _order(line: TaskLine) -> tuple[Any, ...]:
-    return (*line.setting[1:7], line.setting.seed or 0)
 
 
 def _setting_in_words(setting: Setting) -> str:
@@ -427,6 +426,11 @@ def _comparison_table(one: SettingsCompared) -> Table:
     rows = [(value, *means) for value, means in one.means.items()]
     notes = [f"means over {one.settings} settings (tasks, models, templates, …) that differ in nothing else"]
     return Table.of(rows, f"{one.part} (appendix B)", notes, columns=(one.part, *MEASURED), main="MRR")
+
+
+def files(findings: Ontology) -> dict[str, Table]:
+    """Return the axioms that the models do not know."""
+    return {"unknown-axioms": unknown_axioms(findings.best.values())}
 
 
 def plots(findings: Ontology) -> list[Plot]:

@@ -1,0 +1,154 @@
+"""A model's memory of a hierarchy by distance: which steps it knows, and what it answers instead of the right class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.data.hierarchy import KINDS, RIGHT, Above, kind_of_answer
+from fathom.metrics.ranking import finest_rank
+from fathom.results.estimates import mean
+from fathom.results.rows import Rows, grouped
+from fathom.results.samples import Sample
+from fathom.results.tables import Table
+from fathom.results.tasks import TaskLine, hierarchy_of, sample_items
+
+BY_DISTANCE = (
+    "of each model's best setting; distance: steps to the right answer, by the longest way; accuracy: it ranks before "
+    "all wrong answers; frequency: the same for the most frequent right answer of the other items at this distance"
+)
+FIRST_ANSWERS = (
+    "of each model's best setting; too general: right, but not the finest; too specific: below the finest; "
+    "sibling, cousin: a class directly, or two steps, above the finest right answer is above it"
+)
+
+
+class _Item(NamedTuple):
+    """One item as a model's best setting answered it. :param ranks: of the right answers, unfiltered."""
+
+    line: TaskLine
+    query: int
+    place: int
+    ranks: list[float]
+
+    @property
+    def rows(self) -> Rows:
+        """Rows of the run."""
+        return self.line.rows
+
+    @property
+    def gold(self) -> list[str]:
+        """Ids of the right answers."""
+        return self.rows.gold[self.query]
+
+    @property
+    def steps(self) -> list[int]:
+        """Distances of the right answers."""
+        return self.rows.distances[self.query] or []
+
+
+def depth_tables(best: Iterable[TaskLine]) -> list[Table]:
+    """Return accuracy by distance, and the first answers by kind; none without a hierarchy of several steps."""
+    items = [item for line in best for item in _items(line)]
+    if max((step for item in items for step in item.steps), default=1) < 2:
+        return []
+    by_line = grouped(
+        ((item.line.setting.task, item.line.setting.model, item.line.setting.soft), item) for item in items
+    )
+    above = _above(items)
+    rows = [row for about, own in by_line.items() for row in _by_distance(about[:2], own)]
+    kinds = [_first_answers(about[:2], own, above) for about, own in by_line.items()]
+    return [
+        Table.of(rows, "accuracy by distance in the hierarchy", (BY_DISTANCE,), main="accuracy"),
+        Table.of(kinds, "first answers", (FIRST_ANSWERS,), without_interval=KINDS[1:], main=RIGHT),
+    ]
+
+
+def unknown_axioms(best: Iterable[TaskLine]) -> Table:
+    """Return a row for each item whose finest right answer is not before all wrong ones."""
+    items = [item for line in best for item in _items(line)]
+    above = _above(items)
+    columns = ("task", "model", "subject", "right", "rank", "answered", "kind")
+    rows = [
+        (
+            *(item.line.setting.task, item.line.setting.model, item.rows.subjects[item.query]),
+            "; ".join(item.gold[at] for at in item.rows.at_distance(item.query)),
+            rank,
+            "; ".join(sorted(answers)),
+            "; ".join(dict.fromkeys(_kind(item, answer, above) for answer in sorted(answers))),
+        )
+        for item in items
+        if (rank := float(item.rows.finest_rank[item.place])) > 1
+        for answers in [item.rows.top_answers(item.place)]
+    ]
+    return Table(columns, tuple(rows), "axioms that the model does not know")
+
+
+def _items(line: TaskLine) -> Iterator[_Item]:
+    ranks = line.rows.table.column("gold_ranks").to_pylist()
+    for place in line.places[line.rows.scored[line.places]].tolist():
+        yield _Item(line, int(line.rows.query[place]), place, ranks[place] or [])
+
+
+def _above(items: Iterable[_Item]) -> dict[str, Above]:
+    """Return all superordinates by candidate set, as the runs of the ontology probe record them."""
+    found: dict[str, Above] = {}
+    for run in {str(item.line.run.path): item.line.run for item in items}.values():
+        found = hierarchy_of(run) | found
+    return found
+
+
+def _by_distance(about: tuple[str, str], items: list[_Item]) -> Iterator[dict[str, object]]:
+    """Yield a row for each distance."""
+    for distance in sorted({step for item in items for step in item.steps}):
+        own = [item for item in items if distance in item.steps]
+        places = [item.rows.at_distance(item.query, distance) for item in own]
+        known = [
+            float(np.mean([finest_rank(item.ranks, [at]) <= 1 for at in at_distance]))
+            for item, at_distance in zip(own, places, strict=True)
+        ]
+        right = [{item.gold[at] for at in at_distance} for item, at_distance in zip(own, places, strict=True)]
+        sample, made = _sample(own), f"|distance:{distance}|relation:{about[0]}"
+        yield {
+            **dict(zip(("task", "model"), about, strict=True)),
+            "distance": distance,
+            "accuracy": mean(known, sample, f"accuracy{made}"),
+            "frequency": mean(_by_frequency(right), sample, f"most frequent of the other items{made}"),
+            "items": len(own),
+        }
+
+
+def _by_frequency(right: list[set[str]]) -> list[float]:
+    """Return for each item the share of the other items' most frequent answers that are right."""
+    counts = Counter(answer for own in right for answer in own)
+    shares = []
+    for own in right:
+        others = counts - Counter(own)
+        most = max(others.values(), default=0)
+        best = {answer for answer, count in others.items() if count == most}
+        shares.append(len(best & own) / len(best) if best else 0.0)
+    return shares
+
+
+def _first_answers(about: tuple[str, str], items: list[_Item], above: Mapping[str, Above]) -> dict[str, object]:
+    """Return the share of each kind of answer; tied first answers share an item."""
+    shares = {kind: np.zeros(len(items)) for kind in KINDS}
+    for at, item in enumerate(items):
+        answers = item.rows.top_answers(item.place)
+        for answer in answers:
+            shares[_kind(item, answer, above)][at] += 1 / len(answers)
+    sample = _sample(items)
+    made = {kind: mean(own, sample, f"share of first answers|relation:{about[0]}") for kind, own in shares.items()}
+    return {**dict(zip(("task", "model"), about, strict=True)), "items": len(items), **made}
+
+
+def _kind(item: _Item, answer: str, above: Mapping[str, Above]) -> str:
+    space = item.rows.spaces[item.query] or ""
+    return kind_of_answer(answer, item.gold, item.steps or [1] * len(item.gold), above.get(space, {}))
+
+
+def _sample(items: Iterable[_Item]) -> Sample:
+    return sample_items([(item.rows, item.query) for item in items])
