@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.data.hierarchy import KINDS, RIGHT, Above, kind_of_answer
-from fathom.metrics.ranking import finest_rank
+from fathom.metrics.ranking import by_frequency_of_others, finest_rank, hits_at_k
 from fathom.results.estimates import mean
-from fathom.results.rows import Rows, grouped
+from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.results.tasks import TaskLine, hierarchy_of, sample_items
@@ -116,21 +115,20 @@ def _by_distance(about: tuple[str, str], items: list[_Item]) -> Iterator[dict[st
             **dict(zip(("task", "model"), about, strict=True)),
             "distance": distance,
             "accuracy": mean(known, sample, f"accuracy{made}"),
-            "frequency": mean(_by_frequency(right), sample, f"most frequent of the other items{made}"),
+            "frequency": mean(_by_frequency(own, right), sample, f"most frequent of the other items{made}"),
             "items": len(own),
         }
 
 
-def _by_frequency(right: list[set[str]]) -> list[float]:
-    """Return for each item the share of the other items' most frequent answers that are right."""
-    counts = Counter(answer for own in right for answer in own)
-    shares = []
-    for own in right:
-        others = counts - Counter(own)
-        most = max(others.values(), default=0)
-        best = {answer for answer, count in others.items() if count == most}
-        shares.append(len(best & own) / len(best) if best else 0.0)
-    return shares
+def _by_frequency(items: Sequence[_Item], right: Sequence[Collection[str]]) -> Floats:
+    """Return for each item the chance that the most frequent answer of the others is right."""
+    number = {answer: at for at, answer in enumerate(sorted({answer for own in right for answer in own}))}
+    pairs = [
+        (item.rows.subjects[item.query] or item.rows.query_ids[item.query], [number[answer] for answer in own])
+        for item, own in zip(items, right, strict=True)
+    ]
+    ranks = by_frequency_of_others(pairs, pairs, len(number))
+    return hits_at_k(ranks.optimistic, ranks.pessimistic, 1)
 
 
 def _first_answers(about: tuple[str, str], items: list[_Item], above: Mapping[str, Above]) -> dict[str, object]:
