@@ -113,3 +113,28 @@ def test_one_label_among_many_classes_hides_none_of_them(tmp_path):
     assert built.tasks == {"type": 29, "subClassOf": 37, "subPropertyOf": 1, "domain": 3, "range": 3}
     noted(built, ("39 of 40 classes", "--names-from-iris"))
     noted(built, ("2 of 3 properties", "--names-from-iris"))
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        ("uniform", "rdfs2, rdfs3: 3 items, 1 answer; rdfs5, rdfs7: 0 items, 0 answers; rdfs9, rdfs11: 4 items, 1 ans"),
+        ("one_root", ""),
+        ("few_labels", "rdfs2, rdfs3: 3 items, 2 answers; rdfs5, rdfs7: 1 item, 1 answer"),
+    ],
+)  # fmt: skip
+def test_rules_with_too_few_or_too_uniform_items_are_named(tmp_path, name, lacking):
+    built = build_ontology(OntologyBuildOptions(input=[ONTOLOGIES / f"{name}.ttl"], out=tmp_path / "out"))
+    notes = [note for note in built.notes if "rules of reasoning" in note]
+    assert len(notes) == bool(lacking)
+    assert all("30 items with 2 different answers" in note and lacking in note for note in notes), notes
+
+
+def test_builders_print_the_result_before_the_notes(tmp_path, fathom, monkeypatch):
+    printed: list[str] = []
+    monkeypatch.setattr("fathom.cli.build.notes", lambda lines: printed.append("notes"))
+    monkeypatch.setattr("fathom.cli.build.say", lambda text: printed.append("where"))
+    monkeypatch.setattr("fathom.cli.formats.PrintOptions.show", lambda self, tables: printed.append("tables"))
+    code, _, err = fathom("build", "ontology", "--input", ONTOLOGIES / "uniform.ttl", "--out", tmp_path / "out")
+    assert code == 0, err
+    assert printed == ["tables", "where", "notes"]

@@ -64,11 +64,11 @@ class Builder:
         *chosen, printed = given
         with stoppable("stopped; nothing was written"), shown(self.counts) as progress:
             output = self.function(*chosen, progress)
-        notes(output.notes)
         if output.tables:
             printed.show(output.tables)
         if printed.format == "text" and output.text:
             say(output.text)
+        notes(output.notes)
 
 
 def make(does: str) -> typer.Typer:

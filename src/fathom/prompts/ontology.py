@@ -33,6 +33,8 @@ RULES = {
     "rdfs11": "subClassOf",
 }
 """Rules of entailment, each with the memorising task of its premise P1."""
+ENOUGH_ITEMS = 30
+"""Items that a conclusion about reasoning by a rule needs."""
 ONE_OF = "one of several"
 """Group of queries whose domain or range is one of several classes, such as the parts of a union."""
 LIMITED = "One has to be a particular [Y] if "

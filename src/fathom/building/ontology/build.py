@@ -28,7 +28,7 @@ from fathom.building.ontology.intake import (
 )
 from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.nonce import NonceNames
-from fathom.building.ontology.sides import Classes
+from fathom.building.ontology.sides import SIDES, Classes
 from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
@@ -44,7 +44,7 @@ from fathom.formats.ontoprobe import (
     write_ontoprobe,
 )
 from fathom.progress import Progress, unseen
-from fathom.prompts.ontology import TASKS
+from fathom.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
@@ -101,6 +101,7 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
         classes, properties, axioms = nonce.rename(classes, properties, axioms)
     tasks = _tasks(classes, properties, options.seed)
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
+    _note_rules(some, properties, notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
     called = [*classes.from_iris, *properties.from_iris]
     built = BuiltOntology(options.out, classes.entries, properties.entries, counts, properties.defaults, notes, called)
@@ -215,6 +216,24 @@ def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> 
             "learnt templates (--soft) need --cross-validate"
         )
     return some
+
+
+def _note_rules(tasks: Mapping[str, list[Json]], properties: Properties, notes: Notes) -> None:
+    """Note the rules of entailment that have too few items, or the same answer everywhere."""
+    open_ = {side: {entry.label for entry in properties.entries if side in entry.one_of} for side in SIDES}
+    lacking: dict[str, list[str]] = {}
+    for rule, task in RULES.items():
+        rows = [row for row in tasks.get(task, ()) if open_.get(task, set()).isdisjoint(row["uuu"])]
+        answers = len({next(iter(row["xxx"])) for row in rows})
+        if len(rows) < ENOUGH_ITEMS or answers < 2:
+            counts = f"{len(rows)} item{'s' * (len(rows) != 1)}, {answers} answer{'s' * (answers != 1)}"
+            lacking.setdefault(counts, []).append(rule)
+    if lacking:
+        listed = "; ".join(f"{', '.join(rules)}: {counts}" for counts, rules in lacking.items())
+        notes.append(
+            f"too few or too uniform items to conclude anything about rules of reasoning ({ENOUGH_ITEMS} items with 2 "
+            f"different answers are needed): {listed}"
+        )
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:
