@@ -278,7 +278,7 @@ class TestComputeTime:
             clock.now += seconds(options.limit or 0)
             return run(probe, model, data, options, *where)
 
-        monkeypatch.setattr(steps_of_plans, "run", timed)
+        monkeypatch.setattr("fathom.run.run", timed)
         monkeypatch.setattr(steps_of_plans, "time", SimpleNamespace(perf_counter=lambda: clock.now))
         options = ComputeTimeOptions(probes=("statement",), queries=(2, 5, 11, 20), repeats=3, total=1000)
         [found] = studied("compute-time", by_lot(False), capitals(), options, out)

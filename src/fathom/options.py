@@ -13,7 +13,7 @@ from fathom.errors import BadInput, alike
 from fathom.reading import shown, yaml_file
 
 if TYPE_CHECKING:  # not needed for fathom --help
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
     from pydantic.config import JsonDict
     from pydantic.fields import FieldInfo
 
@@ -165,7 +165,12 @@ def parse_options(kind: type[Options], given: Given) -> Options:
     try:
         return kind(**given)
     except ValidationError as error:
-        raise BadInput([_option_fault(kind, fault) for fault in _causes(error.errors())]) from error
+        raise BadInput([fault for _, fault in option_faults(kind, error)]) from error
+
+
+def option_faults(kind: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
+    """Return the name of each option that is unknown or out of range, and one line on it."""
+    return [(str(fault["loc"][0]), _option_fault(kind, fault)) for fault in _causes(error.errors())]
 
 
 def _causes(faults: Sequence[Any]) -> list[Any]:

@@ -26,6 +26,7 @@ from fathom.reading.replies import excerpt_of
 COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
     "probe": ("Ask", "Measure what a model knows of a data set."),
+    "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
     "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
     "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),

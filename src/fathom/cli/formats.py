@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -39,18 +39,11 @@ class TableOptions(PrintOptions):
 
     def present(self, result: Tabular, name: str) -> None:
         """Print a result, whose tables may depend on the format, and write it as *name* in each format."""
+        from fathom.results.tables import write_tables
+
         if self.out is not None:
             write_tables(result.tables_in, self.out, name, result.answer)
         self.show(result.tables_in(self.format), result.answer)
-
-
-def write_tables(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answer: Sequence[str] = ()) -> None:
-    """Write tables in each format as *name* into the folder *out*. :param tables_in: given a format."""
-    from fathom.results.tables import render
-    from fathom.store.files import write_text
-
-    for ending in ("json", "csv", "md"):
-        write_text(out / f"{name}.{ending}", render(tables_in(ending), ending, answer) + "\n")
 
 
 def notes(lines: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
-from fathom.cli.formats import PrintOptions, say, write_tables
+from fathom.cli.formats import PrintOptions, say
 from fathom.cli.probe import RunFolder, unfinished
 from fathom.errors import RunFailed, all_of
 from fathom.links import LINKS, PRESETS, Kind, named
@@ -214,6 +214,7 @@ def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
     from fathom.building.worlds import tabulate_audits
     from fathom.plans.grid import check_same, run_grid, states
     from fathom.results.plots import save
+    from fathom.results.tables import write_tables
     from fathom.studies import memory, memory_tables
     from fathom.studies.memory_plan import check_plan, read_plan
 

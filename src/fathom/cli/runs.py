@@ -15,6 +15,7 @@ from fathom.cli.formats import PrintOptions, TableOptions, notes, say
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput, all_of
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
+from fathom.studies.options import ComparisonOptions
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table
@@ -74,29 +75,8 @@ class MetricsOptions(PrintOptions):
     output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
 
 
-class CompareOptions(SeveralRuns):
+class CompareOptions(SeveralRuns, ComparisonOptions):
     """Options of ``fathom compare``."""
-
-    metrics: Words = opt(
-        ("accuracy", "hits@10", "mrr"),
-        "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
-    )
-    scoring: Words = opt((), f"{SCORING} Several of one run are compared with each other.")
-    to_first: bool = opt(False, "Compare each run with the first alone, not all pairs.")
-    margin: float | None = opt(
-        None,
-        "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
-        ge=0,
-    )
-    detect: float | None = opt(
-        None,
-        "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
-        ge=0,
-    )
-    seeds: int = opt(
-        1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
-    )
-    cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
 
 
 class DiffOptions(RunOptions):
@@ -170,13 +150,11 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
 
     Facts are joined by fact_id, so models, templates, readings, answer pools, probes and worlds can be compared.
     """
-    from fathom.results.compare import compare as compare_folders
+    from fathom.plans.comparison import analyse
     from fathom.store.folder import RunFolder
 
     folders = all_of(*(partial(RunFolder.open, run) for run in options.runs))
-    margin, detect = (None if points is None else points / 100 for points in (options.margin, options.detect))
-    chosen = options.model_dump(exclude={"runs", "margin", "detect"})
-    printed.present(compare_folders(folders, **chosen, margin=margin, detect=detect), "compare")
+    printed.present(analyse(folders, **options.model_dump(exclude={"runs"})), "compare")
 
 
 def diff(options: DiffOptions, printed: TableOptions) -> None:

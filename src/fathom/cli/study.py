@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from fathom.cli.commands import add_command, flags_of, new_group
-from fathom.cli.formats import PrintOptions, TableOptions, say, write_tables
+from fathom.cli.formats import PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
 from fathom.errors import all_of, refuse
 from fathom.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
@@ -109,17 +109,7 @@ def _options(study: Study, given: Given) -> Any:
 
 def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyFolder) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
-    from fathom.results.plots import save
-    from fathom.results.tables import render
-    from fathom.store.files import write_text
-
-    tables, answer = study.tables(findings), study.conclude(findings)
-    if chosen.out is not None:
-        write_tables(lambda _: tables, chosen.out, study.name, answer)
-    chosen.show(tables, answer)
-    if chosen.out is None:
-        return
-    for name, table in study.files(findings).items():
-        write_text(chosen.out / f"{name}.csv", render([table], "csv") + "\n")
-    if any(save(plot, chosen.out) is None for plot in study.plots(findings)):
+    drawn = chosen.out is None or study.save(findings, chosen.out)
+    chosen.show(study.tables(findings), study.conclude(findings))
+    if not drawn:
         say("no picture: pip install 'fathom-lm[report]' draws one", err=True)

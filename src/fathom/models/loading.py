@@ -104,6 +104,18 @@ def load(
     return model if screen is None else _screened(model, screen)
 
 
+def read_config(
+    name: str,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    adapter: Sequence[str] | None = None,
+    trust_remote_code: bool = False,
+) -> Any:
+    """Read the configuration of a model, see :func:`load`. :raises BadInput: there is none."""
+    parts = _parts(name, adapter or (), tokenizer, revision)
+    return _config(parts, name, {"trust_remote_code": trust_remote_code})
+
+
 class _Parts(NamedTuple):
     """All parts of a model."""
 

@@ -20,8 +20,8 @@ from fathom.formats import read
 from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
 from fathom.plans.options import WorkerOptions
-from fathom.plans.runner import Notice, run_steps
-from fathom.plans.steps import RECORDS, Opened, Step, StepState, read_object, state_of
+from fathom.plans.runner import run_steps
+from fathom.plans.steps import RECORDS, Notice, Opened, Step, StepState, read_object, state_of
 from fathom.progress import Progress, unseen
 from fathom.reading import stands
 from fathom.run import run

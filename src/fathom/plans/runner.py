@@ -9,10 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -21,20 +22,13 @@ from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
 from fathom.plans.options import WorkerOptions
-from fathom.plans.steps import Opened, Step, StepState, read_object, state_of
+from fathom.plans.steps import Notice, Opened, Step, StepState, read_object, state_of
 from fathom.probes.shared_options import HERE
 from fathom.progress import Progress, line, unseen
-from fathom.reading import Json, stands
+from fathom.reading import stands
 from fathom.run.parts import STARTING, Part
 from fathom.run.pool import Pool, RayWorker, Size, connected, size_of
 from fathom.store.locks import AT_WORK, Claims, exclusive_folder, shared_folder
-
-
-class Notice(NamedTuple):
-    """The file that a plan leaves in its folder, by which workers elsewhere recognise the folder."""
-
-    file: Path
-    content: Json
 
 
 class Job(NamedTuple):
@@ -122,6 +116,7 @@ def run_steps(
     retry_failed: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     report: Progress = unseen,
+    anew: Collection[Step] = (),
 ) -> list[StepState]:
     """Make every step that is missing.
 
@@ -131,6 +126,7 @@ def run_steps(
     :param retry_failed: repeat failed steps.
     :param tell: called with a line at the end of each step.
     :param report: called with the number of steps that have ended, and of all.
+    :param anew: steps to be repeated, whose folders are removed first.
     :raises BadInput: by *start*, or another process works in *out*; the cluster is missing, or does not see *out*.
     :raises RunFailed: workers of the cluster die before they start; finished steps are kept.
     """
@@ -139,9 +135,9 @@ def run_steps(
         _make_part(options, steps, out, retry_failed, start, board)
         return [state_of(step) for step in steps]
     with exclusive_folder(out):
-        left = [step for step in steps if _is_left(step, retry_failed)]
+        left = [step for step in steps if step in anew or _is_left(step, retry_failed)]
         together, alone = ([step for step in left if step.exclusive is kind] for kind in (False, True))
-        with _prepared(together, options, lambda: _start(start, left), board) as ended:
+        with _prepared(together, options, lambda: _start(start, left, anew), board) as ended:
             board.start(len(steps) - len(left))
             for step, why in ended:
                 board.ended(step, why)
@@ -150,8 +146,10 @@ def run_steps(
         return [state_of(step) for step in steps]
 
 
-def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step]) -> Notice:
+def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step], anew: Collection[Step] = ()) -> Notice:
     notice = start(retried)
+    for step in anew:
+        shutil.rmtree(step.folder)
     for step in retried:
         step.forget_failure()
     return notice

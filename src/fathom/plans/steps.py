@@ -15,7 +15,6 @@ from fathom.probes.models import loading_key, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.progress import Progress
 from fathom.reading import Json, file_exists, json_file, shown
-from fathom.run import run
 from fathom.store.files import write_json
 from fathom.store.folder import SECONDS, RunFolder
 
@@ -63,7 +62,7 @@ class Step:
         self.out, self.name = out, name
 
     def __str__(self) -> str:
-        return self.name
+        return self.name.removeprefix("runs/")
 
     @property
     def folder(self) -> Path:
@@ -131,6 +130,13 @@ def read_object(file: Path) -> Json:
     return content
 
 
+class Notice(NamedTuple):
+    """The file that a plan leaves in its folder, by which workers elsewhere recognise the folder."""
+
+    file: Path
+    content: Json
+
+
 class StepState(NamedTuple):
     """A step, its run if finished, and why it failed, "" if it has not."""
 
@@ -173,6 +179,8 @@ class ProbeStep(Step):
 
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Evaluate the probe, and note its time."""
+        from fathom.run import run
+
         model, data = opened.model(self.model, self.options), opened.data(self.data)
         if self.exclusive:
             if not self.finished():

@@ -38,6 +38,15 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     return _likelihood_server(name, options)
 
 
+def check_model(name: str, options: ProbeOptions) -> None:
+    """Check that a model to be loaded here exists. :raises BadInput: it does not."""
+    if not isinstance(options, ServerOptions) or options.server is None:
+        from fathom.models.loading import read_config
+
+        loading = _loading(options)
+        read_config(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
+
+
 def loading_key(options: ProbeOptions) -> dict[str, Any]:
     """Return the options that decide how a model is loaded or served; equal ones open the same model."""
     return _loading(options) | options.model_dump(mode="json", include=set(ServerOptions.model_fields))

@@ -39,6 +39,7 @@ from fathom.reading.text import (
     read_json_lines,
     read_lines,
     yaml_file,
+    yaml_lines,
     yaml_value,
 )
 
@@ -72,5 +73,6 @@ __all__ = [
     "tensors_file",
     "text_lines",
     "yaml_file",
+    "yaml_lines",
     "yaml_value",
 ]  # fmt: skip

@@ -158,6 +158,30 @@ def yaml_file(path: Path) -> Any:
         raise Unreadable(path, error.line, error.why) from error
 
 
+def yaml_lines(path: Path, depth: int = 4) -> dict[tuple[str, ...], int]:
+    """Return the line of each key and list item of a YAML file that :func:`yaml_file` has read, by its path.
+
+    :param depth: of the longest paths.
+    """
+    import yaml
+
+    lines: dict[tuple[str, ...], int] = {}
+
+    def note(node: Any, where: tuple[str, ...]) -> None:
+        children: list[tuple[str, Any, Any]] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [(str(key.value), key, value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            children = [(str(number), child, child) for number, child in enumerate(node.value)]
+        for name, marked, child in children:
+            lines[(*where, name)] = marked.start_mark.line + 1
+            if len(where) + 1 < depth:
+                note(child, (*where, name))
+
+    note(yaml.compose(read_text(path, LARGEST_OPTIONS), yaml.SafeLoader), ())
+    return lines
+
+
 def yaml_value(text: str) -> Any:
     """Parse YAML of plain values. :raises NotData: it is invalid."""
     import yaml

@@ -69,6 +69,7 @@ def report(
     cluster: str = "",
     title: str = "",
     groups: str | Path | None = None,
+    studies: Sequence[tuple[str, list[Table]]] = (),
 ) -> Report:
     """Write a page on runs to *out*. The page lists runs that cannot be shown, with the reason.
 
@@ -76,6 +77,7 @@ def report(
     :param cluster: sampling unit of the queries, for the intervals; see :mod:`fathom.results.samples`.
     :param title: heading of the page.
     :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
+    :param studies: names and tables of studies, besides those saved with the runs.
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
@@ -98,7 +100,7 @@ def report(
         raise BadInput(notes)
     comparison = _compare(shown, metrics, notes)
     title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
-    page = _page(libraries, evidence, shown, comparison, notes, title)
+    page = _page(libraries, evidence, shown, comparison, notes, title, studies)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
@@ -140,6 +142,7 @@ def _page(
     comparison: Comparison | None,
     notes: list[str],
     title: str,
+    studies: Sequence[tuple[str, list[Table]]],
 ) -> Iterator[str]:
     """Yield the page in pieces."""
     predictions = evidence.finish()
@@ -147,7 +150,7 @@ def _page(
     cut = _slices(comparison, evidence) if comparison else []
     drawn = drawable(evidence, dims, predictions)
     about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
-    studies, faults = _tables_of_studies(run.folder.path for run in shown)
+    saved, faults = _tables_of_studies(run.folder.path for run in shown)
     by_template = bool(templates_of(predictions, (len(evidence.views), len(evidence.facts))))
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
@@ -163,7 +166,7 @@ def _page(
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
         answer=comparison.answer if comparison else [sentence for run in shown for sentence in run.summary.answer],
         comparison=_html(comparison.tables) if comparison else [],
-        studies=[(name, _html(tables, f"{name}: ")) for name, tables in studies],
+        studies=[(name, _html(tables, f"{name}: ")) for name, tables in (*studies, *saved)],
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,

@@ -26,6 +26,8 @@ from fathom.studies import options
 from fathom.studies.options import RunsOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fathom.data.queries import QuerySet
     from fathom.probes.options import ProbeOptions
 
@@ -102,6 +104,18 @@ class Study:
     def files(self, findings: Any) -> Mapping[str, Table]:
         """Return further tables by the name of their file, without its ending."""
         return dict(self._function("files", lambda findings: {})(findings))
+
+    def save(self, findings: Any, out: Path) -> bool:
+        """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
+        from fathom.results.plots import save
+        from fathom.results.tables import render, write_tables
+        from fathom.store.files import write_text
+
+        tables = self.tables(findings)
+        write_tables(lambda _: tables, out, self.name, self.conclude(findings))
+        for name, table in self.files(findings).items():
+            write_text(out / f"{name}.csv", render([table], "csv") + "\n")
+        return all(save(plot, out) is not None for plot in self.plots(findings))
 
     def _function(self, name: str, *default: Callable[[Any], object]) -> Callable[..., Any]:
         return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]

@@ -9,7 +9,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from fathom.data.selection.options import Words
-from fathom.options import CIRCUMSTANCE, CLUSTER, FOLDS, KEYS, LATER, SAMPLE, SCORING, Group, Seed, opt, separated
+from fathom.options import (
+    CIRCUMSTANCE,
+    CLUSTER,
+    FOLDS,
+    KEYS,
+    LATER,
+    SAMPLE,
+    SCORING,
+    TWO_WAYS,
+    Group,
+    Seed,
+    opt,
+    separated,
+)
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
 from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
@@ -37,6 +50,31 @@ class PlannedOptions(StudyOptions):
     """Options of the analysis of runs that a study has planned."""
 
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
+
+
+class ComparisonOptions(StudyOptions):
+    """Options of ``fathom compare``, and of a comparison in a plan."""
+
+    metrics: Words = opt(
+        ("accuracy", "hits@10", "mrr"),
+        "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
+    )
+    scoring: Words = opt((), f"{SCORING} Several of one run are compared with each other.")
+    to_first: bool = opt(False, "Compare each run with the first alone, not all pairs.")
+    margin: float | None = opt(
+        None,
+        "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
+        ge=0,
+    )
+    detect: float | None = opt(
+        None,
+        "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
+        ge=0,
+    )
+    seeds: int = opt(
+        1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
+    )
+    cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
 
 
 class AgreementOptions(RunsOptions):

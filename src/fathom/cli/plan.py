@@ -1,0 +1,73 @@
+"""``fathom plan PLAN.yaml --out DIR``"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import typer
+from pydantic import BaseModel, ConfigDict
+
+from fathom.cli.commands import single
+from fathom.cli.formats import PrintOptions, notes, say
+from fathom.errors import RunFailed
+from fathom.options import ARGUMENT, Group, opt
+from fathom.plans.options import WorkerOptions
+from fathom.progress import is_quiet, shown, starting
+
+
+def make(does: str) -> typer.Typer:
+    """Make ``fathom plan``."""
+    return single(does, plan, "fathom plan plan.yaml --out results --dry-run")
+
+
+class PlanFiles(BaseModel):
+    """Options of ``fathom plan``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.RUN
+
+    plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
+    out: Path = opt(..., "Folder of the runs, tables and report. The same command resumes the plan.", Group.OUTPUT)
+    dry_run: bool = opt(False, "Only check the plan, and print the state and the estimated time of each run.")
+    retry_failed: bool = opt(False, "Retry failed runs.")
+    redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
+
+
+def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
+    """Make many runs, their studies, tables and one report; nothing that is finished is repeated.
+
+    The file names models, data sets, runs and studies; see docs/howto/plans.md.
+    """
+    from fathom.plans.file import read_plan
+
+    out = chosen.out
+    with starting("checking the plan"):
+        plan = read_plan(chosen.plan, out)
+    if chosen.dry_run:
+        from fathom.plans.forecast import forecast, forecast_table
+
+        printed.show([forecast_table(forecast(plan, out))])
+        return
+    with starting("loading libraries"):
+        from fathom.plans.execution import REPORT, carry_out
+
+    err = printed.format != "text"  # programs read the tables alone on standard output
+    with shown("runs") as progress:
+        tell = (lambda line: None) if is_quiet() else partial(say, err=err)
+        result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress)
+    if result.missing:
+        say(
+            f"written to {out}: {len(result.states) - result.missing:,} of {len(result.states):,} runs; other parts "
+            "may be at work on the rest: the same command without --part finishes the plan",
+            err=err,
+        )
+        return
+    printed.show(result.tables, result.answer)
+    notes(result.notes)
+    page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
+    say(f"written to {out}: runs, tables of studies{page}", err=err)
+    if result.failures:
+        failed = [f"{len(result.failures)} failed; to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"]
+        raise RunFailed("\n".join(failed + [f"  {line}" for line in result.failures]))

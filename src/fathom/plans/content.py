@@ -1,0 +1,153 @@
+"""The content of PLAN.yaml, and its faults with their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from fathom.data.selection.options import Words
+from fathom.errors import BadInput, alike
+from fathom.options import Given, read_yaml, separated
+from fathom.reading import yaml_lines
+
+Where = tuple[str, ...]
+"""Path of a key in the file."""
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    @property
+    def options(self) -> Given:
+        """The keys that are options of a probe or study."""
+        return {name.replace("-", "_"): value for name, value in (self.model_extra or {}).items()}
+
+
+class ModelPart(_Part):
+    """A model, with options of all its runs."""
+
+    model: str
+
+
+class DataPart(_Part):
+    """A data set, with options of all its runs."""
+
+    data: str
+
+
+class RunsPart(_Part):
+    """Runs of a probe: each model × each data set × each combination of the matrix.
+
+    :param exclusive: whether their time is measured: they are never shared or resumed, and run alone.
+    :param repeats: runs of each combination; more than one only if exclusive, as others would be equal.
+    """
+
+    probe: str
+    models: Words = ()
+    data: Words = ()
+    matrix: dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]] = {}
+    exclusive: bool = False
+    repeats: int = Field(1, ge=1)
+
+
+class StudyPart(_Part):
+    """A study of some runs.
+
+    :param study: by default the one of the same name as the part.
+    :param each: parts of the runs' names by which it is repeated.
+    """
+
+    study: str = ""
+    runs: Annotated[tuple[str, ...], BeforeValidator(separated)] = ("*",)
+    each: Words = ()
+
+
+class PlanContent(BaseModel):
+    """The content of PLAN.yaml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str = ""
+    models: dict[str, ModelPart] = Field(min_length=1)
+    data: dict[str, DataPart] = Field(min_length=1)
+    runs: dict[str, RunsPart] = Field(min_length=1)
+    studies: dict[str, StudyPart] = {}
+
+
+@dataclass
+class PlanFaults:
+    """Faults of a plan, each with its line."""
+
+    file: Path
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.positions = yaml_lines(self.file)
+
+    def add(self, where: Where, text: str) -> None:
+        """Add a fault, once. :param where: path of the key; the longest part of it that the file has gives the line."""
+        line = f"{self.place(where)}: {text}"
+        if line not in self.lines:
+            self.lines.append(line)
+
+    def place(self, where: Where) -> str:
+        """Return file, line and key."""
+        known = next((where[:end] for end in range(len(where), 0, -1) if where[:end] in self.positions), ())
+        line = f":{self.positions[known]}" if known else ""
+        return f"{self.file}{line}: {'.'.join(where)}"
+
+    def add_invalid(self, error: ValidationError) -> None:
+        """Add all faults that pydantic has found."""
+        for fault in error.errors():
+            where = tuple(map(str, fault["loc"]))
+            if fault["type"] == "extra_forbidden":
+                self.add(where, f"unknown key; {closest(where[-1], PlanContent.model_fields)}")
+            elif fault["type"] == "missing":
+                self.add(where, "this key is missing")
+            else:
+                self.add(where, f"{fault['msg'].removeprefix('Value error, ')}, found {str(fault['input'])[:60]!r}")
+
+    def stop_if_any(self) -> None:
+        """:raises BadInput: with all faults."""
+        if self.lines:
+            raise BadInput(self.lines)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Suggest the known name most similar to *name*, or list them all."""
+    names = list(known)
+    like = alike(name, names, 1)
+    return f"did you mean {like[0]}?" if like else f"expected one of {', '.join(names)}"
+
+
+def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
+    """Read a plan, whose names are still to be checked. :raises BadInput: everything that is no plan."""
+    content, faults = _in_full(read_yaml(file)), PlanFaults(file)
+    try:
+        return PlanContent(**content), faults
+    except ValidationError as error:
+        faults.add_invalid(error)
+        raise BadInput(faults.lines) from error
+
+
+def _in_full(content: Given) -> Given:
+    """Write ``gpt2: gpt2`` and ``[gpt2]`` in full, ``gpt2: {model: gpt2}``."""
+    full = dict(content)
+    for section, key in (("models", "model"), ("data", "data"), ("studies", "study")):
+        parts = content.get(section)
+        if isinstance(parts, list) and all(isinstance(name, str) for name in parts):
+            parts = {name: name for name in parts}
+        if isinstance(parts, dict):
+            full[section] = {
+                str(name): {key: str(part)} if isinstance(part, str | int | float) else part or {}
+                for name, part in parts.items()
+            }
+    return full

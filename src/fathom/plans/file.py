@@ -1,0 +1,256 @@
+"""PLAN.yaml: models, data sets, runs and the studies of them, checked before anything runs.
+
+    models:
+      gpt2: gpt2                                # a name or folder
+      small: {model: models/small, dtype: bfloat16}
+    data:
+      geo: geography
+    runs:
+      statement:
+        probe: statement
+        templates: 0                            # any option of the probe
+        matrix: {reduction: [sum, mean]}        # a run for each value
+      vectors: {probe: embedding, models: gpt2, shots: 8}
+    studies:
+      agreement: {runs: [statement/gpt2/geo/reduction=sum, vectors], k: 5}
+
+A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Studies refer to runs by such a name, its beginning, or
+a pattern with ``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``, ``run``,
+or an option of the matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from fathom.errors import BadInput
+from fathom.formats import locate
+from fathom.options import Given, option_faults
+from fathom.plans.comparison import COMPARISON
+from fathom.plans.content import PlanContent, PlanFaults, RunsPart, StudyPart, Where, closest, read_content
+from fathom.plans.steps import ProbeStep
+from fathom.probes import PROBES, Entry
+from fathom.studies import STUDIES, Study
+
+_NAME = re.compile(r"[\w%+,=@-][\w.%+,=@ -]{0,99}")
+
+
+class PlannedStep(NamedTuple):
+    """A run of a plan.
+
+    :param name: by which studies refer to it.
+    :param step: which makes it; equal runs share one.
+    :param about: its run, model, data and values of the matrix, by which studies are repeated.
+    """
+
+    name: str
+    step: ProbeStep
+    about: Mapping[str, str]
+
+
+class PlannedStudy(NamedTuple):
+    """A study of a plan.
+
+    :param name: path of its folder.
+    :param runs: names of its runs.
+    """
+
+    name: str
+    study: Study
+    options: BaseModel
+    runs: tuple[str, ...]
+
+
+class Plan(NamedTuple):
+    """A checked plan.
+
+    :param places: line and key of each model by its name or folder.
+    """
+
+    file: Path
+    title: str
+    places: Mapping[str, str]
+    runs: list[PlannedStep]
+    studies: list[PlannedStudy]
+
+    @property
+    def steps(self) -> list[ProbeStep]:
+        """The distinct steps, those of one model after each other."""
+        steps = list({id(run.step): run.step for run in self.runs}.values())
+        order = list(dict.fromkeys(str(step.model) for step in steps))
+        return sorted(steps, key=lambda step: order.index(str(step.model)))
+
+
+def read_plan(file: Path, out: Path) -> Plan:
+    """Read and check a plan. :param out: folder of its runs. :raises BadInput: everything that is wrong with it."""
+    content, faults = read_content(file)
+    _check_names(content, faults)
+    expansion = _Runs(content, file.parent, out, faults)
+    runs = expansion.all()
+    studies = [study for name, part in content.studies.items() for study in _studies(name, part, runs, faults)]
+    faults.stop_if_any()
+    places = {place: faults.place(("models", name)) for name, place in expansion.models.items()}
+    return Plan(file, content.title or file.stem, places, runs, studies)
+
+
+def _check_names(content: PlanContent, faults: PlanFaults) -> None:
+    for section in ("models", "data", "runs", "studies"):
+        for name in getattr(content, section):
+            if not _NAME.fullmatch(name):
+                faults.add((section, name), "a name becomes a folder: give up to 100 letters, digits, '-', '_' or '.'")
+    for name, part in content.runs.items():
+        if part.repeats > 1 and not part.exclusive:
+            faults.add(("runs", name, "repeats"), "equal runs have equal numbers: add exclusive: true to measure times")
+
+
+class _Runs:
+    """The runs of a plan, expanded.
+
+    :param base: folder of the file, to which paths are relative.
+    """
+
+    def __init__(self, content: PlanContent, base: Path, out: Path, faults: PlanFaults) -> None:
+        self.content, self.out, self.faults = content, out, faults
+        self.models = {name: _path(part.model, base) for name, part in content.models.items()}
+        self.data = {name: _path(part.data, base) for name, part in content.data.items()}
+        self.shared: dict[str, ProbeStep] = {}
+        for name, place in self.data.items():
+            try:
+                locate(place)
+            except BadInput as error:
+                faults.add(("data", name), str(error))
+
+    def all(self) -> list[PlannedStep]:
+        """Return all runs, in the order of the file."""
+        runs: dict[str, PlannedStep] = {}
+        for name, part in self.content.runs.items():
+            entry, models, data = self._entry(name, part), self._chosen(name, "models"), self._chosen(name, "data")
+            if entry is not None and not (models and data):
+                self._options(entry, [(("runs", name), part.options)])
+            for model, source in product(models, data):
+                for values, repeat in product(_combinations(part), range(part.repeats)):
+                    run = None if entry is None else self._run(name, entry, model, source, values, repeat)
+                    if run is not None and runs.setdefault(run.name, run) is not run:
+                        self.faults.add(("runs", name), f"two runs would write to {run.name}: drop one of the values")
+        return list(runs.values())
+
+    def _entry(self, name: str, part: RunsPart) -> Entry | None:
+        """Return the probe of some runs; None, with a fault, if no probe of language models has this name."""
+        entry = PROBES.get(part.probe)
+        if entry is None or entry.needs != "language model":
+            probes = [one.name for one in PROBES.entries() if one.needs == "language model"]
+            self.faults.add(("runs", name, "probe"), f"no probe '{part.probe}'; {closest(part.probe, probes)}")
+            return None
+        return entry
+
+    def _chosen(self, name: str, section: str) -> list[str]:
+        """Return the models or data sets of some runs: those that they name, else all."""
+        known = getattr(self.content, section)
+        wanted = getattr(self.content.runs[name], section) or tuple(known)
+        for missing in (one for one in wanted if one not in known):
+            self.faults.add(("runs", name, section), f"no '{missing}' under {section}; {closest(missing, known)}")
+        return [one for one in wanted if one in known]
+
+    def _run(self, name: str, entry: Entry, model: str, source: str, values: Given, repeat: int) -> PlannedStep | None:
+        """Return one run; None, with faults, if some of its options are wrong."""
+        part = self.content.runs[name]
+        spelt = {key: _spelt(value) for key, value in values.items()}
+        label = [",".join(f"{key}={value}" for key, value in spelt.items())] if spelt else []
+        label += [f"repeat={repeat + 1}"] if part.repeats > 1 else []
+        path = "/".join((name, model, source, *label))
+        layers: list[tuple[Where, Given]] = [
+            (("models", model), self.content.models[model].options),
+            (("data", source), self.content.data[source].options),
+            (("runs", name), part.options),
+            (("runs", name, "matrix"), values),
+        ]
+        options = self._options(entry, layers)
+        if options is None:
+            return None
+        about = self.models[model], self.data[source], options, part.exclusive
+        step = ProbeStep(self.out, f"runs/{path}", entry.name, *about)
+        if not part.exclusive:
+            step = self.shared.setdefault(repr(step.identity), step)
+        return PlannedStep(path, step, {"run": name, "model": model, "data": source} | spelt)
+
+    def _options(self, entry: Entry, layers: Sequence[tuple[Where, Given]]) -> Any:
+        """Return the options of a run, in which later layers win; None, with faults, if some are wrong."""
+        given = {name: value for _, layer in layers for name, value in layer.items()}
+        for where in (place for place, layer in layers if "part" in layer):
+            self.faults.add((*where, "part"), "a plan needs whole runs: give --part to fathom plan")
+        try:
+            return entry.options(**given | {"part": None})
+        except ValidationError as error:
+            for name, fault in option_faults(entry.options, error):
+                where = next((place for place, layer in reversed(layers) if name in layer), ())
+                self.faults.add((*where, name), f"{entry.name} probe: {fault}")
+            return None
+
+
+def _path(place: str, base: Path) -> str:
+    """Return a path relative to the file's folder as one from here; leave names of models and data sets."""
+    return str(base / place) if (base / place).exists() else place
+
+
+def _combinations(part: RunsPart) -> list[Given]:
+    names = [name.replace("-", "_") for name in part.matrix]
+    return [dict(zip(names, values, strict=True)) for values in product(*part.matrix.values())]
+
+
+def _spelt(value: Any) -> str:
+    """Return a value of a matrix as a part of a folder's name."""
+    text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return re.sub(r"[^\w.%+@-]+", "-", text).strip(".") or "-"
+
+
+def _studies(name: str, part: StudyPart, runs: Sequence[PlannedStep], faults: PlanFaults) -> Iterator[PlannedStudy]:
+    """Yield a study, or one for each value of ``each``."""
+    known = {study.name: study for study in (COMPARISON, *STUDIES.entries()) if study.analysis is not None}
+    add = partial(_add, faults, name)
+    study = known.get(part.study or name)
+    if study is None or study.analysis is None:
+        add("study", f"no study '{part.study or name}' of finished runs; {closest(part.study or name, known)}")
+        return
+    chosen = _matching(part.runs, runs, partial(add, "runs"))
+    kinds = dict.fromkeys(key for run in chosen for key in run.about)
+    for missing in (key for key in part.each if chosen and key not in kinds):
+        add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
+    groups: dict[str, list[str]] = {}
+    for run in chosen:
+        groups.setdefault("/".join((name, *(run.about.get(key, "-") for key in part.each))), []).append(run.name)
+    try:
+        options = study.analysis(**part.options)
+    except ValidationError as error:
+        for option, fault in option_faults(study.analysis, error):
+            add(option, fault)
+        return
+    yield from (PlannedStudy(path, study, options, tuple(own)) for path, own in groups.items())
+
+
+def _add(faults: PlanFaults, study: str, key: str, text: str) -> None:
+    faults.add(("studies", study, key), text)
+
+
+def _matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
+    """Return the runs that patterns name, each once. :param add: called with a fault for a pattern without any."""
+    chosen: dict[str, PlannedStep] = {}
+    for pattern in patterns:
+        matching = {run.name: run for run in runs if _matches(pattern, run.name)}
+        if runs and not matching:
+            add(f"no run '{pattern}'; {closest(pattern, [run.name for run in runs])}")
+        chosen |= matching
+    return list(chosen.values())
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern is the name of a run, or its beginning, part by part."""
+    parts, own = pattern.split("/"), name.split("/")
+    return len(parts) <= len(own) and all(fnmatchcase(one, part) for one, part in zip(own, parts, strict=False))
