@@ -51,7 +51,7 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         printed.show([forecast_table(forecast(plan, out))])
         return
     with starting("loading libraries"):
-        from fathom.plans.execution import REPORT, carry_out
+        from fathom.plans.execution import REPORT, carry_out, write_report
 
     err = printed.format != "text"  # programs read the tables alone on standard output
     with shown("runs") as progress:
@@ -65,7 +65,8 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         )
         return
     printed.show(result.tables, result.answer)
-    notes(result.notes)
+    with starting("writing the report"):
+        notes(write_report(result, out))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=err)
     if result.failures:

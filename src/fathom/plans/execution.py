@@ -40,13 +40,13 @@ class PlanResult(NamedTuple):
     """The result of a plan.
 
     :param states: of its distinct steps.
-    :param notes: what is missing in the report.
+    :param runs: a row for each; None while some are to be made.
     """
 
     plan: Plan
     states: list[StepState]
-    studies: list[StudyResult]
-    notes: list[str]
+    studies: Sequence[StudyResult] = ()
+    runs: Table | None = None
 
     @property
     def failures(self) -> list[str]:
@@ -72,7 +72,7 @@ class PlanResult(NamedTuple):
     @property
     def tables(self) -> list[Table]:
         """The runs, then the tables of all studies."""
-        tables = [runs_table(self.states)]
+        tables = [] if self.runs is None else [self.runs]
         for study in self.studies:
             if not study.why:
                 name, own = study.planned.name, study.planned.study.tables(study.findings)
@@ -89,7 +89,7 @@ def carry_out(
     tell: Callable[[str], None] = lambda line: None,
     progress: Progress = unseen,
 ) -> PlanResult:
-    """Make what is missing of a plan, then its studies, tables and report.
+    """Make what is missing of a plan, then its studies and tables.
 
     :param retry_failed: repeat runs that failed.
     :param redo: repeat runs whose options, model or data the plan has changed since.
@@ -106,14 +106,14 @@ def carry_out(
         raise BadInput(describe_changes(plan, out, changed))
     prepare = partial(start, plan, out)
     states = run_steps(plan.steps, out, options, prepare, retry_failed, tell, progress, changed.keys())
-    result = PlanResult(plan, states, [], [])
-    if result.missing:
-        return result
+    if PlanResult(plan, states).missing:
+        return PlanResult(plan, states)
     finished = {id(state.step): state.run for state in states}
     runs = {run.name: finished[id(run.step)] for run in plan.runs}
     studies = [_study(planned, runs, out) for planned in plan.studies]
-    write_tables(lambda _: [runs_table(states)], out, RUNS)
-    return PlanResult(plan, states, studies, _report(plan, studies, runs, out))
+    table = runs_table(states)
+    write_tables(lambda _: [table], out, RUNS)
+    return PlanResult(plan, states, studies, table)
 
 
 def _study(planned: PlannedStudy, runs: dict[str, RunFolder | None], out: Path) -> StudyResult:
@@ -150,11 +150,12 @@ def _rows(state: StepState) -> Iterator[dict[str, Any]]:
         yield about | {"state": f"finished: {'; '.join(error.faults)}"}
 
 
-def _report(plan: Plan, studies: Sequence[StudyResult], runs: dict[str, RunFolder | None], out: Path) -> list[str]:
+def write_report(result: PlanResult, out: Path) -> list[str]:
     """Write the report of all finished runs and studies. :returns: what it lacks."""
-    folders = list({run.path: run for run in runs.values() if run is not None}.values())
-    tables = [(study.planned.name, study.planned.study.tables(study.findings)) for study in studies if not study.why]
+    runs = [state.run for state in result.states if state.run is not None]
+    made = [study for study in result.studies if not study.why]
+    tables = [(study.planned.name, study.planned.study.tables(study.findings)) for study in made]
     try:
-        return list(report(folders, out / REPORT, title=plan.title, studies=tables).notes) if folders else []
+        return list(report(runs, out / REPORT, title=result.plan.title, studies=tables).notes) if runs else []
     except (BadInput, MissingExtra) as error:
         return [f"no report: {error}"]
