@@ -33,6 +33,7 @@ def items(best: list[float], worst: list[float], sure: float) -> SimpleNamespace
         reciprocal=lambda: 1 / rank,
         reciprocal_of_all=lambda: 1 / rank,
         finest_rank=rank,
+        reciprocal_of_finest=lambda: 1 / rank,
         agreeing=lambda: np.where(rank == 1, 1.0, 0.0),
         even_weight=lambda: np.where(rank == 1, 1.0, 0.5),
         rare_weight=lambda: np.where(rank == 1, 0.25, 1.0),

@@ -43,6 +43,8 @@ class Items(Ranking, Protocol):
 
     def reciprocal_of_all(self) -> Floats: ...
 
+    def reciprocal_of_finest(self) -> Floats: ...
+
     @property
     def finest_rank(self) -> Floats: ...
 
@@ -141,7 +143,7 @@ METRICS: Registry[Metric] = Registry(
         Metric("accuracy", lambda items: items.hits(1), ".1%", has_baselines=True),
         _MRR,
         Metric("mrr_all", lambda items: items.reciprocal_of_all(), further=True),
-        Metric("mrr_finest", lambda items: 1 / items.finest_rank, further=True),
+        Metric("mrr_finest", lambda items: items.reciprocal_of_finest(), further=True),
         Metric("remembered", lambda items: first_of_finest(items.finest_rank), ".1%", further=True),
         Metric("mean_rank", lambda items: items.rank, ".2f", FROM_ONE),
         Metric("precision", lambda items: items.precision, ".1%"),

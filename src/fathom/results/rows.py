@@ -300,6 +300,11 @@ class Rows:
         ranks = zip(self.query.tolist(), self.table.column("gold_ranks").to_pylist(), strict=True)
         return np.array([finest_rank(golds or (), self.at_distance(query)) for query, golds in ranks], dtype=np.float64)
 
+    def reciprocal_of_finest(self) -> Floats:
+        """Return 1 / rank of the finest gold answer; of an only gold answer as :meth:`reciprocal`, ties expected."""
+        alone = np.array([len(gold) == 1 for gold in self.gold], dtype=bool)[self.query]
+        return np.where(alone, self.reciprocal(), 1 / self.finest_rank)
+
     def at_distance(self, query: int, distance: int = 1) -> list[int]:
         """Return the places, among a query's gold answers, of those at a distance."""
         return [place for place, own in enumerate(self.distances[query] or (1,)) if own == distance]

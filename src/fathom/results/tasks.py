@@ -189,7 +189,9 @@ class ByFrequency(NamedTuple):
         places = line.places[line.rows.scored[line.places]]
         asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
         return (
-            self.claim_of_items(line.setting.task, asked, 1 / line.rows.finest_rank[places]) if line.numbers else None
+            self.claim_of_items(line.setting.task, asked, line.rows.reciprocal_of_finest()[places])
+            if line.numbers
+            else None
         )
 
     def claim_of_items(self, task: str, asked: Sequence[tuple[Rows, int]], reciprocal: Floats) -> Claim | None:

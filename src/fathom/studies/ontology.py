@@ -324,7 +324,7 @@ def _choose_by_folds(lines: Sequence[TaskLine], folds: int, seed: int) -> Chosen
         recipe = combined(name, [line.numbers[name].recipe for line, _ in best], " and ")
         recipe = f"{recipe}|chosen:on the other of {count} folds, seed {seed}"
         numbers[name] = mean(values, sample, recipe, form=FORMATS[name])
-    reciprocal = np.concatenate([1 / line.rows.finest_rank[places] for line, places in best])
+    reciprocal = np.concatenate([line.rows.reciprocal_of_finest()[places] for line, places in best])
     return ChosenSettings(Counter(line.setting for line, _ in best), numbers, queries, reciprocal)
 
 

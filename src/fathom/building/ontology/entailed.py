@@ -6,7 +6,7 @@ Who keeps an inn is a keeper, though no ``rdf:type`` says so. Such types are rig
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -72,6 +72,37 @@ class Entailment:
         sides = (side.partition(" ")[2] for side in (*steps, *self._classes, *self._alternatives))
         self.properties = {*sides, *own}
         """Those of which a type may follow."""
+
+    def of_all(
+        self,
+        stated: Mapping[str, Sequence[str]],
+        called: Mapping[str, Collection[str]],
+        assertions: Iterable[Assertion],
+    ) -> dict[str, tuple[set[str], bool]]:
+        """Return what :meth:`types` returns of each thing.
+
+        :param stated: types by thing.
+        :param called: for each IRI the things that have it (``owl:sameAs``).
+        """
+        given: dict[str, set[Assertion]] = defaultdict(set)
+        for subject, property_, value in assertions:
+            for side, end, other in (("domain", subject, value), ("range", value, subject)):
+                for thing in called.get(end, ()):
+                    given[thing].add((side, property_, other))
+        found: dict[str, tuple[set[str], bool]] = {}
+        ahead: Collection[str] = stated.keys()
+        while ahead:
+            found |= {thing: self.types(stated[thing], given[thing]) for thing in ahead}
+            new = {
+                (thing, ("range", property_, owner))
+                for owner in ahead
+                for property_, value in self.values_of(found[owner][0])
+                for thing in called.get(value, ())
+            }
+            ahead = {thing for thing, assertion in new if assertion not in given[thing]}
+            for thing, assertion in new:
+                given[thing].add(assertion)
+        return found
 
     def types(self, stated: Iterable[str], given: Iterable[Assertion]) -> tuple[set[str], bool]:
         """Return all types of a thing, and whether further ones may follow from what is not evaluated.

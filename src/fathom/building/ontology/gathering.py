@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.axioms import align, axioms_of_properties, wikidata_first
-from fathom.building.ontology.entailed import Assertion, Entailment, ReadAssertions
+from fathom.building.ontology.entailed import Entailment, ReadAssertions
 from fathom.building.ontology.hierarchy import (
     EVERYTHING,
     Clashes,
@@ -22,7 +22,7 @@ from fathom.building.ontology.hierarchy import (
 )
 from fathom.building.ontology.instances import InstanceSampling
 from fathom.building.ontology.intake import deprecated_terms, outside
-from fathom.building.ontology.labels import Naming, best_labels, good_labels, is_code, name_of, one_line
+from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import Source, at_hand, query_text, rows_of
 from fathom.formats.ontology import Axioms
@@ -54,13 +54,7 @@ def gather_classes(
     read: ReadAssertions = lambda things, properties: (),
 ) -> Classes:
     """Return classes with labels, their chains, and a sample of the instances of each, with all their types."""
-    holders: dict[str, dict[Source, None]] = defaultdict(dict)
-    rows = []
-    for source in sources:
-        for row in source.rows(query_text("classes", **naming.values())):
-            holders[row["class"]][source] = None
-            rows.append(row)
-    labels = best_labels(rows, "class", naming.language)
+    holders, labels = _declared_classes(sources, naming)
     steps, same, wide, empty = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
@@ -93,6 +87,17 @@ def gather_classes(
         from_iris,
         bare,
     )
+
+
+def _declared_classes(sources: Sequence[Source], naming: Naming) -> tuple[dict[str, dict[Source, None]], Labels]:
+    """Return which sources have each class, and its best label."""
+    holders: dict[str, dict[Source, None]] = defaultdict(dict)
+    rows = []
+    for source in sources:
+        for row in source.rows(query_text("classes", **naming.values())):
+            holders[row["class"]][source] = None
+            rows.append(row)
+    return holders, best_labels(rows, "class", naming.language)
 
 
 def _note_lost(
@@ -148,22 +153,9 @@ class _Sample:
 
     def entail(self, entailment: Entailment, read: ReadAssertions, notes: Notes) -> None:
         """Add the types that follow from what is asserted of the things."""
-        given: dict[str, set[Assertion]] = defaultdict(set)
-        for subject, property_, value in read(self._called.keys(), entailment.properties):
-            for side, end, other in (("domain", subject, value), ("range", value, subject)):
-                for thing in self._called.get(end, ()):
-                    given[thing].add((side, property_, other))
-        found: dict[str, tuple[set[str], bool]] = {}
-        ahead = dict.fromkeys(self._things)
-        while ahead:
-            found |= {thing: entailment.types(self._things[thing][1], given[thing]) for thing in ahead}
-            values = ((one, *value) for one in ahead for value in entailment.values_of(found[one][0]))
-            ahead = {}
-            for owner, property_, value in list(values):
-                for thing in self._called.get(value, ()):
-                    if ("range", property_, owner) not in given[thing]:
-                        given[thing].add(("range", property_, owner))
-                        ahead[thing] = None
+        stated_types = {thing: stated for thing, (_, stated) in self._things.items()}
+        assertions = read(self._called.keys(), entailment.properties)
+        found = entailment.of_all(stated_types, self._called, assertions)
         added, open_ = [], []
         for thing, (name, stated) in self._things.items():
             types, may_be_more = found[thing]
