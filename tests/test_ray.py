@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import fathom
 from fathom import evaluate_links, load_model, read_data, train_links
 from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed
+from fathom.plans import file as plan_file
+from fathom.plans.execution import carry_out
 from fathom.plans.grid import run_grid, states
 from fathom.plans.options import WorkerOptions
 from fathom.probes import PROBES
@@ -339,7 +342,23 @@ def test_what_ray_says_of_tokens_is_hidden_where_nobody_wants_to_know(quiet, mon
     assert "of the run" in caplog.text
 
 
-# --- cells of a study of link predictors
+# --- runs of a plan, and cells of a study of link predictors
+
+
+SPREAD = WorkerOptions(engine="ray", workers=2)
+ONE_SPREAD = WorkerOptions(engine="ray", workers=1)
+
+
+def test_workers_make_the_runs_of_a_plan(cluster, planted, tmp_path):
+    file = tmp_path / "plan.yaml"
+    runs = "  s: {probe: statement, templates: 0}\n  v: {probe: embedding, shots: 2}"
+    data = "{geo: {data: geography, relations: capital, limit: 20}}"
+    file.write_text(f"models: {{c: {planted['causal']}, m: {planted['masked']}}}\ndata: {data}\nruns:\n{runs}\n")
+    made, alone = (fathom.run_plan(file, tmp_path / name, progress=False) for name in ("alone", "again"))
+    plan = plan_file.read_plan(file, tmp_path / "ray")
+    spread = carry_out(plan, tmp_path / "ray", SPREAD)
+    assert [state.failed for state in spread.states] == [""] * 4
+    assert made.tables[0].rows == alone.tables[0].rows == spread.tables[0].rows
 
 
 @pytest.fixture
@@ -355,10 +374,6 @@ def plan(tmp_path) -> Path:
     model = "{model: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8}"
     file.write_text(f"data: graph\nworlds: [base, anonymised-er]\nseeds: [0, 1]\nmodels:\n  m: {model}\n")
     return file
-
-
-SPREAD = WorkerOptions(engine="ray", workers=2)
-ONE_SPREAD = WorkerOptions(engine="ray", workers=1)
 
 
 @pytest.fixture

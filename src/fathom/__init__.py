@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
         open_run,
         plots,
         probe,
+        run_plan,
         train_links,
         write_report,
     )
@@ -71,6 +72,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "plots",
     "probe",
     "read_data",
+    "run_plan",
     "train_links",
     "wrap_model",
     "write_report",
@@ -78,7 +80,8 @@ __all__ = [  # noqa: RUF022 # the version, then by name
 _WHERE = {
     name: module
     for module, names in {
-        "fathom.api": "Result compare diff evaluate_links merge_runs open_run plots probe train_links write_report",
+        "fathom.api": "Result compare diff evaluate_links merge_runs open_run plots probe run_plan train_links "
+        "write_report",
         "fathom.data.knowledge": "KnowledgeGraph",
         "fathom.data.queries": "CandidateSet Query QuerySet Relation",
         "fathom.data.templates": "Template",

@@ -26,6 +26,7 @@ from fathom.run import run
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
+    from fathom.plans.execution import PlanResult
     from fathom.report.page import Report
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "open_run",
     "plots",
     "probe",
+    "run_plan",
     "train_links",
     "write_report",
 ]
@@ -143,6 +145,34 @@ if TYPE_CHECKING:
 else:
     compare = _opening(compare_folders, "runs")
     diff = _opening(diff_folders, "before", "after")
+
+
+def run_plan(
+    file: str | Path,
+    out: str | Path,
+    workers: int | None = None,
+    retry_failed: bool = False,
+    redo: bool = False,
+    progress: ProgressSetting = None,
+) -> PlanResult:
+    """Make the runs of a plan that are missing, then its studies, tables and report, as ``fathom plan`` does.
+
+    :param file: PLAN.yaml, see docs/howto/plans.md.
+    :param workers: runs to make at a time, by default one.
+    :param retry_failed: repeat runs that failed.
+    :param redo: repeat runs whose settings the plan has changed since.
+    :raises BadInput: everything that is wrong with the plan, before anything runs.
+    """
+    from fathom.plans.execution import carry_out, write_report
+    from fathom.plans.file import read_plan
+    from fathom.plans.options import WorkerOptions
+
+    plan, folder = read_plan(Path(file), Path(out)), Path(out)
+    with shown("runs", progress) as report:
+        result = carry_out(plan, folder, WorkerOptions(workers=workers), retry_failed, redo, detail, report)
+    for note in write_report(result, folder):
+        detail(note)
+    return result
 
 
 def plots(runs: Runs) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from fathom.progress import Progress, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.results.tables import Table, write_tables
+from fathom.results.tables import Table, Tabular, write_tables
 from fathom.store.folder import RunFolder
 
 REPORT, STUDIES = "report.html", "studies"
@@ -36,7 +36,8 @@ class StudyResult(NamedTuple):
     why: str = ""
 
 
-class PlanResult(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class PlanResult(Tabular):
     """The result of a plan.
 
     :param states: of its distinct steps.
