@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.studies.ontology import analyse, conclude, files, tables
 from tests.scripted import ScriptedModel
+from tests.test_ontology import KNOWS
+from tests.test_ontology import asked as without_hierarchy
 
 pytest.importorskip("pyoxigraph")
 ONTOLOGIES = Path(__file__).parent / "ontologies"
@@ -76,6 +79,7 @@ def test_distances_by_hand():
     same = above | {"feline": ("cat",)}
     assert distances(("cat", "feline"), same) == (1, 1)
     assert distances(("lake",), above) == (1,)
+    assert distances(("a", "c", "b"), {"a": ("b",), "b": ("c",)}) == (1, 3, 2)  # direct steps alone
 
 
 def test_the_reader_knows_distances(rooted):
@@ -156,11 +160,12 @@ def test_an_answer_below_the_right_one_is_too_specific():
 
 
 def test_the_depth_profile_by_hand(rooted, tmp_path):
-    """Four mammals' classes, asked for their super-classes: right, a level too high, an uncle, and a sibling's name."""
+    """Five classes, asked for those above: right, a level too high, an uncle, a sibling, and two at once."""
     answers = {"otter": "mammal", "badger": "organism", "lynx": "reptile", "walrus": "otter"}
     data = rooted
     weights = {capitalized(query.subject): {"entity": 2.0} for query in asked(data, "subClassOf")}
     weights |= {capitalized(name): {answer: 8.0, "entity": 2.0} for name, answer in answers.items()}
+    weights["Gecko"] = {"reptile": 8.0, "lynx": 8.0, "entity": 2.0}
     folder = probed(data, tmp_path, weights, "subClassOf")
     found = analyse([folder])
     by_title = {table.title: table for table in tables(found)}
@@ -168,17 +173,17 @@ def test_the_depth_profile_by_hand(rooted, tmp_path):
     number = len(asked(data, "subClassOf"))
     general = sum(query.distances[query.gold.index("entity")] > 1 for query in asked(data, "subClassOf"))
     # The root is right for the four classes below it, and too general for the others but four.
-    assert first["right"] == pytest.approx((1 + number - general) / number)
-    assert first["too general"] == pytest.approx((general - 4 + 1) / number)
+    assert first["right"] == pytest.approx((1.5 + number - general) / number)
+    assert first["too general"] == pytest.approx((general - 5 + 1) / number)
     assert [first[kind] for kind in ("too specific", "sibling", "cousin", "other")] == pytest.approx(
-        [1 / number, 1 / number, 0, 0]
+        [1 / number, 1 / number, 0.5 / number, 0]
     )
     rows = by_title["accuracy by distance in the hierarchy"].objects()
     assert [(row["distance"], row["items"]) for row in rows] == [(1, 64), (2, 60), (3, 48)]
-    # The root is two steps from 12 classes, three from 48; other answers of the walrus and the lynx come before it.
+    # The root is two steps from 12 classes, three from 48; the walrus, the lynx and the gecko have others before it.
     assert rows[0]["accuracy"] == pytest.approx((4 + 1) / 64)
     assert rows[1]["accuracy"] == pytest.approx((12 + 1) / 60)
-    assert rows[2]["accuracy"] == pytest.approx((48 - 2) / 48)
+    assert rows[2]["accuracy"] == pytest.approx((48 - 3) / 48)
     # At two steps five answers are right of 12 classes each. At one step 13 are of 4, or 3 without the item, which
     # ties them with the other four.
     assert [row["frequency"] for row in rows] == pytest.approx([52 / 17 / 64, 1 / 5, 1])
@@ -187,4 +192,30 @@ def test_the_depth_profile_by_hand(rooted, tmp_path):
     assert "otter" not in axioms
     lynx = axioms["lynx"]
     assert (lynx["right"], lynx["answered"], lynx["kind"]) == ("mammal", "reptile", "sibling")
+    assert (axioms["gecko"]["answered"], axioms["gecko"]["kind"]) == ("lynx; reptile", "cousin; right")
     assert (axioms["walrus"]["kind"], axioms["badger"]["kind"]) == ("too specific", "too general")
+
+
+@pytest.mark.parametrize(("task", "profiled"), [("subClassOf", True), ("domain", False)])
+def test_only_hierarchies_of_several_steps_have_a_profile(rooted, tmp_path, task, profiled):
+    queries = asked(rooted, task)
+    if profiled:  # two steps at most
+        queries = [query for query in queries if max(query.distances) <= 2]
+    data = replace(rooted, queries=tuple(queries), relations={task: rooted.relations[task]})
+    (tmp_path / "bare.jsonl").write_text(f'{{"relation": "{task}", "template": "[X] [Y] ."}}\n')
+    words = [*data.candidates["classes"].names, ".", *(capitalized(query.subject) for query in queries)]
+    options = OntologyOptions(own_templates=tmp_path / "bare.jsonl")
+    folder = run("ontology", ScriptedModel(words, {}, masked=True), data, options, tmp_path / "run")
+    found = analyse([folder])
+    assert ("first answers" in [table.title for table in tables(found)]) == profiled
+    assert len(files(found)["unknown-axioms"].rows) == len(queries)
+
+
+def test_runs_without_a_hierarchy_have_no_kinds(tmp_path):
+    """As of earlier versions: the first right answer counts as the finest."""
+    found = analyse([without_hierarchy(tmp_path, KNOWS)])
+    assert "first answers" not in [table.title for table in tables(found)]
+    rows = files(found)["unknown-axioms"].objects()
+    assert [(row["subject"], row["right"], row["answered"], row["kind"]) for row in rows] == [
+        ("Ina", "lake", "singer", "")
+    ]

@@ -14,9 +14,9 @@ def distances(gold: Sequence[str], above: Above) -> tuple[int, ...]:
     Names above each other are equally far.
     """
     below = {name: [other for other in gold if _is_above(name, other, above)] for name in gold}
-    steps: dict[str, int] = {}
-    for name in sorted(gold, key=lambda name: len(below[name])):
-        steps[name] = 1 + max((steps.get(other, 0) for other in below[name]), default=0)
+    steps = dict.fromkeys(gold, 1)
+    for _ in gold:
+        steps = {name: 1 + max((steps[other] for other in below[name]), default=0) for name in gold}
     return tuple(steps[name] for name in gold)
 
 

@@ -144,8 +144,9 @@ def _first_answers(about: tuple[str, str], items: list[_Item], above: Mapping[st
 
 
 def _kind(item: _Item, answer: str, above: Mapping[str, Above]) -> str:
+    """Return the kind of an answer, "" without a hierarchy."""
     space = item.rows.spaces[item.query] or ""
-    return kind_of_answer(answer, item.gold, item.steps or [1] * len(item.gold), above.get(space, {}))
+    return kind_of_answer(answer, item.gold, item.steps, above.get(space, {})) if item.steps else ""
 
 
 def _sample(items: Iterable[_Item]) -> Sample:
