@@ -50,6 +50,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
     "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
+    "ontology::test_a_template_is_recognised_in_its_prompts "
+    "ontology::test_a_task_without_training_items_has_no_baseline "
     "ontology::test_what_cannot_be_scored_stands_in_the_table ontology::test_the_study_by_hand "
     "ontology_finest ontology::test_models_have_short_names_that_tell_them_apart "
     "studies::test_sizes_runs_every_probe_of_every_model": "results/tasks results/names",
@@ -57,10 +59,11 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "studies/relations studies/repeated",
     "robustness": "results/alterations",
     "claims choice_controls": "results/claims",
-    "compare study_contract studies controls approaches": "results/facts results/loading results/pairing",
+    "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
+    "approaches": "results/facts results/loading results/pairing",
     f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates results/recipes",
-    "studies study_contract controls controls_planned": "studies/agreement studies/compute_time studies/length_bias "
-    "studies/sizes studies/steps",
+    "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls "
+    "controls_planned": "studies/agreement studies/compute_time studies/length_bias studies/sizes studies/steps",
     "samples baselines report compare": "results/samples results/baselines",
     f"report baselines approaches {KEPT}": "results/summary",
     "shown report leakage study_contract": "results/tables",
@@ -69,7 +72,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     f"report {KEPT}": "results/answers",
     "ontology_entailed": "building/ontology/entailed",
     "build_bear": "building/bear/balance building/bear/names building/bear/entities",
-    "uncertainty studies approaches": "metrics/correlation",
+    "uncertainty memory_slope::test_tetrad_by_hand studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",
     "compare": "results/compare results/comparison results/power",

@@ -40,6 +40,7 @@ from fathom.studies.relations import analyse as shared_relations
 from fathom.studies.repeated import analyse as repeated
 from fathom.studies.repeated import plots as repeated_plots
 from fathom.studies.repeated import pseudo_values
+from tests.answerers import EVEN, answered, at_rank, world
 from tests.messages import mentioned, mentions, stated
 
 TWENTY = [f"e{number:02}" for number in range(20)]
@@ -201,6 +202,13 @@ def test_sentences_of_a_fact_are_averaged_and_unscored_facts_left_out(make: Make
     assert outcome.left_out == {"C": "no mask"}
 
 
+@pytest.mark.parametrize(("reading", "accuracy"), [(FREE, 2 / 3), (BY_TEMPLATE, 1 / 2)])
+def test_natural_sentences_count_alike_and_so_do_templates(make: Make, reading: str, accuracy: float) -> None:
+    """Fact A by two prompts, right and wrong, B by one, right: two of three sentences; 1 and 0 of two templates."""
+    run = make("m", "D", reading, [1, 7, 1], facts=["A", "A", "B"], templates=[0, 1, 0])
+    assert summarise(run).headlines[0].accuracy.value == pytest.approx(accuracy)
+
+
 def test_runs_that_cannot_take_part_are_named_all_at_once(make: Make) -> None:
     several = make("m", "D", FREE, [1], name="several", scorings=["mask-mean", "mask-max"])
     unfinished = make("m", "D", FREE, [1], name="unfinished", plan=["0", "1"])
@@ -271,12 +279,20 @@ def test_of_one_relation_the_facts_are_the_sample(make: Make) -> None:
     assert -0.42 < found.low < found.high < 0
 
 
+def test_models_are_above_the_baselines_by_their_first_answers(tmp_path: Path) -> None:
+    """a has all facts right; b ranks every answer second, so that its Hits@1 is 0."""
+    runs = [answered(tmp_path / name, at_rank(at), world(EVEN), model=name) for name, at in (("a", 1), ("b", 2))]
+    scores = rankings(runs).columns[0].scores
+    assert [(score.model, score.decision.holds) for score in scores] == [("a", True), ("b", False)]
+
+
 def test_bounds_of_tau_are_what_certain_orders_leave_open(make: Make) -> None:
-    """a is surely above b and c; b and c differ by one fact of 200: one of three pairs is open, 2 ± 1 of three."""
+    """a is surely above b and c; b and c differ by six facts of 200, which is significant at 0.05 / 3 but not at
+    0.05 / 6: one of three pairs is open, 2 ± 1 of three."""
     runs = [
         make(model, "D", reading, [1] * right + [9] * (200 - right))
         for reading in (BY_TEMPLATE, FREE)
-        for model, right in (("a", 180), ("b", 21), ("c", 20))
+        for model, right in (("a", 180), ("b", 26), ("c", 20))
     ]
     [agreement] = rankings(runs).agreements
     assert agreement.tau[:3] == pytest.approx((1, 1 / 3, 1))
@@ -659,6 +675,7 @@ def test_shared_relations_by_hand(make: Make) -> None:
     assert found.names == ("BEAR", "T-REx")
     assert [score.value for score in model.scores] == pytest.approx([1 / 2, 5 / 6])
     assert model.difference.value == pytest.approx(-1 / 3)
+    assert relations.conclude(found)[0].startswith("m, accuracy on BEAR minus T-REx: ")
     assert model.correlation.value == pytest.approx(scipy.stats.pearsonr([1, 0.5, 0], [1, 1, 0.5]).statistic)
     assert [(line.relation, line.facts) for line in model.relations] == [("P1", (1, 1)), ("P2", (2, 1)), ("P3", (1, 2))]
     assert model.only == (1, 0)

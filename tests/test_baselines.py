@@ -208,6 +208,7 @@ def test_they_stand_beside_the_numbers_with_a_verdict():
     assert line.verdict("accuracy").startswith("cannot be determined")  # of three facts of one subject
     assert line.verdict("mean_rank") is None
     table = summarise(Fake(ROWS), every=True).tables[0]
+    assert sum(note.startswith("baselines: random: guessing; majority: ") for note in table.notes) == 1
     verdicts = {row[1]: row[table.columns.index("verdict")] for row in table.rows}
     assert verdicts["accuracy"] == line.verdict("accuracy")
     assert verdicts["brier"] is None

@@ -117,6 +117,12 @@ def test_a_claim_whose_first_contrast_is_missing_is_undetermined() -> None:
     assert (found.word, found.reason) == (UNDETERMINED, "no run")
 
 
+def test_contrasts_that_lack_the_same_give_one_reason() -> None:
+    alike, another = (Contrast(name, point_estimate("no ranks"), 1) for name in "ab")
+    assert verdict(alike, another).reason == "no ranks"
+    assert verdict(alike, Contrast("c", point_estimate("no split"), 1)).reason == "a: no ranks; c: no split"
+
+
 def test_what_a_family_could_have_found_is_more_than_what_one_test_could() -> None:
     alone, among = verdict(Contrast("a", NONE)), decide([Claim("it", (Contrast("a", NONE),))] * 10)[0]
     assert NONE.interval is not None
@@ -132,6 +138,8 @@ def test_intervals_of_constant_answers_widen_with_the_family() -> None:
     for low, confidence in ((one.low, 0.95), (among.low, 0.995)):
         z = stats.norm.isf((1 - confidence) / 2)
         assert low == pytest.approx(0.5 - z**2 / (20 + z**2))
+    turned = estimates.below(one, 0.75)  # 0.75 − 0.5, with the ends turned
+    assert turned[:3] == pytest.approx((0.25, 0.75 - one.high, 0.75 - one.low))
 
 
 def test_words() -> None:
@@ -183,3 +191,14 @@ def test_the_interval_of_few_against_many_agrees_with_permutations(low: float, l
     z = stats.norm.isf(p_value / 2)
     assert found.low == pytest.approx(found.value * (1 - stats.norm.isf(0.025) / z))
     assert found.high == limits[1] - limits[0]
+
+
+def test_a_contrast_compares_within_strata_that_have_both_groups() -> None:
+    """a: 1 against 0 and 0.5, difference 0.75, weight 1 · 2 / 3; b: 0.5, weight 2 · 2 / 4; c and d have one group:
+    (0.75 · 2 / 3 + 0.5) / (2 / 3 + 1) = 0.6."""
+    values = np.array([1, 0, 0.5, 1, 0, 0, 0, 1, 1, 0, 0])
+    first = np.array([1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0])
+    strata = list("aaabbbbccdd")
+    found = estimates.contrast(values, first, Sample("query"), "x", strata)
+    assert (found.value, found.n) == (pytest.approx(0.6), 7)
+    assert estimates.contrast(values[7:], first[7:], Sample("query"), "x", strata[7:]).note == estimates.NOTHING

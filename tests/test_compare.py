@@ -267,6 +267,15 @@ def test_what_is_said_of_the_chat_template(made, chat, shuffled, word, sign):
     assert found.pairs[0].differs == ("chat templates (no and yes)",)
 
 
+def test_a_chat_template_may_have_other_candidates(made):
+    """Known are 18 and 31 of 40 facts, among twenty and among ten candidates."""
+    fewer = world([[0]] * 40, relations=2, size=10)
+    ways = (("plain", KNOWN, FORTY), ("chat", MORE, fewer))
+    runs = [made(knowing(facts), data, model="m", options=WORDINGS[name]) for name, facts, data in ways]
+    [claim] = compare(runs, metrics=["accuracy"]).controlled
+    assert claim.claim.contrasts[0].estimate.value == pytest.approx((31 - 18) / 40)
+
+
 @pytest.mark.slow
 def test_a_template_that_does_nothing_is_seldom_said_to_do_something(made):
     """Chat, control and plain wording toss coins of their own: a difference in one case of twenty at most."""
@@ -313,6 +322,11 @@ def test_unscored_facts_are_left_out_and_counted(made):
     found = compare([lacking, knows(made, SECOND, "b")])
     assert [(run.facts, run.left_out) for run in found.runs] == [(7, 1), (8, 0)]
     assert (found.pairs[0].facts, found.pairs[0].only_second) == (7, 1)
+    nothing = knows(made, SECOND, "c")
+    (nothing.path / "predictions" / "part-0.parquet").unlink()
+    nothing.add_shard("0", [rows[0] | {"query_id": query.id} for query in FOUR.queries])
+    with pytest.raises(BadInput, match=mentions("no ranks to compare", "no mask")):
+        compare([lacking, nothing])
 
 
 def scored_twice(folder, run: RunFolder) -> RunFolder:
@@ -496,6 +510,22 @@ def test_equivalence_and_planning_on_the_command_line(made, fathom):
     assert "equivalent" in printed
 
 
+def test_sentences_on_a_margin_and_on_many_pairs(made):
+    """Four runs know 20 or 21 of forty facts: their six pairs are within 20 points of each other, but not within 2."""
+    runs = [made(knowing(numbered(*range(10, end))), FORTY, model=f"m{n}") for n, end in enumerate((30, 31, 30, 31))]
+    [within, _] = compare(runs[:2], margin=0.2).answer
+    assert "worse" not in within
+    for pair, what in ((runs[:2], "m1 is not worse than m0"), (runs[1::-1], "m0 may be worse than m1")):
+        assert f"{what} by more than 2 points." in compare(pair, margin=0.02).answer[0]
+    assert compare(runs, margin=0.2).answer[0] == "0 of 6 pairs differ significantly in accuracy; 6 are equivalent."
+    assert compare(runs).answer[0] == "0 of 6 pairs differ significantly in accuracy."
+    for own, ending in (
+        (runs, "paired by fact; p by Holm and simultaneous intervals for 6 verdicts"),
+        (runs[:2], "fact"),
+    ):
+        assert compare(own).tables[1].notes[0].endswith(ending)
+
+
 def test_two_models_with_several_seeds(made, fathom):
     """Each training of the first knows facts 10 to 30 and one of its own, each of the second 10 to 26: 5/40 of them."""
     first = [made(knowing(numbered(*range(10, 30), 31 + seed)), FORTY, model=f"a{seed}") for seed in range(3)]
@@ -522,6 +552,8 @@ def test_more_facts_do_not_make_up_for_few_seeds():
     needed = {plan.seeds: plan.needed for plan in plans}
     assert needed[3] is needed[5] is None
     assert needed[10] is None or needed[10] > needed[20]
+    exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03)
+    assert {plan.needed for plan in exact} == {FEWEST}
     enough, error = needed[20], 0.02 * np.sqrt(3 / 20)
     for number, detects in ((enough, True), (enough - 1, False)):
         variances = 0.01**2 * 100 / number, error**2

@@ -263,6 +263,9 @@ class TestMemory:
             [0, 0, 0.9, mrr, 8.3]
         )
         assert 8 <= row["MR low"] < 8.3 < row["MR high"]
+        axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+        memory_tables.plots(found)[0].draw(axes)
+        assert [bar.get_height() for bar in axes.patches if bar.get_height()] == [0.9, 0.2]
 
 
 # --- several seeds: the noise of training

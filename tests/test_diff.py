@@ -171,6 +171,10 @@ def test_readers_see_narrow_tables(made):
     ]  # fmt: skip
     assert [row["change"] for row in change.tables[0].objects()] == ["no", "unknown", "unknown"]
     assert {"random", "verdict"} <= set(change.tables[1].columns)
+    whole = diff(*both(made))
+    for own, has_groups in ((change, True), (whole, False)):
+        assert ("0 of 2 groups by relation changed significantly." in own.answer) == has_groups
+        assert ("unknown: cannot be determined" in own.tables[1].notes) == has_groups
     widths = [len(line) for line in change.to_text().splitlines() if not line.startswith("recipe")]
     assert max(widths) <= 80, change.to_text()
 

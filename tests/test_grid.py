@@ -133,6 +133,8 @@ def test_the_cells_of_a_plan(plan_file):
         Cell("blind", "", "base"),
     ]
     assert len(cells) == 3 * 3 + 1
+    plan_file.write_text(PLAN.replace("knows: 0.0", "seconds: 0.5"))
+    assert read_plan(plan_file).models["other"].seconds == 0.5
 
 
 def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
@@ -353,7 +355,9 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
         (("data: graph", "date: graph"), ("data: ", "date: ", "data, worlds")),
         (("data: graph", "data: ["), "not YAML"),
         (("model: blind, worlds", "model: TransD2, worlds"), ("blind: --model: ", "'TransD2'")),
-        (("knows: 0.0", "asking: {knows: 0.0}"), ("other: asking: ", "knows")),
+        (("knows: 0.0", "asking: {knows: 0.0}"), ("other: asking: ", "knows", "expected one of nothing")),
+        (("model: blind,", "model: simkgc, weights: none, asking: {nose: 1},"), ("blind: asking: ", "rerank_hops")),
+        (("blind: {model: blind, worlds: base}", "blind: blind"), ("models.blind: ", "'blind'")),
         (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other "),
         (("line: blind", "seeds: [0, -1]"), ("seeds.1: ", "equal to 0", "'-1'")),
         (("line: blind", "seeds: [0, 3, 0]"), ("seeds: ", "twice: 0", "'[0, 3, 0]'")),

@@ -13,7 +13,7 @@ from fathom.data.graph.leakage import answers_in_descriptions, relations_per_ent
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.words import occurs_as_word
 from fathom.formats import read
-from fathom.results.datasets import data_tables, leakage_tables
+from fathom.results.datasets import _shortened, data_tables, leakage_tables
 from fathom.results.tables import render
 from tests.messages import stated
 
@@ -155,9 +155,10 @@ def test_table_4_of_the_paper_is_near(shared_data):
 
 
 def test_the_table_of_relations_with_token_counts_by_hand() -> None:
-    """Words stand for tokens: a share of each relation's facts has an answer of one; the last line is their mean."""
+    """Words stand for tokens, and a space before them for another: a share of each relation's facts has an answer of
+    one; the last line is their mean."""
     data = read("geography")
-    *_, table = data_tables(data, lambda texts: [len(text.split()) for text in texts])
+    *_, table = data_tables(data, lambda texts: [len(text.split()) + text.startswith(" ") for text in texts])
     *rows, mean = table.objects()
     assert [row["relation"] for row in rows] == ["capital", "continent", "currency", "language"]
     answers = [query.gold[0] for query in data.queries if query.relation == "continent"]
@@ -169,9 +170,15 @@ def test_the_table_of_relations_with_token_counts_by_hand() -> None:
     assert mean["relation"] == "mean of relations"
     for column in ("one token", "one token after a space"):
         assert mean[column] == pytest.approx(sum(row[column] for row in rows) / 4)
+    assert mean["one token"] > mean["one token after a space"] == 0
     assert mean["instances"] is None
 
 
 def test_facts_without_sentences_have_no_pool_of_all_answers() -> None:
     totals, *_ = data_tables(read("geography"))
     assert not any("--pool" in str(row["part"]) for row in totals.objects())
+
+
+def test_a_long_note_ends_after_a_word() -> None:
+    assert _shortened("one two three", 9) == "one two … (all of it: fathom data check)"
+    assert _shortened("one two", 7) == "one two"

@@ -214,6 +214,7 @@ def test_tetrad_by_hand():
     c = np.array([0.0, 0.0, 1.0])
     # cov(g, x) = 2/3, cov(e, c) = 1/3, cov(g, c) = 1/3, cov(e, x) = 2/3: 2/9 − 2/9.
     assert tetrad(g, x, c, e).estimate == pytest.approx(0)
+    assert np.isnan(tetrad(g, x, np.ones(3), e).estimate)
     # Own 0, 0, 1 and control 0, 1, 0: cov(g, x) = 1/3, cov(e, c) = 0, so the difference is −cov(g, c) cov(e, x) = 0.
     assert tetrad(g, c, np.array([0.0, 1.0, 0.0]), e).estimate == pytest.approx(0)
     # Gain 0, 2, 2: cov(g, x) = 2/3, cov(e, c) = 1/3, cov(g, c) = 2/9, cov(e, x) = 2/3.

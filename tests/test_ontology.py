@@ -7,8 +7,10 @@ import json
 import shlex
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -23,16 +25,19 @@ from fathom.probes import ontology
 from fathom.probes.ontology_options import OntologyOptions
 from fathom.probes.options import ClozeOptions, StatementOptions
 from fathom.results.names import short_names
+from fathom.results.rows import Rows
 from fathom.results.summary import summarise
-from fathom.results.tasks import RECALLS
+from fathom.results.tasks import EACH_ITEM, RECALLS, _template, _wording, baselines_of
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
+from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import conclude, tables
 from fathom.training import soft
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
+from tests.answerers import answered, constant, world
 from tests.conftest import build, make_local
 from tests.messages import mentioned, mentions, stated
 from tests.scripted import ScriptedModel
@@ -533,6 +538,25 @@ def test_a_line_for_each_task(tmp_path):
     words = [template for template in ("[X] is a [Y] .", "[X] has class [Y] .") for _ in range(2)]
     assert told == [*zip(words, ("mean", "max") * 2, ["model"] * 4, strict=True), (None, None, "frequency")]
     assert "masks" not in table.columns
+
+
+def test_a_template_is_recognised_in_its_prompts():
+    """By the subject, once, and the place of the answer; else each item has a sentence of its own, counted from 1."""
+
+    def recognised(*asked: tuple[str, str]) -> str:
+        table = pa.Table.from_pylist([{"prompt": prompt, "subject": subject} for prompt, subject in asked])
+        return _wording(SimpleNamespace(table=table), np.arange(len(asked)))
+
+    assert recognised(("The is is a [Y] .", "is"), ("The lake is a [Y] .", "lake")) == "The [X] is a [Y] ."
+    assert recognised(("Ann sings .", "Ann")) == recognised(("[Y] sings .", "Ann")) == EACH_ITEM
+    line = SimpleNamespace(setting=SimpleNamespace(prompt=EACH_ITEM), template=1)
+    assert _template(line) == "sentence 2 of each item"
+
+
+def test_a_task_without_training_items_has_no_baseline(tmp_path):
+    run = answered(tmp_path / "run", constant, world([[0]] * 4, relations=2))
+    write_json(run.path / "artifacts" / "training.json", {"r1": [["c00"]]})
+    assert list(baselines_of(run, Rows(run))) == ["r1"]
 
 
 def test_what_cannot_be_scored_stands_in_the_table(tmp_path):

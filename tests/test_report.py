@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ import scipy.stats
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS
-from fathom.results.answers import error_table, reliability_table
+from fathom.results.answers import _statement, error_table, reliability_table
 from fathom.results.estimates import Estimate
-from fathom.results.recipes import recipe
+from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
 from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text
@@ -43,6 +44,7 @@ class Fake:
     """A run that lies in memory."""
 
     manifest: Mapping[str, Any]
+    path = Path("run")
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.manifest = {"identity": IDENTITY}
@@ -272,10 +274,30 @@ def test_rows_that_are_not_of_one_run_are_refused() -> None:
         summarise(Fake([scored("elsewhere", 0, [1.0], 1, 1)]))
 
 
+def test_ranks_that_cannot_be_are_refused() -> None:
+    """From 1 to the number of candidates, where that is recorded."""
+    for best, worst, name in ((0, 2, "rank_optimistic"), (2, 4, "rank_pessimistic"), (4, 4, "rank")):
+        with pytest.raises(BadInput, match=mentions(f"{name} of query 'q1'", "damaged")):
+            summarise(Fake([scored("q1", 0, [0.5, 0.25, 0.25], best, worst)]))
+    assert values(Fake([scored("q1", 0, [0.5, 0.25, 0.25], 4, 4, num_candidates=None)]))["mrr"] == 1 / 4
+
+
+def test_a_prompt_without_tokens_has_no_perplexity() -> None:
+    asked = [scored("q1", 0, [1.0], 1, 1, prompt_log_prob=-1.0, prompt_tokens=tokens) for tokens in (0, 1)]
+    rows = Rows(Fake([one | {"template": number} for number, one in enumerate(asked)]))
+    assert rows.prompt_log_prob.tolist() == pytest.approx([math.nan, -1], nan_ok=True)
+
+
 def test_recipe() -> None:
     assert recipe(Rows(Fake(ROWS)), "accuracy", "sum/full", (0, 1)) == (
         "accuracy|data:Mini@3f2a|probe:statement|scoring:sum/full|templates:0,1|ties:expected|model:toy@cafe|dtype:float32|fathom:0.1.0"
     )
+
+
+def test_a_recipe_of_several_lists_what_differs() -> None:
+    recipes = ("accuracy|data:a|model:m", "mrr|data:b|model:m")
+    assert combined("gain", recipes) == "gain|data:a − b|model:m"
+    assert combined("both", reversed(recipes), " and ") == "both|data:a and b|model:m"
 
 
 def test_error_table_shows_the_surest_mistake() -> None:
@@ -300,6 +322,10 @@ def test_error_table_sorts_by_confidence_and_counts_ties() -> None:
     assert (first[2], first[4]) == ("q3", "Xylem is it.")  # a capital where the answer begins the sentence
     assert (second[4], second[5], second[8]) == ("It is Aachen.", 1.5, 3)
     assert len(error_table(Fake(rows), 1).rows) == 1
+    made = [
+        _statement(prompt, "yew", capitalize) for prompt in ("[Y] is it", "it is [Y]") for capitalize in (True, False)
+    ]
+    assert made == ["Yew is it", "yew is it", "it is yew", "it is yew"]
 
 
 def test_reliability_table() -> None:
@@ -365,7 +391,12 @@ def test_markdown() -> None:
 def test_latex_escapes_everything() -> None:
     names = [r"50 % & more_$#{x}~^\ <|>", "−1 – 2", "[x]"]
     table = Table(
-        ("a_b", "x²", "low"), tuple((name, -0.5, None) for name in names), "50 % is", {"x²": ".1%"}, notes=("a_b\n%",)
+        ("a_b", "x²", "low"),
+        tuple((name, value, None) for name, value in zip(names, (-0.5, -0.5, 0.5), strict=True)),
+        "50 % is",
+        {"x²": ".1%"},
+        notes=("a_b\n%",),
+        recipe="a_b|data:x",
     )
     assert to_latex(table).splitlines() == [
         "% 50 % is",
@@ -376,12 +407,13 @@ def test_latex_escapes_everything() -> None:
         r"50 \% \& more\_\$\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{} "
         r"\textless{}\textbar{}\textgreater{} & $-$50.0\% & -- \\",
         r"$-$1 -- 2 & $-$50.0\% & -- \\",
-        r"{[x]} & $-$50.0\% & -- \\",
+        r"{[x]} & 50.0\% & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
         "% a_b %",
     ]
-    assert render([table], "latex") == to_latex(table)
+    assert render([table], "latex") == f"{to_latex(table)}\n\n% recipe: a_b|data:x"
+    assert render([table], "text").endswith("\n\nrecipe: a_b|data:x")
 
 
 def test_csv_and_json_keep_everything() -> None:
@@ -410,6 +442,9 @@ def test_readers_see_the_usual_metrics_and_programs_all() -> None:
     shown = [line.split()[0] for line in text.splitlines() if line.strip() and line.split()[0] in every]
     assert shown == ["accuracy", "mrr", "consistency"]  # there are fewer than ten candidates
     assert "asked so far" not in text
+    assert "toy (sum/full) answers 70.8 % [" in " ".join(text.split())
+    ten = scored("q1", 0, [1.0], 1, 1) | {"num_candidates": 10, "scores": None}
+    assert "hits@10" not in [row["metric"] for row in summarise(Fake([ten])).tables_in("text")[0].objects()]
     assert "scoring" not in text.split("Results")[1].splitlines()[1]
     table = summarise(Fake(ROWS), every=True).tables[0]
     assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in table.objects()}

@@ -193,6 +193,8 @@ def judged(runs: Sequence[RunFolder]) -> list[tuple[Alteration, str]]:
     found = []
     for line, follows, does_not in zip(lines, decisions[::2], decisions[1::2], strict=True):
         assert not (follows.holds and does_not.holds)
+        for number in (contrast.estimate for one in (follows, does_not) for contrast in one.claim.contrasts):
+            assert number is None or number.low is None or number.low <= number.value <= number.high
         found.append((line, FOLLOWS if follows.holds else DOES_NOT if does_not.holds else OPEN))
     return found
 

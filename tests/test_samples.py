@@ -12,7 +12,7 @@ from scipy import stats
 
 from fathom.errors import BadInput
 from fathom.results.rows import Rows
-from fathom.results.samples import Sample, by_default, check_key, drawn, legend
+from fathom.results.samples import Origin, Sample, by_default, check_key, drawn, legend, sample_of_origins
 from fathom.results.summary import summarise
 from fathom.store.folder import RunFolder
 from tests.messages import mentioned, mentions
@@ -87,6 +87,8 @@ def test_what_lies_within_a_cluster_is_not_seen():
     """All of one cluster: nothing is known of others, and no number is given for it."""
     assert drawn("document", ["r"] * 3, ["x", "x", None]).clusters == ["document x", "document x", "alone 2"]
     assert drawn("query", ["r"] * 3, [None] * 3) == Sample("query")
+    origins = [Origin("document", f"q{n}", "r", label) for n, label in enumerate(("x", "x", None))]
+    assert sample_of_origins(origins) == Sample("document", ["document x", "document x", "alone 2"])
 
 
 def test_both_directions_of_a_triple_are_one_fact(tmp_path, monkeypatch):

@@ -23,7 +23,8 @@ from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.store.folder import RunFolder
-from fathom.studies import STUDIES, agreement, sizes
+from fathom.studies import STUDIES, agreement, compute_time, sizes
+from fathom.studies.compute_time import Timing
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
 from tests.messages import mentioned, mentions
@@ -159,6 +160,10 @@ def test_length_bias_of_a_run(tmp_path: Path) -> None:
         (1, 1.0, 1), (2, 0.0, 1), (3, 0.0, 1),
     ]  # fmt: skip
     assert found.vocabulary == "toy"  # the model's own
+    alike = make_run(tmp_path / "b", "one", {f"e{number}": number for number in range(1, 42)})
+    [found] = length_bias([alike], count_tokens=lambda texts: [1 for _ in texts])
+    [box] = found.boxes
+    assert (box.lower_quartile, box.median, box.upper_quartile) == (11, 21, 31)  # of ranks 1 to 41
 
 
 def test_the_commands_print_and_keep(tmp_path: Path) -> None:
@@ -279,6 +284,14 @@ def test_compute_time_fits_and_extrapolates(data: QuerySet, tmp_path: Path) -> N
     more = options.model_copy(update={"queries": (1, 9)})
     with pytest.raises(BadInput, match=mentions(9, "tiny", 3)):
         run_study(STUDIES["compute-time"], [("m", model())], data, more, tmp_path / "u", silent)
+
+
+def test_a_flat_line_has_no_interval() -> None:
+    """Its slope 0 has no logarithm."""
+    points = [(1, 2.0), (2, 2.0), (3, 2.0)]
+    line = fit_line(*zip(*points, strict=True))
+    [row] = compute_time.tables([Timing("statement", points, line, 10, 2.0, 0.0)])[0].objects()
+    assert (row["seconds/query"], row["seconds/query low"]) == (0, None)
 
 
 def test_a_run_without_ranks_is_said_to_have_none(tmp_path: Path) -> None:

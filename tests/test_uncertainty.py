@@ -372,6 +372,9 @@ def test_a_perfect_correlation_has_no_spread():
         found = correlate([1, 2, 3, 4, 5, 6], [sign * x for x in (1, 2, 3, 4, 5, 6)], clusters=list("aabbcc"))
         assert (found.estimate, found.low, found.high) == (pytest.approx(sign), None, None)
         assert np.isfinite(found.estimate)
+        each = correlate([1, 2, 3, 4, 5], [sign * x for x in (1, 2, 3, 4, 5)])
+        assert each[:3] == pytest.approx((sign, sign, sign))
+        assert np.isfinite(each.spread.estimate)
 
 
 def test_a_side_that_varies_by_one_value_alone_has_no_interval():

@@ -73,7 +73,7 @@ def over_seeds(
 
 def _between(signed: Sequence[tuple[int, RunFacts]]) -> str:
     """Return the sign between recipes: that of a plain difference, else "and"."""
-    return MINUS if [sign for sign, _ in signed] in ([1, -1], [-1, 1]) else " and "
+    return MINUS if [sign for sign, _ in signed] == [1, -1] else " and "
 
 
 def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> Sequence[str]:
