@@ -10,6 +10,7 @@ import numpy as np
 from fathom.data.hierarchy import KINDS, RIGHT, Above, kind_of_answer
 from fathom.metrics.ranking import by_frequency_of_others, finest_rank, hits_at_k
 from fathom.results.estimates import mean
+from fathom.results.recipes import combined
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
@@ -110,12 +111,12 @@ def _by_distance(about: tuple[str, str], items: list[_Item]) -> Iterator[dict[st
             for item, at_distance in zip(own, places, strict=True)
         ]
         right = [{item.gold[at] for at in at_distance} for item, at_distance in zip(own, places, strict=True)]
-        sample, made = _sample(own), f"|distance:{distance}|relation:{about[0]}"
+        sample, made = _sample(own), f"distance:{distance}"
         yield {
             **dict(zip(("task", "model"), about, strict=True)),
             "distance": distance,
-            "accuracy": mean(known, sample, f"accuracy{made}"),
-            "frequency": mean(_by_frequency(own, right), sample, f"most frequent of the other items{made}"),
+            "accuracy": mean(known, sample, _recipe("accuracy", own, made)),
+            "frequency": mean(_by_frequency(own, right), sample, _recipe("accuracy of the most frequent", own, made)),
             "items": len(own),
         }
 
@@ -139,7 +140,7 @@ def _first_answers(about: tuple[str, str], items: list[_Item], above: Mapping[st
         for answer in answers:
             shares[_kind(item, answer, above)][at] += 1 / len(answers)
     sample = _sample(items)
-    made = {kind: mean(own, sample, f"share of first answers|relation:{about[0]}") for kind, own in shares.items()}
+    made = {kind: mean(own, sample, _recipe("share", items, f"answer:{kind}")) for kind, own in shares.items()}
     return {**dict(zip(("task", "model"), about, strict=True)), "items": len(items), **made}
 
 
@@ -147,6 +148,10 @@ def _kind(item: _Item, answer: str, above: Mapping[str, Above]) -> str:
     """Return the kind of an answer, "" without a hierarchy."""
     space = item.rows.spaces[item.query] or ""
     return kind_of_answer(answer, item.gold, item.steps, above.get(space, {})) if item.steps else ""
+
+
+def _recipe(name: str, items: Sequence[_Item], part: str) -> str:
+    return f"{combined(name, [items[0].line.numbers['MRR'].recipe])}|{part}"
 
 
 def _sample(items: Iterable[_Item]) -> Sample:
