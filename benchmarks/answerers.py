@@ -1,53 +1,73 @@
-"""Conclusions of studies about answerers whose behaviour is known; the answerers are those of the tests."""
+"""Conclusions of the studies of reasoning about answerers whose behaviour is known; the answerers are the tests'."""
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from harness import Table, benchmark
+from harness import DATA, Table, benchmark, scratch
+
+from fathom.building.ontology import build_ontology
+from fathom.building.options import OntologyBuildOptions
+from fathom.formats import read
+from fathom.formats.ontoprobe import is_ontoprobe, read_patterns
+from fathom.prompts.alterations import arguments
+from fathom.prompts.ontology import RULES
+
+STUDIES = ("entailment", "choice", "chains")
+SMALL = Path(__file__).parents[1] / "tests" / "ontologies"
+
+
+def built(files: tuple[Path, ...], folder: Path) -> Iterator[Path]:
+    """Yield folders of ontologies: those given, or built from files."""
+    for file in files or (*sorted(SMALL.glob("*.ttl")), DATA / "ontologies" / "pizza.owl", DATA / "ontoprobe"):
+        if is_ontoprobe(file):
+            yield file
+        else:
+            patterns = SMALL / "patterns.tsv" if file.parent == SMALL else None
+            build_ontology(OntologyBuildOptions(input=[file], out=folder / file.stem, patterns=patterns))
+            yield folder / file.stem
 
 
 @benchmark
-def choosers(seeds: int = 200, items: int = 100, options: int = 4) -> None:
-    """Count the conclusions of the choice study about answerers of known behaviour.
+def reasoners(
+    ontologies: tuple[Path, ...] = (), studies: tuple[str, ...] = STUDIES, seeds: int = 2, items: int = 60
+) -> None:
+    """Count the conclusions of entailment, choice and chains about scripted answerers, without any model.
 
-    Each answers the questions of one rule, --seeds times. *controls*: questions as `fathom build choices` makes them;
-    *published*: as OntoProbe's files are.
+    A cell is one rule (of chains one depth and form) of one ontology. By default the ontologies are the tests', pizza
+    and OntoProbe's. --items: largest number for each task.
     """
-    from tests.choosers import NOT_REASONING, copying_or_associating, reasoning, simulated
+    from tests.reasoners import REASONERS, SHORTCUTS, concluded, knows, simulated
 
-    from fathom.studies.reasoning.choice_controls import evaluate_controls, preferences
+    answerers = {name: (one, 0.5) for name, one in SHORTCUTS.items()} | dict(REASONERS)
+    positive: Counter[tuple[str, ...]] = Counter()
+    every: Counter[tuple[str, ...]] = Counter()
+    with scratch() as folder:
+        for ontology in built(ontologies, folder):
+            queries, patterns = read(ontology), read_patterns(ontology)
+            rules = [rule for rule in RULES if arguments(queries, patterns, rule)[0]]
+            worlds = {known: knows(queries, patterns, rules, known) for known in (0.0, 0.5, 1.0)}
+            for study in studies:
+                for seed in range(seeds):
+                    texts = simulated(study, queries, patterns, seed, items=items)
+                    for name, (answerer, known) in answerers.items():
+                        for one in concluded(texts, answerer, worlds[known], seed):
+                            cell = name, study, one.evidence.conclusion, ontology.name, *list(one.about.values())[1:3]
+                            every[cell] += 1
+                            positive[cell] += one.decision.holds
+                print(f"{ontology.name}, {study}: {len(texts.queries):,} texts", flush=True)
+    conclusions = list(dict.fromkeys(cell[1:3] for cell in every))
+    table = Table("answerer", *(f"{study}: {conclusion}" for study, conclusion in conclusions))
+    for name in answerers:
+        own = ([cell for cell in every if cell[0] == name and cell[1:3] == about] for about in conclusions)
+        table.row(
+            name, *(_counts([positive[cell] for cell in cells], [every[cell] for cell in cells]) for cells in own)
+        )
 
-    drawn: dict[tuple[str, str], Counter[str]] = {}
-    answerers = NOT_REASONING | {"copying or associating": copying_or_associating, "reasoning": reasoning}
-    for name, chooser in answerers.items():
-        for controls in (True, False):
-            counts = drawn.setdefault((name, "controls" if controls else "published"), Counter())
-            for seed in range(seeds):
-                answers = simulated(chooser, seed, items, options, controls)
-                [conclusion] = evaluate_controls([(answers, preferences(answers))])[1]
-                counts[conclusion.conclusion] += 1
-    columns = sorted({conclusion for counts in drawn.values() for conclusion in counts})
-    table = Table("answerer", "questions", *columns)
-    for key, counts in drawn.items():
-        table.row(*key, *(f"{100 * counts[column] / seeds:.1f} %" for column in columns))
 
-
-@benchmark
-def reasoners() -> None:
-    """Show the conclusions of the entailment study about answerers of known behaviour."""
-    from tests.test_entailment_controls import ANSWERERS, MEMORY, SAID, asked, small_model, verdict, write_things
-
-    conclusions = {"uses what it remembers": MEMORY, "combines what is said": SAID}
-    table = Table("answers", *(control for controls in conclusions.values() for control in controls), *conclusions)
-    model = small_model()
-    for name, answerer in ANSWERERS.items():
-        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            study = asked(write_things(Path(folder)), model, Path(folder) / "out", answerer, patch)
-        contrasts = study.contrasts
-        cells = [f"{one.gain.value:+.2f} [{one.gain.low:+.2f}, {one.gain.high:+.2f}]" for one in contrasts]
-        verdicts = [verdict([one for one in contrasts if one.conclusion == what]) for what in conclusions]
-        table.row(name.replace("_", " "), *cells, *verdicts)
+def _counts(positive: list[int], every: list[int]) -> str:
+    """Return the pooled count, and that of the worst cell."""
+    worst = max(range(len(every)), key=lambda place: positive[place] / every[place])
+    return f"{sum(positive)} of {sum(every)} (worst cell {positive[worst]} of {every[worst]})"

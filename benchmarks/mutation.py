@@ -45,8 +45,8 @@ KEPT = "golden::test_a_run_of_an_earlier_version_is_read"
 TESTS = {  # test files, the fastest first → modules; the slowest first, so that no process ends long before the others
     "entailment": "studies/reasoning/entailment",
     "controls_memory grid": "studies/memory studies/memory_tables studies/memory_plan",
-    "study_contract choice choice_controls": "studies/reasoning/choice "
-    "studies/reasoning/choice_controls studies/reasoning/choice_questions",
+    "study_contract choice": "studies/reasoning/choice studies/reasoning/choice_questions",
+    "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
     "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",
     "compare report study_contract ontology::test_metrics_of_the_probe_by_hand ontology::test_a_line_for_each_task "
@@ -58,9 +58,9 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
     "studies/relations studies/repeated",
     "robustness": "results/alterations",
-    "claims choice_controls": "results/claims",
     "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
     "approaches": "results/facts results/loading results/pairing",
+    "claims reasoning": "results/claims",
     f"claims report samples baselines studies study_contract approaches {KEPT}": "results/estimates results/recipes",
     "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls "
     "controls_planned": "studies/agreement studies/compute_time studies/length_bias studies/sizes studies/steps",

@@ -18,19 +18,7 @@ import fathom
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Prompt, Template
 from fathom.formats.ontoprobe import read_patterns
-from fathom.prompts.entailment import (
-    BOTH_OF_OTHERS,
-    OF_OTHERS,
-    RuleItem,
-    RuleWording,
-    W,
-    X,
-    Y,
-    Z,
-    items,
-    phrase_of,
-    text_of,
-)
+from fathom.prompts.entailment import RuleItem, RuleWording, W, X, Y, Z, items, phrase_of, text_of
 from fathom.prompts.ontology import RULES
 from fathom.results.plots import save as draw
 from fathom.results.tables import render
@@ -86,7 +74,7 @@ class Reasoning:
         while True:
             rule = self.random.choice(list(RULES))
             if self.broken and self.random.random() < 0.3:
-                yield self.text(rule, *self.nothing_follows(rule))
+                yield self.text(rule, *self.nothing_follows(rule), of_others=True)
             elif self.random.random() < 0.4:
                 item = self.random.choice(self.learnt[rule])
                 yield self.text(rule, "P2", item, self.random.choice(item.gold))
@@ -96,12 +84,15 @@ class Reasoning:
 
     def nothing_follows(self, rule: str) -> tuple[str, RuleItem, str]:
         """P1 alone, or premises about other names, and a random answer."""
-        given = self.random.choice(("P1", OF_OTHERS, BOTH_OF_OTHERS))
-        item = self.random.choice(self.learnt[rule]) if given == OF_OTHERS else self.made_up(rule)
+        given = self.random.choice(("P1", "P2", "both"))
+        item = self.random.choice(self.learnt[rule]) if given == "P2" else self.made_up(rule)
         return given, item, self.made_up(rule).gold[0]
 
-    def text(self, rule: str, given: str, item: RuleItem, gold: str) -> Prompt:
+    def text(self, rule: str, given: str, item: RuleItem, gold: str, *, of_others: bool = False) -> Prompt:
         text = text_of(rule, given, RuleWording(), item)
+        if of_others:
+            premises, therefore, conclusion = text.partition("Therefore,")
+            text = premises.replace(X, Z).replace(Y, W) + therefore + conclusion
         for pseudoword in (X, Y, Z, W) if self.broken else (X, Y):
             text = text.replace(pseudoword, self.name())
         return Template(text).fill("", gold)

@@ -8,7 +8,7 @@ import math
 import random
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -25,7 +25,6 @@ from fathom.run.setup import tables
 from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
-from fathom.studies.reasoning.controls import Control, verdicts
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]
@@ -218,12 +217,6 @@ def first_few(data: QuerySet, share: float, seed: int) -> set[str]:
 def tossed(data: QuerySet, *seed: int) -> set[str]:
     """Ids of queries, each by the toss of a coin."""
     return {query.id for query in data.queries if random.Random(f"{seed} {query.id}").random() < 0.5}
-
-
-def verdict(controls: Sequence[Control], needed: Collection[str] = ()) -> str:
-    """Decide on each conclusion of controls; all of them must get one word, which is returned."""
-    [word] = {text.partition(":")[0] for text in verdicts(controls, needed).values()}
-    return word
 
 
 def answer_slots(patch: pytest.MonkeyPatch, answerer: SlotAnswerer, untrained: SlotAnswerer) -> None:

@@ -14,15 +14,26 @@ from fathom.formats import read
 from fathom.formats.ontology import AXIOM_FILE, KINDS, Axioms, read_axioms, write_axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, read_patterns, task_lines, write_ontoprobe
 from fathom.models.base import Attention
-from fathom.prompts.arguments import ANOTHER, ANSWER_ALONE, BROKEN, MISSING, OF_OTHERS, WHOLE
+from fathom.prompts.alterations import (
+    ANOTHER_FIRST,
+    ANOTHER_SECOND,
+    ANSWERS_EXCHANGED,
+    COMBINES,
+    OTHER_SUBJECT,
+    SUBJECTS_EXCHANGED,
+    WHOLE,
+    WITHOUT_FIRST,
+    WITHOUT_SECOND,
+    needed,
+)
 from fathom.prompts.axioms import axiom_items, axiom_queries
 from fathom.results.tables import render
 from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning import chains
-from tests.answerers import answer_slots, verdict
+from tests.answerers import answer_slots
 from tests.conftest import build, make_local
 from tests.messages import correspond, mentions
-from tests.test_chains import by_lot, constant, copies, scores
+from tests.reasoners import draw
 from tests.test_cloze import KINDS as MODELS
 from tests.test_cloze import SHAPE
 from tests.test_ontology_build import HEAD
@@ -69,19 +80,30 @@ def test_texts_by_hand(family):
     inverse = said(family, "inverse")
     rule = "If one thing rel0 another , the other rel1 the one ."
     assert inverse[WHOLE] == f"{rule} <x> rel0 <y> . Therefore, <y> [Y] <x> ."
-    assert inverse[ANSWER_ALONE] == f"{rule} Therefore, <y> [Y] <x> ."
-    assert inverse[OF_OTHERS] == f"{rule} <z> rel0 <w> . Therefore, <y> [Y] <x> ."
-    assert inverse[MISSING] == "<x> rel0 <y> . Therefore, <y> [Y] <x> ."
-    assert re.fullmatch(rf"{re.escape(rule)} <x> rel(?!0 |1 )\d+ <y> \. Therefore, <y> \[Y\] <x> \.", inverse[ANOTHER])
+    assert inverse[WITHOUT_SECOND] == f"{rule} Therefore, <y> [Y] <x> ."
+    assert inverse[OTHER_SUBJECT] == f"{rule} <z> rel0 <w> . Therefore, <y> [Y] <x> ."
+    assert inverse[WITHOUT_FIRST] == "<x> rel0 <y> . Therefore, <y> [Y] <x> ."
+    assert re.fullmatch(
+        rf"{re.escape(rule)} <x> rel(?!0 |1 )\d+ <y> \. Therefore, <y> \[Y\] <x> \.", inverse[ANOTHER_SECOND]
+    )
+    assert (
+        re.fullmatch(r"If one thing (rel\d+) another , the other rel1 the one \. .*", inverse[ANOTHER_FIRST])[1]
+        != "rel0"
+    )
+    assert inverse[SUBJECTS_EXCHANGED].endswith("<z> rel0 <w> . Therefore, <y> [Y] <x> .")
     assert texts(family, "inverse")[WHOLE].gold == ("rel1",)
+    assert all({WHOLE, *needed(COMBINES)} == set(texts(family, kind)) for kind in KINDS)
     symmetric = said(family, "symmetric", "paraphrased")
     assert symmetric[WHOLE] == "Rel0 holds both ways . <x> rel0 <y> . Therefore, <y> [Y] <x> ."
     transitive = said(family, "transitive")
     rule = "If one thing rel40 another , and the other rel40 a third , the one rel40 the third ."
     assert transitive[WHOLE] == f"{rule} <x> rel40 <y> . <y> rel40 <z> . Therefore, <x> [Y] <z> ."
-    assert transitive[OF_OTHERS] == f"{rule} <x> rel40 <y> . <w> rel40 <z> . Therefore, <x> [Y] <z> ."
+    assert transitive[OTHER_SUBJECT] == f"{rule} <x> rel40 <y> . <w> rel40 <z> . Therefore, <x> [Y] <z> ."
     disjoint = said(family, "disjoint")
     assert disjoint[WHOLE] == "No kind0 is a kind10 . <x> is a kind0 . Therefore, <x> is a particular [Y] ."
+    other = re.fullmatch(r"No kind0 is a (kind\d+) \. No (kind\d+) is a kind10 \. .*", disjoint[ANSWERS_EXCHANGED])
+    assert other
+    assert not {"kind0", "kind10"} & set(other.groups())
     query = texts(family, "disjoint")[WHOLE]
     assert (query.gold, set(query.known)) == (("kind10",), {"kind0", "thing"})
     assert len(said(family, "disjoint", "shuffled")[WHOLE].split(" . ")) == 5
@@ -112,11 +134,28 @@ def test_another_beginning_says_nothing_of_what_is_above(family):
     for more in ((), (("kind20", "kind30"),)):
         found = axiom_items(data, {}, "disjoint", [("kind0", "kind10"), ("thing", "kind40"), *more])
         queries = axiom_queries(data, {}, {"disjoint": found}, ("plain",), 1, 0).queries
-        given[len(found)] = {query.subject for query in queries if query.groups["given"] == ANOTHER}
+        given[len(found)] = {query.subject for query in queries if query.groups["given"] == ANOTHER_SECOND}
     assert given == {3: set(), 5: {"kind0", "kind10", "kind20", "kind30"}}
 
 
 # ---------------------------------------------------------------------------------------------------- who sees it
+
+
+def scores(query, names, right):
+    return [float(name in right) + draw(query.id, name) / 2 for name in names]
+
+
+def by_lot(query, names):
+    return scores(query, names, ())
+
+
+def constant(query, names):
+    return [-place for place, _ in enumerate(names)]
+
+
+def copies(query, names):
+    """Whatever is in the text."""
+    return scores(query, names, set(re.findall(r"\w+", query.sentences[0].text.lower())))
 
 
 def reasons(query, names):
@@ -151,15 +190,11 @@ def small():
 @pytest.mark.parametrize("who", [by_lot, constant, copies, reasons], ids=lambda who: who.__name__)
 def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch, who):
     answer_slots(monkeypatch, who, by_lot)
-    options = ChainStudyOptions(rules=(), axioms=KINDS, limit=25)
+    options = ChainStudyOptions(rules=(), axioms=KINDS, limit=36)
     found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
-    told = {}
-    for contrast in found.contrasts:
-        told.setdefault((contrast.rule, contrast.wording), []).append(contrast)
-    verdicts = {key: verdict(own) for key, own in told.items()}
+    verdicts = {(one.evidence.rule, one.evidence.prompt): one.decision.word for one in found.conclusions}
     assert len(verdicts) == len(KINDS) * 3
-    assert {line.items for line in found.lines} == {25}
-    assert {contrast.control for contrast in found.contrasts} == set(BROKEN)
+    assert {line.items for line in found.lines} == {36}
     if who is reasons:
         assert set(verdicts.values()) == {"significant"}
         whole = {line.place.rule: line.whole.value for line in found.lines}
@@ -241,10 +276,10 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
     tables = chains.tables(found)
     assert found.notes[0] in render(tables, "text")
     told, hidden = ({name for table in tables for name in own(table)} for own in (_shown, lambda table: table.hidden))
-    empty = {"better half", "worse half", "p (permuted halves)", "beyond untrained", "less the first form"}
+    empty = {"than where premise 1 is not remembered", "beyond untrained", "less the first form"}
     assert empty <= hidden
     assert not empty & told
-    assert {"gain", "a fact missing", "answer's fact alone"} <= told
+    assert {"gain", "best altered", "verdict"} <= told
     neither = ChainStudyOptions(axioms=("transitive", "symmetric"), **said)
     with pytest.raises(BadInput) as caught:
         chains.analyse([("who", lambda: small)], some, neither, tmp_path / "p", print)

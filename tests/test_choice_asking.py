@@ -11,8 +11,10 @@ import pytest
 import fathom
 from fathom.building.choices import build_choices
 from fathom.building.options import ChoicesBuildOptions
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
+from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.choices import is_choices
@@ -20,10 +22,11 @@ from fathom.formats.ontology import read_hierarchy
 from fathom.models.checks import token_log_probs
 from fathom.probes.choice_orders import Orders
 from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply
+from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, OF_MEMORY, OF_TEXT, WHOLE
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
-from tests.messages import correspond, mentions
+from tests.messages import mentions
 from tests.quiz import write
 from tests.scripted import ScriptedModel
 from tests.test_choice import NAMES, ask, asked_of, knows, rows_of
@@ -270,49 +273,44 @@ def test_no_option_is_right_too(shared_data, tmp_path):
 def test_every_question_draws_its_own_options(tmp_path):
     folder = ontology(tmp_path / "ontology")
     counts = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built", options=4, seed=1))
-    assert counts["controls/rdfs9-00"] == counts["controls/rdfs9-32"] == counts["memorizing/subClassOf"] == 64
+    assert counts["arguments/rdfs9-altered"] == (8 + 5 + 2) * 64, "whole and altered texts of each conclusion"
+    assert counts["memorizing/subClassOf"] == 64
     made = read(tmp_path / "built")
     shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
     items = [query for query in made.queries if "item" in query.groups]
-    assert len(items) == 2 * 4 * 64
-    assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 10
+    assert len(items) == 2 * 17 * 64
+    assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 40
     by_id = {query.id: query for query in made.queries}
-    assert all(by_id[query.groups["premise"]].gold == query.gold for query in items)
+    true = [query for query in items if query.groups.get("given") != OF_TEXT]
+    assert all(by_id[query.groups["premise"]].gold == query.gold for query in true)
     # The right option stands at each letter about as often.
     places = Counter(shown_by[query.id].index(query.gold[0]) for query in items)
-    assert all(90 < places[place] < 166 for place in range(4))
+    assert all(450 < places[place] < 640 for place in range(4))
     again = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "again", options=4, seed=1))
     assert again == counts
     assert read(tmp_path / "again").questions == made.questions
 
 
-def test_controls_that_cannot_be_made_are_counted(tmp_path):
-    """One above the other: of the last alone, another (the first two) says nothing that is about it."""
-    above = {"a": ["b", "c", "d"], "b": ["c", "d"], "c": ["d"]}
-    write(
-        tmp_path / "line" / "memorizing" / "subClassOf.jsonl", *({"uuu": one, "xxx": up} for one, up in above.items())
-    )
-    (tmp_path / "line" / "ontology").mkdir()
-    entries = [{"rdfs:label": name, "rdfs:subClassOf": above.get(name, [])} for name in "abcde"]
-    (tmp_path / "line" / "ontology" / "class.json").write_text(json.dumps(entries))
-    (tmp_path / "line" / "ontology" / "property.json").write_text("[]")
-    counts = build_choices(
-        ChoicesBuildOptions(data=str(tmp_path / "line"), out=tmp_path / "built", options=2, subset="all")
-    )
-    assert counts["controls/rdfs9-32"] == 1
-    told = {name: count for name, count in counts.items() if name.startswith("left out")}
-    assert correspond(sorted(told), "controls/rdfs11-32", "controls/rdfs9-32")
-    assert set(told.values()) == {2}
-
-
-def test_the_premise_of_another_says_nothing_of_the_item(tmp_path):
+def test_a_counterfactual_question_shows_both_answers(tmp_path):
     build_choices(ChoicesBuildOptions(data=str(ontology(tmp_path / "ontology")), out=tmp_path / "built", options=4))
-    for row in lines_of(tmp_path / "built" / "controls" / "rdfs9-32.jsonl"):
-        first, second, _ = row["prompt"].split(". ", 2)
-        assert first.endswith(f" is a {row['lure']}")
-        assert row["gold"][4:] != row["lure"]
-        assert first.partition(" is a ")[0] != second.partition(" is a ")[2]
-        assert f") {row['lure']}" in row["prompt"]
+    rows = lines_of(tmp_path / "built" / "arguments" / "rdfs9-altered.jsonl")
+    asked = {(row["premise"], row["given"]): row for row in rows if row["conclusion"] == COUNTERFACTUAL}
+    assert len(asked) == 2 * 64
+    for (premise, given), row in asked.items():
+        other = asked[premise, OF_MEMORY if given == OF_TEXT else OF_TEXT]
+        assert row["gold"][4:] != other["gold"][4:]
+        assert f") {other['gold'][4:]}" in row["prompt"]
+        stated = asked[premise, OF_TEXT]["gold"][4:]
+        assert f" is a {stated} . " in row["prompt"].partition(" (a) ")[0]
+
+
+def test_distractors_share_as_many_words_as_the_answer():
+    space = CandidateSet("classes", *[("racing boat", "sailing boat", "fast boat", "car", "bridge", "lake")] * 2)
+    about = Query("q", "r", "motor boat", "motor boat", ("racing boat",), "classes")
+    data = QuerySet("d", (about,), {"classes": space}, {"r": Relation("r", "r", (Template("[X] is a [Y] ."),), "1:N")})
+    drawn = [set(choices(data, 3, seed, sharing_words=True).candidates["q"].ids) for seed in range(5)]
+    assert all(own == {"racing boat", "sailing boat", "fast boat"} for own in drawn)
+    assert len({frozenset(choices(data, 3, seed).candidates["q"].ids) for seed in range(9)}) > 1
 
 
 def test_an_ontology_in_which_all_is_right(tmp_path):
@@ -339,24 +337,25 @@ def test_a_sample_holds_items_together(tmp_path, limit):
         chosen = select(read(tmp_path / "built"), Selection(limit=limit, seed=seed)).data
         assert len(chosen.queries) == limit
         forms = Counter(query.groups["item"] for query in chosen.queries if "item" in query.groups)
-        assert set(forms.values()) <= {4}
+        assert set(forms.values()) <= {17}
         ids = {query.id for query in chosen.queries}
         assert {query.groups["premise"] for query in chosen.queries if "item" in query.groups} <= ids
 
 
-def test_faults_of_premises_and_lures(tmp_path):
+def test_faults_of_premises_and_texts(tmp_path):
     folder = tmp_path / "quiz"
     memory = {"prompt": "What is the superclass of ant? (a) insect, (b) boat", "gold": "insect"}
     write(folder / "memorizing" / "subClassOf.jsonl", memory)
-    about = {"prompt": "What is the type of X? (a) boat, (b) insect, (c) tree", "gold": "(b) insect"}
+    text = {"conclusion": COMBINES, "given": WHOLE}
+    about = {"prompt": "What is the type of X? (a) boat, (b) insect, (c) tree", "gold": "(b) insect"} | text
     file = write(
-        folder / "controls" / "rdfs9-32.jsonl",
-        about | {"premise": "subClassOf/0", "lure": "boat"},
-        about | {"premise": "type/0", "lure": "boat"},
-        about | {"premise": 3, "lure": "boat"},
-        about | {"premise": "subClassOf/0", "lure": "insect"},
-        about | {"premise": "subClassOf/0", "lure": "ship"},
-        about | {"premise": "subClassOf/0", "lure": None},
+        folder / "arguments" / "rdfs9-altered.jsonl",
+        about | {"premise": "subClassOf/0"},
+        about | {"premise": "type/0"},
+        about | {"premise": 3},
+        about | {"premise": "subClassOf/0", "conclusion": "thinks"},
+        about | {"premise": "subClassOf/0", "given": None},
+        about,
     )
     with pytest.raises(BadInput) as error:
         read(folder)
@@ -365,13 +364,13 @@ def test_faults_of_premises_and_lures(tmp_path):
     write(file, about | {"premise": "subClassOf/7"})
     with pytest.raises(BadInput, match=mentions("'subClassOf/7'")):
         read(folder)
-    write(file, about | {"premise": "subClassOf/0", "lure": "boat"})
+    write(file, about | {"premise": "subClassOf/0"})
     [query] = [query for query in read(folder).queries if "rule" in query.groups]
     assert is_choices(folder)
-    assert query.groups == {
-        "options": "3", "rule": "rdfs9", "control": "P1 of another item", "premise": "subClassOf/0",
-        "item": "rdfs9 subClassOf/0", "lure": "boat",
-    }  # fmt: skip
+    assert (
+        query.groups
+        == {"options": "3", "rule": "rdfs9", "premise": "subClassOf/0", "item": "rdfs9 subClassOf/0"} | text
+    )
     write(folder / "memorizing" / "type.jsonl", memory | {"premise": "subClassOf/0"})
     with pytest.raises(BadInput, match=mentions("'premise'")):
         read(folder)

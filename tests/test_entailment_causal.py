@@ -13,27 +13,27 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from fathom.errors import BadInput
+from fathom.formats import read
 from fathom.models.base import Attention
 from fathom.probes import entailment_causal
 from fathom.probes.entailment_causal import CausalEntailmentProbe
 from fathom.probes.statement import StatementProbe
+from fathom.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
 from fathom.prompts.entailment import GIVEN
 from fathom.prompts.ontology import RULES
-from fathom.results.rows import grouped
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT
 from fathom.scoring import pseudowords as pseudoword_module
 from fathom.scoring.pseudowords import PseudowordEncoder, pseudowords
 from fathom.scoring.rows import score_columns
 from fathom.studies.reasoning import entailment
-from fathom.studies.reasoning.controls import MEMORY, SAID
-from tests.answerers import verdict
 from tests.conftest import build, make_local
 from tests.messages import mentions
+from tests.reasoners import at_random, knows, reasoner, remembers_anyone, scoring, write_things
 from tests.test_entailment import asked, asked_several, folder, of_words, texts_of
-from tests.test_entailment_controls import ANSWERERS, things
 
 pytestmark = pytest.mark.slow
 
-assert folder, things  # fixtures
+assert folder  # a fixture
 SHAPES = {
     "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 200},
     "LlamaForCausalLM": {
@@ -92,9 +92,9 @@ def naive(model, text: str, vectors: dict[str, torch.Tensor], name: str) -> floa
     return sum(float(log_probs[place - 1, id_]) for place, id_ in enumerate(ids) if place >= answer and id_ >= 0)
 
 
-def check_scores(model, found, many=60):
+def check_scores(model, found, many=90):
     seen = set()
-    for run in found.runs[-3:]:  # what P2 is remembered by, the hypothesis, and the controls
+    for run in found.runs[-3:]:  # what P2 is remembered by, the hypothesis, and the arguments
         pairs = load_file(run.path / "artifacts" / "pseudowords.safetensors")
         count = len(next(iter(pairs.values()))) // 2
         groups = {row["query_id"]: dict(row["groups"]) for row in run.queries().to_pylist()}
@@ -114,13 +114,14 @@ def check_scores(model, found, many=60):
 
 
 def test_scores_equal_a_loop(model, folder, tmp_path):
-    """All rules and texts, controls included, within 1e-4 of one pass for each candidate; the weights stay."""
+    """All rules and texts, altered ones included, within 1e-4 of one pass for each candidate; the weights stay."""
     before = {name: value.clone() for name, value in model.network.state_dict().items()}
     found = asked(model, folder, tmp_path, list(RULES), limit=36)
     assert all(torch.equal(value, before[name]) for name, value in model.network.state_dict().items())
     seen = check_scores(model, found)
     assert {rule for rule, _ in seen} == set(RULES)
-    assert {given for _, given in seen} == {*GIVEN, *MEMORY.values(), *SAID.values(), "remembered"}
+    altered = {WHOLE, *NEEDED[COMBINES], *NEEDED[REMEMBERS], OF_TEXT, OF_MEMORY}
+    assert {given for _, given in seen} == {*GIVEN, *altered, "remembered"}
     assert {row["scoring"] for row in of_words(found).predictions().to_pylist()} == {"sum/conditional"}
 
 
@@ -139,7 +140,7 @@ def test_with_a_real_tokenizer(gpt2, folder, tmp_path, name):
     check_scores(model, asked(model, folder, tmp_path, limit=40), many=15)
 
 
-def test_all_nine_settings_and_the_controls(folder, tmp_path):
+def test_all_nine_settings_and_the_arguments(folder, tmp_path):
     model = causal("LlamaForCausalLM", byte_level(texts_of(folder) * 3))
     found = asked(model, folder, tmp_path, list(RULES), untrained=1)
     assert {(line.setting.first, line.setting.second) for line in found.lines if line.items} == {
@@ -147,21 +148,22 @@ def test_all_nine_settings_and_the_controls(folder, tmp_path):
     }
     assert all(line.unscored == 0 for line in found.lines)
     names = [run.path.relative_to(tmp_path).as_posix() for run in found.runs]
-    assert names[:4] == [
-        f"tiny/{name}-words" if name else "tiny/words" for name in ("memory", "premises", "", "controls")
-    ]
-    assert names[4:] == [name.replace("tiny/", "tiny-untrained-0/") for name in names[:4]]
-    assert {one.control for one in found.contrasts} == {*MEMORY, *SAID}
-    assert all(one.beyond is not None for one in found.contrasts)
+    assert names == [
+        "tiny/memory-words", "tiny/premises-words", "tiny/words", "tiny/arguments", "tiny-untrained-0/arguments"
+    ]  # fmt: skip
+    assert {one.evidence.conclusion for one in found.conclusions} == {COMBINES, REMEMBERS}
+    assert all(len(one.evidence.twins) == 1 for one in found.conclusions)
     assert "does it reason" in str(entailment.tables(found)[0].title)
 
 
-def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
+def test_who_reasons_is_distinguished_from_who_does_not(tmp_path, monkeypatch):
     """The scripted answerers of masked models, in the place of a causal model's scores."""
+    things = write_things(tmp_path)
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
 
     def answer(probe, query, *scored):
         space = probe.queryset.candidates[query.candidates]
-        chosen = ANSWERERS["by_lot" if "untrained" in probe.model.identity.name else name]
+        chosen = scoring(at_random if "untrained" in probe.model.identity.name else answerer, world)
         scores = np.array(chosen(query, space.names), dtype=float)
         found = score_columns(query, space, scores, [1] * len(query.gold), [1] * len(space), top_k=10)
         return found | {"scores": None}
@@ -173,11 +175,10 @@ def test_who_reasons_is_told_from_who_does_not(things, tmp_path, monkeypatch):
         entailment_causal, "pseudoword_scores", lambda model, texts, *more: [np.zeros(len(text.rest)) for text in texts]
     )
     model = causal("GPT2LMHeadModel", byte_level([f"thing{number} is a kind ." for number in range(120)]))
-    for name in ("remembers", "reasons"):
-        found = asked_several({name: lambda: model}, things, tmp_path / name, ["rdfs9"], untrained=1).contrasts
-        own = grouped((one.conclusion, one) for one in found)
-        verdicts = {verdict(contrasts) for contrasts in own.values()}
-        assert verdicts == ({"significant"} if name == "reasons" else {"no significant difference"})
+    for answerer, word in ((remembers_anyone, NO_DIFFERENCE), (reasoner, SIGNIFICANT)):
+        models = {answerer.__name__: lambda: model}
+        found = asked_several(models, things, tmp_path / answerer.__name__, ["rdfs9"], untrained=1)
+        assert [one.decision.word for one in found.conclusions] == [word, word]
 
 
 # ---------------------------------------------------------------------------------------------------- parts

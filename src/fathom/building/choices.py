@@ -1,19 +1,19 @@
-"""Multiple choice from an ontology: memorising questions, reasoning questions after six rules of RDFS, and controls.
+"""Multiple choice from an ontology: memorising questions, reasoning questions after six rules of RDFS, and arguments.
 
 Worded and written as OntoProbe's authors did for ChatGPT (Wu et al. 2023, section 5), so that
 :mod:`fathom.formats.choices` reads it. X and Y stand for what no model can know; the premise about them (P2) is
 always given, the ontological premise (P1) in the files ``…-22`` and not in the files ``…-02``.
 
-Unlike theirs, each reasoning question draws its own options and order. A preference for a letter or distractor thus
-does not show which premise is remembered. No distractor is right by the ontology's hierarchy. The folder ``controls``
-holds each question without any premise (``…-00``), and with P1 about another subject (``…-32``).
+Unlike theirs, each reasoning question draws options and an order of its own, and no wrong option is right by the
+ontology's hierarchy. The folder ``arguments`` holds the questions that the entailment study asks chat models: arguments
+about nonce words, and altered texts from which the answer does not follow (:mod:`fathom.prompts.alterations`).
 """
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from fathom.building.options import ChoicesBuildOptions
@@ -23,13 +23,14 @@ from fathom.data.selection.options import Selection
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, refuse
 from fathom.formats import locate, read
-from fathom.formats.choices import ANOTHERS, BARE, CONTROLS, REASONING, question_line, write_choices
+from fathom.formats.choices import ALTERED, ARGUMENTS, REASONING, question_line, write_choices
 from fathom.formats.ontology import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
+from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
 from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
-from fathom.prompts.entailment import NO_OTHER
-from fathom.prompts.ontology import LIMITED, PROPERTIES, RULES, TASKS, one_of
+from fathom.prompts.nonce import NonceWords, excerpt_of
+from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of
 from fathom.reading import Json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
@@ -58,23 +59,21 @@ def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
     hierarchy = read_hierarchy(folder, whole)
     memorizing = choices(data, options.options, options.seed, hierarchy.right_too)
     sampler = _OptionSampler(data, hierarchy, options.options, options.seed)
-    files = _memorizing(memorizing) | _reasoning(memorizing, read_patterns(folder), sampler)
+    patterns = read_patterns(folder)
+    files = _memorizing(memorizing) | _reasoning(memorizing, patterns, sampler)
+    files |= _arguments(data, memorizing, patterns, hierarchy, options)
     with whole_folder(options.out, signature) as new_folder:
         write_choices(new_folder, files)
-    return {name: len(rows) for name, rows in files.items()} | _omitted(data, files)
+    return {name: len(rows) for name, rows in files.items()} | _omitted(data)
 
 
-def _omitted(data: QuerySet, files: Mapping[str, Rows]) -> dict[str, int]:
-    """Count the items by rule of which no single class follows, then those without a control."""
+def _omitted(data: QuerySet) -> dict[str, int]:
+    """Count the items by rule of which no single class follows."""
     by_task = data.by_relation()
     counts = {
         f"left out of {rule} (one of several classes: none follows)": sum(map(bool, map(one_of, by_task.get(task, ()))))
         for rule, task in RULES.items()
     }
-    for rule in RULES:
-        control = f"{CONTROLS}/{rule}-{ANOTHERS}"
-        lacking = len(files.get(f"{REASONING}/{rule}-{OMITTED}", ())) - len(files.get(control, ()))
-        counts[f"left out of {control} ({NO_OTHER})"] = lacking
     return {name: count for name, count in counts.items() if count}
 
 
@@ -86,28 +85,14 @@ class _OptionSampler:
         self.queries = {query.id: query for query in data.queries}
         self.ids = {name: sorted(space.ids) for name, space in data.candidates.items()}
 
-    def row(self, query: Query, form: str, question: str, lure: str = "") -> Json:
-        """Return a line of a file. :param lure: a wrong answer that must be among the options."""
+    def row(self, query: Query, form: str, question: str) -> Json:
+        """Return a line of a file."""
         fact = self.queries[query.id]  # with all of its right answers, which multiple choice cuts to one
         space = self.data.candidates[fact.candidates]
         excluded = right_answers(fact, space) | self.hierarchy.right_too(fact)
-        required = [answer for answer in (fact.gold[0], lure) if answer]
         seed = f"{self.seed} {query.id} {form}"
-        drawn = drawn_options(seed, space, self.ids[fact.candidates], required, excluded, self.options)
+        drawn = drawn_options(seed, space, self.ids[fact.candidates], fact.gold[:1], excluded, self.options)
         return _line(question, CandidateSet("", tuple(drawn), tuple(map(space.name_of, drawn))), fact.gold[0])
-
-    def another(self, query: Query, others: list[Query]) -> Query | None:
-        """Draw a fact whose P1 says nothing of what the query is about; None if there is none."""
-        fact = self.queries[query.id]
-        related = self.hierarchy.right_too(fact) | self.hierarchy.of(fact.candidates, [fact.subject])
-        if fact.relation in ("domain", "range"):  # what P1 is about is a property there, the answer a class
-            related |= self.hierarchy.of(PROPERTIES, [fact.subject])
-        unrelated = [
-            other
-            for other in others
-            if related.isdisjoint((other.subject.casefold(), *(answer.casefold() for answer in other.gold)))
-        ]
-        return random.Random(f"{self.seed} {query.id} other").choice(unrelated) if unrelated else None
 
 
 def _memorizing(items: Choices) -> dict[str, Rows]:
@@ -154,27 +139,41 @@ def _reasoning(items: Choices, patterns: Mapping[str, Mapping[str, str]], sample
             for number, query in enumerate(by_task.get(task, ()))
             if not one_of(sampler.queries[query.id])
         ]
-        for folder, ending, first in ((REASONING, OMITTED, 1), (REASONING, GIVEN, 0), (CONTROLS, BARE, 2)):
+        for ending, first in ((OMITTED, 1), (GIVEN, 0)):
             form = f"{rule}-{ending}"
-            files[f"{folder}/{form}"] = [_row(sampler, fact, form, fact.given[first:]) for fact in facts]
-        form = f"{rule}-{ANOTHERS}"
-        files[f"{CONTROLS}/{form}"] = list(_with_anothers(sampler, facts, form))
+            files[f"{REASONING}/{form}"] = [_row(sampler, fact, form, fact.given[first:]) for fact in facts]
     return {name: rows for name, rows in files.items() if rows}
 
 
-def _with_anothers(sampler: _OptionSampler, facts: list[_Fact], form: str) -> Iterator[Json]:
-    """Yield P2 of each fact after P1 of another, whose answer is an option: a model that copies P1 chooses it."""
-    by_id = {fact.query.id: fact for fact in facts}
-    for fact in facts:
-        other = sampler.another(fact.query, [other.query for other in facts])
-        if other is not None:
-            given = (by_id[other.id].given[0], fact.given[1])
-            yield _row(sampler, fact, form, given, other.gold[0]) | {"lure": other.gold[0]}
+def _row(sampler: _OptionSampler, fact: _Fact, form: str, given: tuple[str, ...]) -> Json:
+    question = f"{' '.join(given)} Therefore, {fact.question}"
+    return sampler.row(fact.query, form, question) | {"premise": fact.premise}
 
 
-def _row(sampler: _OptionSampler, fact: _Fact, form: str, given: tuple[str, ...], lure: str = "") -> Json:
-    question = f"{' '.join(given)} Therefore, {fact.question}" if given else fact.question
-    return sampler.row(fact.query, form, question, lure) | {"premise": fact.premise}
+def _arguments(
+    data: QuerySet, memorizing: Choices, patterns: Patterns, hierarchy: Hierarchy, options: ChoicesBuildOptions
+) -> dict[str, Rows]:
+    """Phrase arguments and their altered texts about nonce words."""
+    pairs = 2  # what is stated of another subject names the second
+    texts = argument_queries(
+        data, patterns, list(RULES), (1,), (PLAIN,), pairs, options.seed, (COMBINES, REMEMBERS, COUNTERFACTUAL)
+    )
+    texts = replace(texts, queries=tuple(query for query in texts.queries if query.groups["pair"] == "0"))
+    words = NonceWords(excerpt_of(data.whole or data, patterns), list(RULES), pairs, options.seed)
+    items = choices(words.put_in(texts), options.options, options.seed, hierarchy.right_too, sharing_words=True)
+    premises = {
+        query.id: f"{task}/{number}" for task, own in _by_task(memorizing).items() for number, query in enumerate(own)
+    }
+    return {
+        f"{ARGUMENTS}/{rule}-{ALTERED}": [
+            _line(items.questions[query.id], items.candidates[query.id], query.gold[0])
+            | {"premise": premises[query.groups["item"]]}
+            | {key: query.groups[key] for key in ("conclusion", "given")}
+            for query in queries
+        ]
+        for rule, queries in items.by_relation().items()
+        if queries
+    }
 
 
 def _line(question: str, options: CandidateSet, gold: str) -> Json:

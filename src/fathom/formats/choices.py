@@ -2,14 +2,14 @@
 
 A prompt is a question with its options, "What is the type of it if one has composer? (a) Rebbe, (b) sales, …", and the
 gold answer one of them, "(e) work". ``cands``, where it is there, lists the options once more. A folder holds such
-files, or the folders ``memorizing``, ``reasoning`` and ``controls`` with such files; a file's name is the relation.
+files, or the folders ``memorizing``, ``reasoning`` and ``arguments`` with such files; a file's name is the relation.
 
 OntoProbe's reasoning files are named by rule and premises: in ``rdfs2-12`` P1 is implicit (1: the model for which the
 files were made remembered it; 0: it did not; 2: it is given in words) and P2 explicit. Each of their questions has the
 options of the memorising question whose answer is P1: the group ``premise`` names it. Where options are each question's
 own, as ``fathom build choices`` draws them, a line names it itself: ``"premise": "subClassOf/3"``, the fourth line of
-that file. Its controls are ``rdfs2-00``, the question without any premise, and ``rdfs2-32``, with P1 of another item,
-whose answer is the ``lure``; the group ``item`` holds together what is asked of one item by one rule.
+that file. ``arguments/rdfs9-altered`` holds arguments and their altered texts (:mod:`fathom.prompts.alterations`): a
+line's ``conclusion`` and ``given`` name its text, and the group ``item`` holds the texts of one premise together.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
 from fathom.data.templates import ANSWER, Sentence
 from fathom.formats.base import Format, texts_of
 from fathom.formats.ontoprobe import MEMORIZING
+from fathom.prompts.alterations import COUNTERFACTUAL, NEEDED
 from fathom.prompts.choices import MOST, Choices, shown, statements_of
 from fathom.prompts.ontology import RULES, TASKS
 from fathom.reading import Faults, Json, NotData, Unreadable, json_value, read_json_lines, text_lines
@@ -33,15 +34,12 @@ from fathom.store.files import write_json_lines
 
 REASONING = "reasoning"
 """Folder of the files named by rule and premises, next to that of the memorising tasks."""
-CONTROLS = "controls"
-"""Folder of the control questions."""
-BARE, ANOTHERS = "00", "32"
-CONTROL = {BARE: "no premise", ANOTHERS: "P1 of another item"}
-"""Controls by the ending of their files."""
+ARGUMENTS, ALTERED = "arguments", "altered"
+"""Folder of arguments, and the ending of its files."""
 PREMISES = {"2": "explicit", "1": "implicit", "0": "absent"}
 """How P1 is given, by its digit in a file's name."""
 
-_RULE_FILE = re.compile(rf"(rdfs\d+)-(?:([012])2|({BARE}|{ANOTHERS}))")
+_RULE_FILE = re.compile(rf"(rdfs\d+)-(?:([012])2|({ALTERED}))")
 _PREMISE = re.compile(r"(\w+)/\d+")
 _ABOUT = re.compile(r"What (?:is the (?:type|superclass) of (?!it if )|does )(.+?)(?: imply)?\?")
 
@@ -54,7 +52,7 @@ class _ChoiceLine(NamedTuple):
     :param listed: its ``cands``, or the options of its prompt.
     :param gold: position of the gold option.
     :param premise: id of the question about P1, "" if the line names none.
-    :param lure: the option that P1 of another item names, "" if there is none.
+    :param text: its ``conclusion`` and ``given``, empty if it is of no argument.
     """
 
     id: str
@@ -64,7 +62,7 @@ class _ChoiceLine(NamedTuple):
     listed: tuple[str, ...]
     gold: int
     premise: str
-    lure: str
+    text: Mapping[str, str]
 
 
 def is_choices(path: Path) -> bool:
@@ -147,18 +145,18 @@ def _files(path: Path) -> list[Path]:
     """Sort memorising tasks before rules, in the order of the paper, and others last."""
     if path.is_file():
         return [path]
-    folders = [path / MEMORIZING, path / REASONING, path / CONTROLS] if not list(path.glob("*.jsonl")) else [path]
+    folders = [path / MEMORIZING, path / REASONING, path / ARGUMENTS] if not list(path.glob("*.jsonl")) else [path]
     known = [*TASKS, *(f"{rule}-{digit}2" for rule in RULES for digit in "012")]
-    known += [f"{rule}-{control}" for rule in RULES for control in CONTROL]
+    known += [f"{rule}-{ALTERED}" for rule in RULES]
     places = {stem: place for place, stem in enumerate(known)}
     files = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
     return sorted(files, key=lambda file: places.get(file.stem, len(known)))
 
 
 def _memorizing_items(path: Path) -> list[_ChoiceLine]:
-    """Read the memorising items next to a folder of reasoning or controls."""
+    """Read the memorising items next to a folder of reasoning or arguments."""
     parent = path.resolve().parent / MEMORIZING
-    if path.resolve().name not in (REASONING, CONTROLS) or not parent.is_dir():
+    if path.resolve().name not in (REASONING, ARGUMENTS) or not parent.is_dir():
         return []
     return [item for file in _files(parent) for item in _items(file, Faults())]
 
@@ -179,23 +177,25 @@ def _items(file: Path, faults: Faults) -> Iterator[_ChoiceLine]:
         else:
             listed = _listed(file, line, row, options, faults)
             about = (f"{file.stem}/{number}", file.stem, question, options, listed, named.index(True))
-            yield _ChoiceLine(*about, *_names_in_row(file, line, row, options, faults))
+            yield _ChoiceLine(*about, *_names_in_row(file, line, row, faults))
 
 
-def _names_in_row(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, str]:
-    """Return ``premise`` and ``lure`` of a line, "" by default."""
-    premise, lure = row.get("premise", ""), row.get("lure", "")
+def _names_in_row(file: Path, line: int, row: Json, faults: Faults) -> tuple[str, Mapping[str, str]]:
+    """Return ``premise`` of a line, "" by default, and the name of its text."""
+    premise = row.get("premise", "")
     rule = _RULE_FILE.fullmatch(file.stem)
     task = RULES.get(rule[1]) if rule else None
     match = _PREMISE.fullmatch(premise) if isinstance(premise, str) else None
     if "premise" in row and not (match and match[1] == task):
         expected = f"must name a question as '{task}/3'" if task else "belongs to files of rules (rdfs9-02.jsonl)"
         faults.add(file, line, f"'premise' {expected}, found {shown_value(premise)}")
-        return "", ""
-    if "lure" in row and (lure not in options or row["gold"].endswith(f" {lure}") or row["gold"] == lure):
-        faults.add(file, line, f"'lure' must be one of the wrong options, found {shown_value(lure)}")
-        return "", ""
-    return premise, lure
+        return "", {}
+    if rule is None or not rule[3]:
+        return premise, {}
+    text = {key: row.get(key) for key in ("conclusion", "given")}
+    if not premise or text["conclusion"] not in (*NEEDED, COUNTERFACTUAL) or not isinstance(text["given"], str):
+        faults.add(file, line, f"expected 'premise', 'conclusion' and 'given', found {shown_value(text)}")
+    return premise, text
 
 
 def _listed(file: Path, line: int, row: Json, options: Sequence[str], faults: Faults) -> tuple[str, ...]:
@@ -232,13 +232,12 @@ def _groups(
     """:param rule: match of the file's name, if it is one of a rule."""
     if not rule:
         return {"task": item.stem} if item.stem in TASKS else {}
-    groups = {"rule": rule[1]}
-    groups |= {"control": CONTROL[rule[3]]} if rule[3] else {"p1": PREMISES[rule[2]]}
+    groups = {"rule": rule[1]} | (dict(item.text) if rule[3] else {"p1": PREMISES[rule[2]]})
     if item.premise:
         groups |= {"premise": item.premise, "item": f"{rule[1]} {item.premise}"}
     elif premise := memorizing.get((RULES.get(rule[1], ""), item.listed, item.gold)):
         groups |= {"premise": premise.id}
-    return groups | ({"lure": item.lure} if item.lure else {})
+    return groups
 
 
 FORMAT = Format("choices", "JSON Lines of prompt and gold (multiple choice)", is_choices, read_choices, write_choices)

@@ -13,9 +13,9 @@ disjoint   No mammal is a bird .                              <x> is a mammal . 
                                                                                                [Y] .
 ========== ================================================== ================================ ==================
 
-Of disjoint classes the other ("bird") must *not* follow. Forms and broken texts are those of
-:mod:`fathom.prompts.arguments`; *a fact missing* leaves out the axiom, and of a transitive property *said of others*
-breaks the second step: <w> is part of <z>.
+Of disjoint classes the other ("bird") must *not* follow. Forms and altered texts are those of
+:mod:`fathom.prompts.alterations`, where premise 1 is the axiom. *About another subject*, the second step of a
+transitive property is <w> is part of <z>.
 """
 
 from __future__ import annotations
@@ -27,17 +27,7 @@ from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence, capitalized
-from fathom.prompts.arguments import (
-    ANOTHER,
-    ANSWER_ALONE,
-    DISTRACTORS,
-    MISSING,
-    OF_OTHERS,
-    WHOLE,
-    Premise,
-    Roles,
-    texts_of,
-)
+from fathom.prompts.alterations import COMBINES, DISTRACTORS, Premise, Premises, worded
 from fathom.prompts.entailment import PATTERNS, W, X, Y, Z, phrase_of, pseudoword_queries
 from fathom.prompts.ontology import CLASSES, Patterns, with_article
 
@@ -48,6 +38,7 @@ class AxiomItem(NamedTuple):
     """An axiom with what follows.
 
     :param name: of the property, or of the pseudoword's class.
+    :param other: name of the property that follows, or of the class that must not.
     :param phrase: of the property in its sentence pattern, "" of a class.
     :param gold: the phrase that follows, or the class that must not.
     :param right: what is right in any case.
@@ -55,6 +46,7 @@ class AxiomItem(NamedTuple):
 
     kind: str
     name: str
+    other: str
     phrase: str
     fact: Premise
     gold: str
@@ -96,7 +88,7 @@ def _disjoint(one: str, other: str, right: frozenset[str]) -> AxiomItem:
     fact = Premise(
         f"No {one} is {with_article(other)} .", f"Whatever is {with_article(one)} is not {with_article(other)} ."
     )
-    return AxiomItem(DISJOINT, one, "", fact, other, right)
+    return AxiomItem(DISJOINT, one, other, "", fact, other, right)
 
 
 def _of_property(kind: str, one: str, other: str, phrases: Mapping[str, str], right: frozenset[str]) -> AxiomItem:
@@ -114,7 +106,7 @@ def _of_property(kind: str, one: str, other: str, phrases: Mapping[str, str], ri
             f"{capitalized(one)} is transitive .",
         ),
     }
-    return AxiomItem(kind, one, said, facts[kind], follows, right)
+    return AxiomItem(kind, one, other, said, facts[kind], follows, right)
 
 
 def _holds(phrase: str, one: str, other: str) -> str:
@@ -130,7 +122,7 @@ def axiom_queries(
     pairs: int,
     seed: int,
 ) -> QuerySet:
-    """Return each item in each form, whole and broken, for each pair of pseudowords. :param items: by kind."""
+    """Return each item in each form, whole and altered, for each pair of pseudowords. :param items: by kind."""
     queries = [query for own in items.values() for query in _of_items(own, forms, pairs, seed)]
     return pseudoword_queries(data, patterns, queries, dict.fromkeys(items, "1:N"))
 
@@ -140,20 +132,19 @@ def _of_items(items: Sequence[AxiomItem], forms: Sequence[str], pairs: int, seed
         strange = [one for one in (*items[number + 1 :], *items[:number]) if _strange(item, one)]
         drawn = random.Random(f"{seed} {item.kind} {number}").sample(strange, min(DISTRACTORS, len(strange)))
         others, id_ = [one.fact for one in drawn], f"{item.kind}/{number}"
-        for pair, form in product(range(pairs), forms):
-            for given, text in texts_of(_premises(item, strange), form, f"{seed} {id_}", others, _conclusion(item)):
-                groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
-                yield Query(
-                    id=f"{id_}/{form}/{given}/{pair}",
-                    relation=item.kind,
-                    subject=item.name,
-                    subject_id=item.name,
-                    gold=(item.gold,),
-                    known=tuple(sorted(item.right - {item.gold, ""})),
-                    candidates=CLASSES if item.kind == DISJOINT else PATTERNS,
-                    groups=groups | {"depth": "1", "form": form},
-                    sentences=(Sentence(text),),
-                )
+        for pair, form, (given, roles) in product(range(pairs), forms, _premises(item, strange).texts().items()):
+            groups = {"rule": item.kind, "task": item.kind, "item": id_, "given": given, "pair": str(pair)}
+            yield Query(
+                id=f"{id_}/{form}/{given}/{pair}",
+                relation=item.kind,
+                subject=item.name,
+                subject_id=item.name,
+                gold=(item.gold,),
+                known=tuple(sorted(item.right - {item.gold, ""})),
+                candidates=CLASSES if item.kind == DISJOINT else PATTERNS,
+                groups=groups | {"depth": "1", "form": form, "conclusion": COMBINES},
+                sentences=(Sentence(worded(roles, form, f"{seed} {id_}", others, _conclusion(item))),),
+            )
 
 
 def _strange(item: AxiomItem, other: AxiomItem) -> bool:
@@ -161,29 +152,43 @@ def _strange(item: AxiomItem, other: AxiomItem) -> bool:
     return own.isdisjoint(theirs) and item.right.isdisjoint(theirs) and own.isdisjoint(other.right)
 
 
-def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> dict[str, Roles]:
-    fact = ("fact", item.fact)
-    given = {
-        WHOLE: [fact, *_begins(item, item)],
-        ANSWER_ALONE: [fact],
-        OF_OTHERS: [fact, *_begins(item, item, of_others=True)],
-        MISSING: _begins(item, item),
-    }
-    if strange:
-        given[ANOTHER] = [fact, *_begins(item, strange[0])]
-    return given
+def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> Premises:
+    replaced, diverted = _altered(item, strange[0]) if strange else ([], [])
+    another = _begins(item, strange[0]) if strange else None
+    return Premises([item.fact], replaced, diverted, _begins(item, item), another, _begins(item, item, of_others=True))
 
 
-def _begins(item: AxiomItem, of: AxiomItem, of_others: bool = False) -> Roles:
-    """Return the facts about pseudowords. :param of: the item whose property or class is used."""
+def _altered(item: AxiomItem, other: AxiomItem) -> tuple[list[Premise], list[Premise]]:
+    """Return the axiom with another's name, and with another's answer."""
+    if item.kind == DISJOINT:
+        replaced, diverted = (other.name, item.gold), (item.name, other.gold)
+        return [_disjoint(*replaced, frozenset()).fact], [_disjoint(*diverted, frozenset()).fact]
+    phrases = {item.name: item.phrase, item.other: item.gold, other.name: other.phrase, other.other: other.gold}
+    if item.kind == TRANSITIVE:
+        return [other.fact], [_implied(item.name, other.name, phrases)]
+    replaced_fact = other.fact
+    if item.kind == INVERSE:
+        replaced_fact = _of_property(INVERSE, other.name, item.other, phrases, frozenset()).fact
+    return [replaced_fact], [_of_property(INVERSE, item.name, other.other, phrases, frozenset()).fact]
+
+
+def _implied(name: str, other: str, phrases: Mapping[str, str]) -> Premise:
+    """Return an axiom like a transitive one, whose conclusion is another property."""
+    steps = f"{_holds(phrases[name], 'If one thing', 'another')} , and {_holds(phrases[name], 'the other', 'a third')}"
+    plain = f"{steps} , {_holds(phrases[other], 'the one', 'the third')} ."
+    return Premise(plain, f"{capitalized(name)} twice implies {other} .")
+
+
+def _begins(item: AxiomItem, of: AxiomItem, of_others: bool = False) -> list[Premise]:
+    """Return the premises about pseudowords. :param of: the item whose property or class is used."""
     if item.kind == DISJOINT:
         x = Z if of_others else X
-        return [("begins", Premise(f"{x} is {with_article(of.name)} .", f"{x} belongs to the class {of.name} ."))]
+        return [Premise(f"{x} is {with_article(of.name)} .", f"{x} belongs to the class {of.name} .")]
     if item.kind == TRANSITIVE:
-        first, second = _holds(of.phrase, X, Y), _holds(of.phrase, W if of_others else Y, Z)
-        return [("begins", Premise(f"{first} .", f"{first} .")), ("goes on", Premise(f"{second} .", f"{second} ."))]
-    text = f"{_holds(of.phrase, *((Z, W) if of_others else (X, Y)))} ."
-    return [("begins", Premise(text, text))]
+        steps = [_holds(of.phrase, X, Y), _holds(of.phrase, W if of_others else Y, Z)]
+    else:
+        steps = [_holds(of.phrase, *((Z, W) if of_others else (X, Y)))]
+    return [Premise(f"{step} .", f"{step} .") for step in steps]
 
 
 def _conclusion(item: AxiomItem) -> str:

@@ -15,7 +15,7 @@ from functools import cached_property
 from string import ascii_lowercase
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
-from fathom.data.templates import SUBJECT, Template
+from fathom.data.templates import ANSWER, SUBJECT, Template
 from fathom.errors import BadInput
 from fathom.prompts.ontology import LIMITED, QUESTIONS, TEMPLATES
 
@@ -27,6 +27,8 @@ NO_WORDS = "nothing puts the query into words: no question, no template and no s
 HEAD_ASKED = "a question asks for the tail, this query for the head"
 OPTIONS = 20
 """Default number of options, as in the paper: the gold answer and 19 distractors."""
+LURE = "lure"
+"""Group of a query: the id of a wrong answer that must be among its options."""
 UNPARSED = "unparsed: the reply names no option"
 CUT_OFF = "unparsed: the reply was cut off before it named an option"
 AMBIGUOUS = "unparsed: the reply claims two options"
@@ -62,7 +64,11 @@ class Choices(QuerySet):
 
 
 def choices(
-    data: QuerySet, count: int, seed: int, right_too: Callable[[Query], Collection[str]] = lambda query: ()
+    data: QuerySet,
+    count: int,
+    seed: int,
+    right_too: Callable[[Query], Collection[str]] = lambda query: (),
+    sharing_words: bool = False,
 ) -> Choices:
     """Return each query with its first (finest) gold answer and *count* − 1 distractors, in an order drawn by *seed*.
 
@@ -71,6 +77,7 @@ def choices(
 
     :param count: 2 to 26.
     :param right_too: casefolded names that are also correct for a query, but not listed with it.
+    :param sharing_words: draw distractors with as many words of the question as the gold answer first, if it has any.
     :raises ValueError: another count.
     """
     if isinstance(data, Choices):
@@ -84,9 +91,11 @@ def choices(
     for query in data.queries:
         space = data.candidates[query.candidates]
         never = right_answers(query, space) | set(right_too(query))
-        drawn = drawn_options(f"{seed} {query.id}", space, ids[query.candidates], query.gold[:1], never, count)
-        options = CandidateSet(query.id, tuple(drawn), tuple(map(space.name_of, drawn)))
+        required = [*query.gold[:1], *filter(None, [query.groups.get(LURE)])]
         question = question_of(data, query)
+        first = _sharing_words(question, space, required[:1]) if sharing_words else []
+        drawn = drawn_options(f"{seed} {query.id}", space, ids[query.candidates], required, never, count, first)
+        options = CandidateSet(query.id, tuple(drawn), tuple(map(space.name_of, drawn)))
         spaces[options.name], questions[query.id] = options, question
         gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
         wordless = HEAD_ASKED if query.direction == "head" else NO_WORDS
@@ -122,7 +131,13 @@ def right_answers(query: Query, space: CandidateSet) -> set[str]:
 
 
 def drawn_options(
-    lot: str, space: CandidateSet, ids: Sequence[str], shown: Sequence[str], never: Collection[str], count: int
+    lot: str,
+    space: CandidateSet,
+    ids: Sequence[str],
+    shown: Sequence[str],
+    never: Collection[str],
+    count: int,
+    first: Sequence[str] = (),
 ) -> list[str]:
     """Return the ids of up to *count* options in the order shown, without duplicate names.
 
@@ -130,19 +145,32 @@ def drawn_options(
     :param ids: of all candidates, sorted, so that the order of the data has no effect.
     :param shown: ids that are always among the options, unless they are no candidates.
     :param never: casefolded names that are not drawn.
+    :param first: ids that are drawn before all others.
     """
     generator = random.Random(lot)
     chosen = [answer for answer in shown if answer in space.position]
     alike = {*never, *(space.name_of(answer).casefold() for answer in chosen)}
-    for place in _one_by_one(generator, len(ids)):
-        if len(chosen) >= count:
-            break
-        name = space.name_of(ids[place]).casefold()
-        if name not in alike:
-            alike.add(name)
-            chosen.append(ids[place])
+    for pool in filter(None, (first, ids)):
+        for place in _one_by_one(generator, len(pool)):
+            if len(chosen) >= count:
+                break
+            name = space.name_of(pool[place]).casefold()
+            if name not in alike:
+                alike.add(name)
+                chosen.append(pool[place])
     generator.shuffle(chosen)
     return chosen
+
+
+def _sharing_words(question: str, space: CandidateSet, gold: Sequence[str]) -> list[str]:
+    """Return the sorted ids of candidates with as many words of the question as the gold answer, if it has any."""
+    words = set(re.findall(r"\w+", question.casefold()))
+
+    def shared(id_: str) -> int:
+        return len(words.intersection(re.findall(r"\w+", space.name_of(id_).casefold())))
+
+    least = max((shared(id_) for id_ in gold if id_ in space.position), default=0)
+    return sorted(id_ for id_ in space.ids if shared(id_) >= least) if least else []
 
 
 def _one_by_one(generator: random.Random, count: int) -> Iterator[int]:
@@ -173,10 +201,12 @@ def question_of(data: QuerySet, query: Query) -> str:
 
 
 def statements_of(question: str) -> tuple[str, ...]:
-    """Return the statements that complete an ontological question, with ``[Y]`` for the answer (table 3 of the paper).
+    """Return the statements that answer an ontological question, with ``[Y]`` for the answer (table 3 of the paper).
 
     Premises before "Therefore, " are part of each. A question of another form has none.
     """
+    if (stated := re.fullmatch(r'What completes the statement "(.+)"\?', question)) and stated[1].count(GAP) == 1:
+        return (stated[1].replace(GAP, ANSWER),)
     premises, therefore, asked = question.rpartition("Therefore, ")
     limited = re.fullmatch(r"What is the type of it if (.+)\?", asked)
     if limited:

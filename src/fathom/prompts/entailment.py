@@ -45,14 +45,6 @@ EXPLICIT, IMPLICIT, ABSENT = "explicit", "implicit", "absent"
 """How a premise is given: stated, not stated but remembered, neither."""
 GIVEN = {"both": (True, True), "P1": (True, False), "P2": (False, True), "none": (False, False)}
 """Which premises each text states."""
-OF_OTHERS, BOTH_OF_OTHERS, ANOTHER = "P2 of others", "P1, P2 of others", "another P2"
-CONTROLS = {OF_OTHERS: (False, True), BOTH_OF_OTHERS: (True, True), ANOTHER: (False, True)}
-"""Texts from which the answer does not follow, as P2 is about other pseudowords or with another item's class or
-property, and which premises they state."""
-BOTH_SAID = ("both", "P1", BOTH_OF_OTHERS)
-"""Texts that memory cannot affect, as the premises in question are stated."""
-NO_OTHER = "every other item says something of what they are about"
-"""Why a text with another item's premise cannot be made."""
 REMEMBERED = "remembered"
 """In place of one of :data:`GIVEN`: the query for P2 itself."""
 CONJUNCTION = "conjunction"
@@ -169,41 +161,26 @@ def rule_texts(
     wording: RuleWording,
     pairs: int,
     halves: Halves,
-    texts: Mapping[str, tuple[bool, bool]] = GIVEN,
 ) -> QuerySet:
     """Return the texts of each test item for each pair of pseudowords, and of each training item for one.
 
-    *Another P2* is that of the next item, shifted by the pair, without a shared correct answer.
-
     :param data: the memorising tasks, with their subsets, or with folds for cross-validation.
-    :param halves: test items in neither half have only the texts of :data:`BOTH_SAID`, which memory cannot affect,
-        without a group on how premises are given.
-    :param texts: :data:`GIVEN` or :data:`CONTROLS`, which no training item has.
+    :param halves: test items in neither half have no text.
     """
-    fitting = {rule: items(data.whole or data, patterns, rule)[0] for rule in rules}
 
     def queries(rule: str, item: RuleItem, pair: int, subset: str) -> Iterator[Query]:
         in_first = halves.first.get(item.query.id)
         in_second = halves.second.get((rule, pair, item.query.id))
-        halved = subset != "test" or (in_first is not None and in_second is not None)
-        for given, (first, second) in texts.items() if texts is GIVEN or subset == "test" else ():
-            another = _another(item, fitting[rule], pair) if given == ANOTHER else item
-            if another is not None and (halved or given in BOTH_SAID):
-                premises = {
-                    "premise 1": EXPLICIT if first else in_first,
-                    "premise 2": EXPLICIT if second and texts is GIVEN else in_second,
-                }
-                about = premises if halved else {}
-                yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), about, another)
+        if subset == "test" and (in_first is None or in_second is None):
+            return
+        for given, (first, second) in GIVEN.items():
+            premises = {
+                "premise 1": EXPLICIT if first else in_first,
+                "premise 2": EXPLICIT if second else in_second,
+            }
+            yield _query(rule, item, given, wording, pair, item.gold, space_of(rule), premises)
 
     return _queryset(data, patterns, rules, pairs, queries)
-
-
-def _another(item: RuleItem, every: Sequence[RuleItem], pair: int) -> RuleItem | None:
-    start = every.index(item) + 1 + pair
-    others = (every[(start + step) % len(every)] for step in range(len(every)))
-    subject, gold = item.query.subject, {*item.gold, *item.query.gold}
-    return next((one for one in others if one.query.subject != subject and gold.isdisjoint(one.gold)), None)
 
 
 def second_premises(
@@ -225,21 +202,20 @@ def space_of(rule: str) -> str:
     return _SPACES.get(rule, CLASSES)
 
 
-def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> str:
+def text_of(rule: str, given: str, wording: RuleWording, item: RuleItem) -> str:
     """Return a text with ``[Y]`` for the answer.
 
-    :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
-    :param another: item whose P2 is stated; by default the item's own.
+    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
     number = count(1)
-    pieces = _pieces(rule, given, wording, item, another)
+    pieces = _pieces(rule, given, wording, item)
     return " ".join(f"<s{next(number)}>" if isinstance(piece, TokenStart) else piece for piece in pieces)
 
 
 def sources(rule: str, given: str, wording: RuleWording) -> tuple[TokenStart, ...]:
     """Return the initial values of a text's learnt tokens, in order.
 
-    :param given: one of :data:`GIVEN`, :data:`CONTROLS`, or :data:`REMEMBERED`.
+    :param given: one of :data:`GIVEN`, or :data:`REMEMBERED`.
     """
     if not (wording.templates or wording.conjunction):
         return ()
@@ -319,9 +295,8 @@ def _query(
     gold: tuple[str, ...],
     space: str,
     premises: Mapping[str, str | None],
-    another: RuleItem | None = None,
 ) -> Query:
-    """:param premises: how each is given, None if unknown. :param another: see :func:`text_of`."""
+    """:param premises: how each is given, None if unknown."""
     task, _, number = item.query.id.rpartition("/")
     groups = {"rule": rule, "task": task, "item": item.query.id, "given": given, "pair": str(pair)}
     groups |= {FOLD: item.query.groups[FOLD]} if FOLD in item.query.groups else {}
@@ -333,7 +308,7 @@ def _query(
         gold=gold,
         candidates=space,
         groups=groups | {name: how for name, how in premises.items() if how is not None},
-        sentences=(Sentence(text_of(rule, given, wording, item, another)),),
+        sentences=(Sentence(text_of(rule, given, wording, item)),),
     )
 
 
@@ -348,16 +323,15 @@ _NOTHING = RuleItem(Query("", "", "", "", (), "", sentences=(Sentence(""),)), ()
 """An item whose words do not matter."""
 
 
-def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem, another: RuleItem | None = None) -> _Pieces:
+def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem) -> _Pieces:
     if given == REMEMBERED:
         return [X, ANSWER, f"{Y} ."] if rule in OF_PATTERN else hypothesis(rule, wording)
-    first, second = GIVEN[given] if given in GIVEN else CONTROLS[given]
-    others = (Z, W) if given in (OF_OTHERS, BOTH_OF_OTHERS) else (X, Y)
+    first, second = GIVEN[given]
     premises = first_premise(rule, wording, item) if first else []
     if first and second and wording.conjunction:
         premises = [*premises, TokenStart(CONJUNCTION, 0)]
     if second:
-        premises = [*premises, *second_premise(rule, wording, another or item, *others)]
+        premises = [*premises, *second_premise(rule, wording, item, X, Y)]
     therefore = TokenStart(CONJUNCTION, 0) if wording.conjunction else "Therefore,"
     return [*premises, therefore, *hypothesis(rule, wording)]
 

@@ -65,11 +65,17 @@ def _written(rule: str, word: str) -> str:
     return word if rule in _OF_WORDS else word.capitalize()
 
 
-def _drawn(seed: int, avoid: set[str]) -> Iterator[str]:
-    """Yield distinct words of two syllables, endlessly."""
+def nonce_names(seed: str, avoid: Collection[str]) -> Iterator[str]:
+    """Yield distinct names of classes and properties, endlessly: of three syllables, so that none is a nonce word."""
+    return _drawn(seed, set(avoid), 2)
+
+
+def _drawn(seed: int | str, avoid: set[str], middles: int = 1) -> Iterator[str]:
+    """Yield distinct words of a syllable more than *middles*, endlessly."""
     generator = random.Random(f"nonce {seed}")
     while True:
-        word = "".join(map(generator.choice, (_ONSETS, _VOWELS, _MIDDLES, _VOWELS, _CODAS)))
+        parts = (_ONSETS, _VOWELS, *(_MIDDLES, _VOWELS) * middles, _CODAS)
+        word = "".join(map(generator.choice, parts))
         if word not in avoid:
             avoid.add(word)
             yield word

@@ -244,7 +244,7 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "choice",
             REASONING,
-            "Does a model know, and does it reason? Accuracy by task and rule, and what survives controls.",
+            "Does a model know, and does it reason? Accuracy by task and rule, and conclusions from altered texts.",
             options.ChoiceStudyOptions,
         ),
     ),

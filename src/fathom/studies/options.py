@@ -115,8 +115,8 @@ class ChoiceStudyOptions(StudyOptions):
 
     cluster: str = opt(
         "",
-        f"{KEYS}, such as premise; by default task or rule if there are ten or more, else the questions within each; "
-        "for contrasts, the questions of one premise.",
+        f"{KEYS}, such as premise; by default task or rule if there are ten or more, else the questions within each. "
+        "Conclusions are for other items of each rule.",
         Group.OUTPUT,
     )
 
@@ -258,7 +258,7 @@ class ChainStudyOptions(EntailmentStudyOptions):
         "Rules that chains begin with, separated by commas: rdfs2, 3, 5, 7, 9 or 11; further steps are "
         "sub-classes, of rdfs5 and rdfs7 sub-properties.",
     )
-    depth: int = opt(3, "Steps of the longest chains; items with shorter ones are excluded.", ge=1, le=10)
+    depth: int = opt(3, "Facts of the longest chains.", ge=1, le=10)
     axioms: Annotated[
         tuple[Literal["inverse", "symmetric", "transitive", "disjoint"], ...], BeforeValidator(separated)
     ] = opt(

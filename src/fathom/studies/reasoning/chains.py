@@ -1,17 +1,14 @@
-"""Arguments of one and more steps, and texts from which the answer does not follow: how far does a model follow?
+"""Arguments of one and more facts, and altered texts from which the answer does not follow: how far a model follows.
 
-The texts are those of :mod:`fathom.prompts.arguments`; all depths have the same items. A model follows if the whole
-argument does better than each broken one that names the answer, and better than in its untrained twins
-(:mod:`fathom.studies.reasoning.controls`).
+The texts are those of :mod:`fathom.prompts.alterations`; all depths have the same items. The verdicts are those of
+:mod:`fathom.studies.reasoning.conclusions`: at depth 1 they are the entailment study's own.
 """
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,37 +18,39 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.formats import locate
 from fathom.formats.ontology import AXIOM_FILE, Axioms, read_axioms
-from fathom.models.base import Model
-from fathom.options import EVERYTHING
-from fathom.prompts.arguments import ANOTHER, BROKEN, DISTRACTORS, WHOLE, argument_queries
+from fathom.prompts.alterations import DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
-from fathom.prompts.entailment import NO_OTHER
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
-from fathom.results.recipes import recipe
-from fathom.results.rows import Rows, grouped
+from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import ChainStudyOptions
-from fathom.studies.reasoning.controls import Control, Gains, control_of, gains_over, of_all, summarise, table, verdicts
-from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, is_chat, planned, tested
-from fathom.studies.reasoning.runs import ChatQuestions, run_texts, untrained_twins
+from fathom.studies.reasoning.conclusions import (
+    Conclusion,
+    conclusion_tables,
+    evidence_of,
+    in_depth,
+    judge,
+    recipe_of,
+    summarise,
+    values_of_run,
+)
+from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, planned, tested
+from fathom.studies.reasoning.runs import run_arguments, untrained_twins
+from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
-FOLLOWS = "follows what is said"
 _OF_DISJOINT = (
     "disjoint: how far below the best the class is that must not follow, from 0 (first) to 1 (last); the higher the "
     "better, and of chat models the share of other choices"
 )
 _NOTES = (
-    f"{FOLLOWS}: 1 / rank of what follows from all facts, less that of the control; what follows from fewer or more "
-    "facts is right as well, and taken out of the ranking (chat models: share of right choices)",
-    "answer's fact alone: the last fact, which names the answer; said of others: all, about other pseudowords; a fact "
-    "missing: the first; another begins: all, with another item's class or property said of the pseudoword",
+    "whole: mean 1 / rank of what follows from all facts (chat models: share of right choices); best altered: of the "
+    "altered text with the highest mean",
     f"shuffled: in random order, among {DISTRACTORS} facts of other items",
-    "significant: every gain, and every gain beyond untrained twins, is above 0",
 )
 
 
@@ -68,52 +67,34 @@ class ChainLine(NamedTuple):
     """The numbers of one point.
 
     :param whole: MRR of the whole argument.
-    :param broken: MRR of each broken one that exists.
+    :param altered: MRR of each altered text.
     :param reworded: MRR less that of the first form on the same items; None for the first.
     """
 
     place: ChainPlace
     whole: Estimate
-    broken: Mapping[str, Estimate]
+    altered: Mapping[str, Estimate]
     reworded: Estimate | None
     items: int
+
+    @property
+    def best_altered(self) -> Estimate | None:
+        """The altered text with the highest mean."""
+        return max(self.altered.values(), key=lambda one: one.value, default=None)
 
 
 @dataclass(frozen=True)
 class Chains:
     """The findings.
 
-    :param contrasts: gains of whole arguments over broken ones; their rule is "rdfs9, depth 2", their wording the form.
+    :param conclusions: verdicts; their rule is "rdfs9, depth 2", their prompt the form.
     :param notes: what could not be evaluated.
     """
 
     lines: list[ChainLine]
-    contrasts: list[Control]
+    conclusions: list[Conclusion]
     runs: list[RunFolder]
     notes: list[str]
-
-
-class _Value(NamedTuple):
-    """1 / rank of one text, or credit."""
-
-    value: float
-    origin: Origin
-
-
-_ByItem = Mapping[tuple[str, int], _Value]
-"""Values by item and pair."""
-
-
-class _ModelChains(NamedTuple):
-    """A model's run. :param values: by rule, form, depth and text."""
-
-    name: str
-    run: RunFolder
-    rows: Rows
-    values: Mapping[tuple[str, str, int, str], _ByItem]
-
-    def of(self, place: ChainPlace, text: str) -> _ByItem:
-        return self.values.get((place.rule, place.form, place.depth, text), {})
 
 
 def analyse(
@@ -123,26 +104,25 @@ def analyse(
 
     :param models: names and loaders.
     :param data: the folder of an ontology.
-    :raises BadInput: data that is no ontology or has too few chains of a rule, or an unsuitable model; before its run.
+    :raises BadInput: data that is no ontology or has too few items of a rule, or an unsuitable model; before its run.
     """
     plan, queries = _planned(data, options)
-    options = options.model_copy(update={"axioms": tuple(kind for kind in options.axioms if kind in plan.rules)})
-    findings = Chains([], [], [], [*queries.notes[len(plan.data.notes) :], *_without_another(queries)])
+    solved = solved_items(asked_texts(queries))
+    lines, evidence, runs = [], [], []
     for name, load in zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True):
         model = load()
         check_kind(name, model, plan)
-        own = _run(name, model, plan, queries, out, announce)
-        twins = [
-            _run(f"{name}-untrained-{seed}", twin, plan, queries, out, announce)
-            for seed, twin in enumerate(untrained_twins(model, options.untrained))
+        twins = {f"{name}-untrained-{seed}": one for seed, one in enumerate(untrained_twins(model, options.untrained))}
+        made = [
+            run_arguments(one, plan, queries, out / own / "chains", announce(f"{own} chains"))
+            for own, one in ({name: model} | twins).items()
         ]
-        findings.runs.extend(one.run for one in (own, *twins))
-        depths = range(1, options.depth + 1)
-        chains = product(options.rules, options.forms, depths)
-        for place in (ChainPlace(name, *one) for one in (*chains, *product(options.axioms, options.forms, (1,)))):
-            findings.lines.append(_line(place, own, options.forms[0]))
-            findings.contrasts.extend(_contrasts(place, own, twins))
-    return findings
+        runs += [folder for folder, _ in made]
+        tables = [rows for _, rows in made]
+        own, *others = (values_of_run(rows, _values(rows)) for rows in tables)
+        lines += _lines(name, tables[0], options.forms[0])
+        evidence += evidence_of(name, own, others, {}, solved, recipe_of(tables[0]))
+    return Chains(lines, judge(evidence), runs, list(queries.notes[len(plan.data.notes) :]))
 
 
 def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPlan, QuerySet]:
@@ -163,17 +143,10 @@ def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPl
 
 
 def _chains(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
-    """:raises BadInput: fewer than two items of a rule."""
-    about = (plan.patterns, plan.rules, options.depth, options.forms, options.pairs, options.seed)
-    queries = argument_queries(tested(plan, []), *about)
-    for rule in plan.rules:
-        items = {query.groups["item"] for query in queries.queries if query.relation == rule}
-        if len(items) < LEAST:
-            raise BadInput(
-                f"--depth {options.depth}: {len(items)} of the items of {rule} have so many steps: use a smaller "
-                "--depth, or leave the rule out of --rules"
-            )
-    return queries
+    depths = range(1, options.depth + 1)
+    return argument_queries(
+        tested(plan, []), plan.patterns, plan.rules, depths, options.forms, options.pairs, options.seed
+    )
 
 
 def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) -> QuerySet:
@@ -197,92 +170,48 @@ def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) ->
     return replace(queries, notes=(*queries.notes, *(f"{line}: not asked" for line in lacking)))
 
 
-def _without_another(queries: QuerySet) -> list[str]:
-    """Return notes on items without a control, as every other item is about the same."""
-    texts = grouped(((query.relation, query.groups["item"]), query.groups["given"]) for query in queries.queries)
-    items = grouped((rule, ANOTHER in given) for (rule, _), given in texts.items())
-    return [
-        f"{rule}: {own.count(False)} of {len(own)} items lack the control {ANOTHER!r}: {NO_OTHER}"
-        + ("" if any(own) else f"; {FOLLOWS!r} is not fully controlled")
-        for rule, own in items.items()
-        if not all(own)
-    ]
+def _values(rows: Rows) -> Floats:
+    """Return 1 / rank or credit; for disjoint classes how far below the best the answer is that must not follow."""
+    disjoint = np.array([rows.relations[query] == DISJOINT for query in rows.query.tolist()], dtype=bool)
+    return np.where(disjoint, _below(rows), rows.reciprocal_or_credit())
 
 
-def _run(
-    name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, out: Path, announce: Announce
-) -> _ModelChains:
-    chat = ChatQuestions(model, plan) if is_chat(model) else None
-    options = plan.options.model_copy(update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()})
-    folder = run_texts(model, chat, queries, options, out / name / "chains", announce(f"{name} chains"))
-    rows = Rows(folder, with_scores=False, cluster=plan.cluster)
-    ranks, below = rows.reciprocal_or_credit().tolist(), _below(rows)
-    values: dict[tuple[str, str, int, str], dict[tuple[str, int], _Value]] = {}
-    for place, query in enumerate(rows.query.tolist()):
-        about = rows.groups[query]
-        if rows.scored[place]:
-            value = (below if about["rule"] == DISJOINT else ranks)[place]
-            of_text = values.setdefault((about["rule"], about["form"], int(about["depth"]), about["given"]), {})
-            of_text[about["item"], int(about["pair"])] = _Value(value, rows.origin(query))
-    return _ModelChains(name, folder, rows, values)
-
-
-def _below(rows: Rows) -> list[float]:
+def _below(rows: Rows) -> Floats:
     """Return how far below the best the answer is that must not follow, from 0 (first) to 1 (last, or not chosen)."""
     others = rows.number_of_candidates - np.array(rows.filtered)[rows.query] - 1
     ranked = np.clip((rows.rank - 1) / np.maximum(others, 1), 0, 1)
-    return np.where(np.isnan(rows.rank), 1 - rows.correct, ranked).tolist()  # type: ignore[no-any-return]
+    return np.where(np.isnan(rows.rank), 1 - rows.correct, ranked)
 
 
-def _recipe(model: _ModelChains, place: ChainPlace) -> str:
-    scoring = model.rows.scorings[0]
-    measure = "accuracy" if model.rows.declared.scoring(scoring)["unit"] == "credit" else "MRR"
-    return f"{measure}{recipe(model.rows, '', scoring)}|rule:{place.rule}|form:{place.form}|depth:{place.depth}"
-
-
-def _contrasts(place: ChainPlace, model: _ModelChains, twins: Sequence[_ModelChains]) -> list[Control]:
-    """Compare the whole argument with each broken one that exists."""
-    about = (place.model, place.form, f"{place.rule}, depth {place.depth}", FOLLOWS)
-    return [
-        control_of(
-            (*about, control),
-            _gains(model, place, control),
-            [_gains(twin, place, control) for twin in twins],
-            f"{_recipe(model, place)}|less:{control}",
-        )
-        for control in BROKEN
-        if model.of(place, control)
-    ]
-
-
-def _gains(model: _ModelChains, place: ChainPlace, control: str) -> Gains:
-    whole, broken = ({key: one.value for key, one in model.of(place, text).items()} for text in (WHOLE, control))
-    return of_all(gains_over(whole, broken), place.rule)
-
-
-def _line(place: ChainPlace, model: _ModelChains, first: str) -> ChainLine:
+def _lines(name: str, rows: Rows, first: str) -> list[ChainLine]:
     """:param first: the form that others are compared with."""
-    made = _recipe(model, place)
-    texts = {text: model.of(place, text) for text in (WHOLE, *BROKEN)}
-    numbers = {
-        text: mean(
-            [one.value for one in own.values()],
-            sample_of_origins([one.origin for one in own.values()]),
-            f"{made}|{text}",
-            form=".3f",
-        )
-        for text, own in texts.items()
-        if own
-    }
-    whole, usual = texts[WHOLE], model.of(place._replace(form=first), WHOLE)
-    both = [key for key in whole if key in usual]
-    reworded = None
-    if place.form != first and both:
-        values = [whole[key].value for key in both], [usual[key].value for key in both]
-        sample = sample_of_origins([whole[key].origin for key in both])
-        reworded = difference(*values, sample, f"{made}|less:{first}", form="+.3f")
-    items = len({item for item, _ in whole})
-    return ChainLine(place, numbers.pop(WHOLE, point_estimate(NOTHING, made)), numbers, reworded, items)
+    scores = _values(rows)
+    texts: dict[ChainPlace, dict[str, dict[tuple[str, str], tuple[float, Origin]]]] = {}
+    for at in np.flatnonzero(rows.scored).tolist():
+        query = int(rows.query[at])
+        about = rows.groups[query]
+        place = ChainPlace(name, about["rule"], about["form"], int(about["depth"]))
+        own = texts.setdefault(place, {}).setdefault(about["given"], {})
+        own[about["item"], about["pair"]] = float(scores[at]), rows.origin(query)
+    lines = []
+    for place, own in texts.items():
+        made = f"{recipe_of(rows)}|rule:{place.rule}|form:{place.form}|depth:{place.depth}"
+        numbers = {text: _mean(values, f"{made}|{text}") for text, values in own.items()}
+        whole, usual = own.get(WHOLE, {}), texts.get(place._replace(form=first), {}).get(WHOLE, {})
+        both = [key for key in whole if key in usual]
+        reworded = None
+        if place.form != first and both:
+            pair = ([values[key][0] for key in both] for values in (whole, usual))
+            sample = sample_of_origins([whole[key][1] for key in both])
+            reworded = difference(*pair, sample, f"{made}|less:{first}", form="+.3f")
+        items = len({item for item, _ in whole})
+        lines.append(ChainLine(place, numbers.pop(WHOLE, point_estimate(NOTHING, made)), numbers, reworded, items))
+    return lines
+
+
+def _mean(values: Mapping[tuple[str, str], tuple[float, Origin]], made: str) -> Estimate:
+    sample = sample_of_origins([origin for _, origin in values.values()])
+    return mean([value for value, _ in values.values()], sample, made, form=".3f")
 
 
 # --- tables and curves
@@ -290,33 +219,33 @@ def _line(place: ChainPlace, model: _ModelChains, first: str) -> ChainLine:
 
 def conclude(findings: Chains) -> list[str]:
     """Return for how many rules and depths each model follows."""
-    return summarise(verdicts(findings.contrasts, {ANOTHER}))
+    return summarise(findings.conclusions)
 
 
 def tables(findings: Chains) -> list[Table]:
-    """Return the numbers by depth, and the controls."""
-    decided = {key[:3]: word for key, word in verdicts(findings.contrasts, {ANOTHER}).items()}
+    """Return the numbers by depth, and the conclusions."""
+    decided = {tuple(one.about.values())[:3]: one.decision.word for one in findings.conclusions}
     rows = [
         {
             **place._asdict(),
-            "verdict": decided.get((place.model, place.form, f"{place.rule}, depth {place.depth}")),
+            "verdict": decided.get((place.model, place.form, in_depth(place.rule, place.depth))),
             "whole": line.whole,
-            **{text: line.broken.get(text) for text in BROKEN},
+            "best altered": line.best_altered,
             "less the first form": line.reworded,
             "items": line.items,
         }
         for line in findings.lines
         for place in [line.place]
     ]
-    notes = ["MRR of the same items at all depths (chat models: share of right choices)", *findings.notes]
+    notes = [*_NOTES, *findings.notes]
     if any(line.place.rule == DISJOINT for line in findings.lines):
         notes.append(_OF_DISJOINT)
-    by_depth = Table.of(rows, "how far it follows", notes, main="whole").without_empty(*BROKEN, "less the first form")
-    return [by_depth, table(findings.contrasts, "does it follow? The controls", _NOTES, {ANOTHER})]
+    by_depth = Table.of(rows, "how far it follows", notes, main="whole").without_empty("less the first form")
+    return [by_depth, *conclusion_tables(findings.conclusions)]
 
 
 def plots(findings: Chains) -> list[Plot]:
-    """Return a curve over depth for each model and rule: the whole argument in each form, and the best broken one."""
+    """Return a curve over depth for each model and rule: the whole argument in each form, and the best altered one."""
     lines = grouped(((one.place.model, one.place.rule), one) for one in findings.lines)
     return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1].place.depth > 1]
 
@@ -329,8 +258,8 @@ def _curve(model: str, rule: str, lines: Sequence[ChainLine]) -> Plot:
             ends = [(one.whole.low, one.whole.high) for one in own]
             if all(low is not None and high is not None for low, high in ends):
                 axes.fill_between(depths, *zip(*ends, strict=True), alpha=0.15, color=drawn.get_color())
-            best = [max((number.value for number in one.broken.values()), default=math.nan) for one in own]
-            axes.plot(depths, best, linestyle=":", color=drawn.get_color(), label=f"{form}, best broken")
+            best = [np.nan if one.best_altered is None else one.best_altered.value for one in own]
+            axes.plot(depths, best, linestyle=":", color=drawn.get_color(), label=f"{form}, best altered")
         axes.set_xticks(sorted({one.place.depth for one in lines}))
         axes.set_ylim(0, 1)
         axes.legend()

@@ -1,5 +1,5 @@
-"""Multiple choice from memory and by reasoning (tables 5 and 6 of Wu et al. 2023), with the controls without which the
-second shows no reasoning (:mod:`.choice_controls`).
+"""Multiple choice from memory and by reasoning (tables 5 and 6 of Wu et al. 2023), and the conclusions of
+:mod:`.conclusions`, from the arguments that ``fathom build choices`` writes.
 
 Takes runs on multiple-choice data of OntoProbe's form, of any probe that ranks or gives credit. A reasoning question
 without P1 counts as *memorised* if the model, in the same scoring, chose the gold answer of the question for P1. With
@@ -10,29 +10,33 @@ ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
 
+from fathom.prompts.alterations import PLAIN
 from fathom.prompts.choices import NO_OPTION
-from fathom.results.estimates import Estimate, mean
+from fathom.results.claims import Claim, Contrast, decide
+from fathom.results.estimates import Estimate, difference, mean
 from fathom.results.rows import grouped
-from fathom.results.samples import by_default
+from fathom.results.samples import Sample, by_default
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.reasoning.choice_controls import (
-    ALL,
-    BOUND,
-    FEWEST,
-    MEANING,
-    ChoiceContrast,
-    Conclusion,
-    Preference,
-    evaluate_controls,
-    letter_preferences,
-    preferences,
-)
 from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelQuestions, questions_of, sample_of
+from fathom.studies.reasoning.conclusions import (
+    Conclusion,
+    Counterfactual,
+    conclusion_tables,
+    counterfactuals,
+    evidence_of,
+    judge,
+    summarise,
+    values_by_place,
+)
+from fathom.studies.reasoning.shortcuts import AskedText, solved_items
+
+ALL = "all"
 
 GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN = "given", "memorised", "not memorised", "not known"
 """How P1 comes to the model; *not known* if its memorising question is missing or has no answer."""
@@ -42,23 +46,12 @@ _NOTES = (
 )
 _PREMISE = "P1 memorised: the model chose the right answer of the question that asks for P1; P2 is always given"
 _AS_PUBLISHED = (
-    "as published: no control; a preference for a letter, an option or a frequent answer, and copying P1, give such "
-    "numbers as well: the conclusions are in the table conclusions"
+    "as published: no altered texts; a preference for a letter, an option or a frequent answer, and copying P1, give "
+    "such numbers as well"
 )
-_SAME = (
-    "{} of {} reasoning questions show the options of their memorising question in the same order: a preference "
-    "affects both; fathom build choices draws options anew, fathom probe choice --orders shows them in several"
-)
-_LIKED = (
-    "of the questions in which P1 is not said: how often the letter and the option with the greatest excess, and of "
-    "each question the option that is right most often in the others, are chosen and are right",
-    f"p: adjusted for all letters or options; beyond {BOUND:.0%} (p < 5 %) nothing is concluded, unless the question "
-    "without premises was asked",
-)
-_CONCLUSIONS = (
-    "reasoning: every contrast is above 0 (p < 5 %; of several rules Holm's), not fully controlled: every one that the "
-    f"questions allow; the halves have {FEWEST} items or more, more is memorised than guessed, four of five items have "
-    "all their answers"
+NO_ARGUMENTS = "nothing can be concluded: the questions have no altered texts, which fathom build choices writes"
+_LETTERS = (
+    "of the questions that state no premise 1: how often a letter is chosen and is right; p adjusted for all letters"
 )
 
 
@@ -84,57 +77,88 @@ class ChoiceLine(NamedTuple):
     all_wrong: Estimate
 
 
-class ChoiceLines(NamedTuple):
-    """The findings.
+class Letter(NamedTuple):
+    """Shares of the questions with a letter in which it is chosen, and in which it is right.
 
-    :param notes: unfinished runs.
-    :param same: number of reasoning questions with the options of their memorising question, and of all.
+    :param excess: share chosen − share right, paired.
     """
+
+    model: str
+    scoring: str
+    letter: str
+    chosen: float
+    right: float
+    excess: Estimate
+
+
+class ChoiceLines(NamedTuple):
+    """The findings. :param notes: unfinished runs."""
 
     memorizing: list[ChoiceLine]
     reasoning: list[ChoiceLine]
     notes: list[str]
-    contrasts: list[ChoiceContrast]
     conclusions: list[Conclusion]
-    likings: list[Preference]
-    letters: list[Preference]
-    same: tuple[int, int]
+    counterfactuals: list[Counterfactual]
+    letters: list[Letter]
 
 
 def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
     """Return the lines of all tables, each model's together.
 
-    :param runs: of one model or several; memorising and reasoning in one run or in two.
+    :param runs: of one model or several; memorising and reasoning in one run or in several.
     :param cluster: key by which questions were drawn together; some run must have it (:mod:`fathom.results.samples`).
     :raises BadInput: a run without such questions, a question twice for one model, or with different options.
     """
     models = questions_of(runs, cluster)
-    liked = [preferences(model) for model in models]
-    contrasts, conclusions = evaluate_controls(list(zip(models, liked, strict=True)))
+    evidence, against = [], []
+    for model in models:
+        name = model.model if len({one.scoring for one in models}) == 1 else f"{model.model} {model.scoring}"
+        asked = [question for question in model.questions.values() if "conclusion" in question.groups]
+        values = values_by_place((question.groups, question.credit) for question in asked)
+        memory: dict[str, dict[str, float]] = {}
+        for question in asked:
+            known = model.questions.get(question.groups["premise"])
+            credit = np.nan if known is None else known.credit
+            memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = float(np.nan_to_num(credit))
+        solved = solved_items(map(_asked_text, asked))
+        evidence += evidence_of(name, values, [], memory, solved, model.recipe("accuracy"))
+        against += counterfactuals(name, values, model.recipe("accuracy"))
     return ChoiceLines(
         [line for model in models for line in _memorizing(model)],
         [line for model in models for line in _reasoning(model)],
         [f"{run.path} is unfinished: numbers cover the finished part only" for run in runs if not run.is_complete()],
-        contrasts,
-        conclusions,
-        [one for own in liked for one in own],
-        [one for model in models for one in letter_preferences(model)],
-        _same_options(models),
+        judge(evidence),
+        against,
+        [one for model in models for one in _letters(model)],
     )
 
 
-def _same_options(models: Sequence[ModelQuestions]) -> tuple[int, int]:
-    pairs = [
-        (question.chosen, model.questions[premise].chosen)
-        for model in models
-        for question in model.questions.values()
-        if (premise := question.groups.get("premise", "")) in model.questions
-    ]
-    same = [
-        own.options == other.options and own.gold_letters == other.gold_letters and len(own.gold_letters) == 1
-        for own, other in pairs
-    ]
-    return sum(same), len(same)
+def _asked_text(question: MarkedQuestion) -> AskedText:
+    groups = question.groups
+    place = groups["conclusion"], groups["rule"], "1", PLAIN
+    return AskedText(
+        place, groups["item"], groups["given"], question.text, question.options, question.gold, frozenset()
+    )
+
+
+def _letters(model: ModelQuestions) -> list[Letter]:
+    """Return each letter's shares, where the model guesses; none if options have no letters."""
+    cases: dict[str, list[tuple[MarkedQuestion, float, float]]] = {}
+    for question in model.questions.values():
+        if question.letters.chosen and question.groups.get("p1") != "explicit" and "conclusion" not in question.groups:
+            for letter in ascii_lowercase[: len(question.options)]:
+                shares = (own.get(letter, 0.0) for own in question.letters)
+                cases.setdefault(letter, []).append((question, *shares))
+    letters = []
+    for letter, own in sorted(cases.items()):
+        questions, chosen, right = zip(*own, strict=True)
+        made = f"{model.recipe('chosen − right')}|letter:{letter}|P1:not said"
+        excess = difference(chosen, right, sample_of(questions, Sample("question")), made)
+        letters.append(
+            Letter(model.model, model.scoring, f"({letter})", sum(chosen) / len(own), sum(right) / len(own), excess)
+        )
+    decisions = decide([Claim(one.letter, (Contrast(one.letter, one.excess),)) for one in letters])
+    return [one._replace(excess=own.estimate or one.excess) for one, own in zip(letters, decisions, strict=True)]
 
 
 def _memorizing(model: ModelQuestions) -> list[ChoiceLine]:
@@ -147,7 +171,7 @@ def _reasoning(model: ModelQuestions) -> list[ChoiceLine]:
     parts = grouped(
         ((question.groups["rule"], _premise(question, model.questions)), question)
         for question in model.questions.values()
-        if "control" not in question.groups and "rule" in question.groups
+        if "conclusion" not in question.groups and "rule" in question.groups
     )
     rules = list(dict.fromkeys(rule for rule, _ in parts))
     order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
@@ -199,35 +223,23 @@ def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Se
 
 
 def conclude(findings: ChoiceLines) -> list[str]:
-    """Return whether each model reasons: over all rules, or by its only one."""
-    rules = {one.rule for one in findings.conclusions}
-    shown = [one for one in findings.conclusions if one.rule == ALL or len(rules) == 1]
-    return [f"{one.model} reasons ({one.rule} rules): {one.conclusion} ({one.because})." for one in shown]
+    """Return for how many rules each model reasons."""
+    return summarise(findings.conclusions) or [f"{NO_ARGUMENTS.capitalize()}."]
 
 
 def tables(findings: ChoiceLines) -> list[Table]:
-    """Return memorising and reasoning (tables 5 and 6 of Wu et al. 2023) and the controls, without empty tables."""
+    """Return the conclusions, and memorising and reasoning (tables 5 and 6 of Wu et al. 2023), without empty tables."""
     notes = (*_NOTES, *findings.notes)
-    names = dict.fromkeys(line.name for line in findings.contrasts)
-    meanings = [f"{name}: {MEANING[name]} (mean − other mean, rule by rule)" for name in names]
-    same = [_SAME.format(*findings.same)] if findings.same[0] else []
+    published = [_AS_PUBLISHED, *([] if findings.conclusions else [NO_ARGUMENTS])]
     tables = (
+        *conclusion_tables(findings.conclusions, findings.counterfactuals, findings.notes),
         _lines(findings.memorizing, "memorising", ("task",), notes),
-        _lines(findings.reasoning, "reasoning", ("rule", "P1"), (_AS_PUBLISHED, _PREMISE, *notes)),
+        _lines(findings.reasoning, "reasoning", ("rule", "P1"), (*published, _PREMISE, *notes)),
         Table.of(
-            findings.contrasts,
-            "contrasts",
-            [*meanings, *findings.notes],
-            columns=("model", "scoring", "rule", "contrast", "n", "other n", "mean", "other mean", "difference"),
-            formats=dict.fromkeys(("mean", "other mean"), ".1%"),
-        ),
-        _preferences(findings.likings, "likings", (*_LIKED, *findings.notes)),
-        _preferences(findings.letters, "letters", findings.notes),
-        Table(
-            ("model", "scoring", "rule", "conclusion", "because"),
-            tuple(map(tuple, findings.conclusions)),
-            "conclusions",
-            notes=(_CONCLUSIONS, *same, *findings.notes),
+            [one._asdict() for one in findings.letters],
+            "letters",
+            [_LETTERS, *findings.notes],
+            formats=dict.fromkeys(("chosen", "right"), ".1%"),
         ),
     )
     return [table for table in tables if table.rows]
@@ -237,8 +249,3 @@ def _lines(lines: Sequence[ChoiceLine], title: str, about: tuple[str, ...], note
     columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
     rows = [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines]
     return Table.of(rows, title, notes, columns=columns, main="accuracy")
-
-
-def _preferences(lines: Sequence[Preference], title: str, notes: Iterable[str]) -> Table:
-    formats = dict.fromkeys(("chosen", "right"), ".1%")
-    return Table.of([line._asdict() for line in lines], title, notes, formats=formats)

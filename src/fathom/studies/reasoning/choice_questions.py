@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from fathom.errors import BadInput
 from fathom.results.names import short_names
@@ -14,23 +14,18 @@ from fathom.results.samples import Origin, Sample, check_key, sample_of_origins
 from fathom.store.folder import RunFolder
 
 _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
-_COLUMNS = ("answer_ids", "top_ids", "top_scores", "letters", "gold_letters")
+_LETTERS = ("letters", "gold_letters")
+"""Columns of the predictions."""
 
 
-class QuestionChoices(NamedTuple):
-    """The choices of one question over its orders and statements, and its gold answer.
+class LetterShares(NamedTuple):
+    """Shares of a question's orders by letter; empty without letters, or in runs of early versions.
 
-    :param options: names, in the order of the data.
-    :param picked: share of the choices by option; empty if nothing was chosen.
-    :param letters: share of the choices by letter; empty without letters, or in runs of early versions.
-    :param gold_letters: share of the gold answer's places by letter.
+    :param chosen: of the choices, *right* of the gold answer.
     """
 
-    options: tuple[str, ...]
-    gold: str
-    picked: Mapping[str, float]
-    letters: Mapping[str, float]
-    gold_letters: Mapping[str, float]
+    chosen: Mapping[str, float]
+    right: Mapping[str, float]
 
 
 class MarkedQuestion(NamedTuple):
@@ -38,13 +33,18 @@ class MarkedQuestion(NamedTuple):
 
     :param credit: mean over its statements, NaN if one has none.
     :param reason: why it is NaN, else "".
+    :param text: its first prompt, without options.
+    :param options: names, in the order of the data.
     """
 
     groups: Mapping[str, str]
     credit: float
     reason: str
     origin: Origin
-    chosen: QuestionChoices
+    text: str
+    options: Sequence[str]
+    gold: str
+    letters: LetterShares
 
 
 class ModelQuestions(NamedTuple):
@@ -94,50 +94,35 @@ def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[s
             "or on what fathom build choices makes"
         )
     places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
-    hits, choices = rows.hits(1), _Choices(rows)
-    return {
-        rows.query_ids[query]: MarkedQuestion(
-            rows.groups[query],
-            float(hits[own].mean()),
-            next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
-            rows.origin(query, cluster),
-            choices.of(query, own),
-        )
-        for query, own in places.items()
-        if {"task", "rule"} & rows.groups[query].keys()
-    }
+    hits, letters = rows.hits(1), _letters(rows)
+    questions = {}
+    for query, own in places.items():
+        if {"task", "rule"} & rows.groups[query].keys():
+            ids, names = rows.candidates.get(rows.spaces[query] or "", ((), ()))
+            gold = next(iter(rows.gold[query]), "")
+            questions[rows.query_ids[query]] = MarkedQuestion(
+                rows.groups[query],
+                float(hits[own].mean()),
+                next((reason for place in own if (reason := rows.reason[place]) is not None), ""),
+                rows.origin(query, cluster),
+                rows.asked(own[0])[0].partition(" (a) ")[0],
+                names,
+                dict(zip(ids, names, strict=True)).get(gold, gold),
+                letters(own),
+            )
+    return questions
 
 
-class _Choices:
-    """The choices of a run's predictions."""
+def _letters(rows: Rows) -> Callable[[Sequence[int]], LetterShares]:
+    """Return a function of the places of a question's predictions."""
+    columns = [rows.table.column(name).to_pylist() if name in rows.table.column_names else [] for name in _LETTERS]
 
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
-        existing = [name for name in _COLUMNS if name in rows.table.column_names]
-        self._columns = {name: rows.table.column(name).to_pylist() for name in existing}
+    def shares(places: Sequence[int]) -> LetterShares:
+        own = ([one for place in places for one in (column[place] or [] if column else [])] for column in columns)
+        pairs = [pair for pair in zip(*own, strict=True) if pair[0] is not None]
+        return LetterShares(*(_shares([pair[side] for pair in pairs]) for side in (0, 1)))
 
-    def of(self, query: int, places: Sequence[int]) -> QuestionChoices:
-        ids, names = self.rows.candidates.get(self.rows.spaces[query] or "", ((), ()))
-        name_of = dict(zip(ids, names, strict=True))
-        gold = next(iter(self.rows.gold[query]), "")
-        picked = [name_of.get(id_, id_) for place in places for id_ in self._best(place)]
-        letters, right = (
-            [one for place in places for one in self._at(name, place)] for name in ("letters", "gold_letters")
-        )
-        pairs = [pair for pair in zip(letters, right, strict=True) if pair[0] is not None]
-        chosen, golds = ([pair[side] for pair in pairs] for side in (0, 1))
-        return QuestionChoices(tuple(names), name_of.get(gold, gold), _shares(picked), _shares(chosen), _shares(golds))
-
-    def _best(self, place: int) -> list[str]:
-        """Return the ids of the written answers, else of all that score best."""
-        if written := [id_ for id_ in self._at("answer_ids", place) if id_ is not None]:
-            return written
-        scores = self._at("top_scores", place)
-        best = max(scores, default=0.0)
-        return [id_ for id_, score in zip(self._at("top_ids", place), scores, strict=True) if score == best]
-
-    def _at(self, name: str, place: int) -> list[Any]:
-        return self._columns[name][place] or [] if name in self._columns else []
+    return shares
 
 
 def _shares(values: Sequence[str]) -> dict[str, float]:

@@ -12,6 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fathom.data.queries import QuerySet
+from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.estimates import Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
@@ -24,20 +26,34 @@ from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, 
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
 from fathom.studies.options import EntailmentStudyOptions
-from fathom.studies.reasoning.controls import Control, evaluate_controls, summarise, table, verdicts
+from fathom.studies.reasoning.conclusions import (
+    Conclusion,
+    Counterfactual,
+    conclusion_tables,
+    counterfactuals,
+    evidence_of,
+    judge,
+    recipe_of,
+    summarise,
+    values_of_run,
+)
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
-from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, untrained_twins
+from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments, untrained_twins
+from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
 SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
-ONE_PAIR = "one pair of pseudowords: nothing can be said of others, so that there are no controls; use --pairs 2"
+ONE_PAIR = (
+    "one pair of pseudowords: nothing can be stated of another subject, so that nothing is concluded; use --pairs 2"
+)
+LEARNT = "no wording by words: nothing is concluded; add words to --wordings"
 _MRR, _MRR_ALL = "MRR", "MRRₐ"
 _GIVEN = (
     "P1, P2: explicit: said; implicit: not said, but among the half that is remembered better; absent: the other half"
 )
 _AS_PUBLISHED = "as published: no control; a preference for some answers gives such differences as well: "
 _CONCLUDED = "the conclusions are in the first table"
-_NOT_CONCLUDED = "nothing can be concluded without controls"
+_NOT_CONCLUDED = "nothing can be concluded without altered texts"
 _PAIRS = LEGEND.replace("right answer, low", "right answer, over items and pairs of pseudowords, low")
 
 
@@ -119,7 +135,7 @@ class Entailment:
     """The findings.
 
     :param by_wording: MRR and MRRₐ over all models, rules and settings.
-    :param contrasts: gains over the controls.
+    :param conclusions: verdicts, with their contrasts.
     :param notes: what could not be evaluated.
     """
 
@@ -128,7 +144,8 @@ class Entailment:
     by_wording: dict[str, tuple[Estimate, Estimate]]
     effects: list[PremiseEffect]
     remembered: list[PremiseMemory]
-    contrasts: list[Control]
+    conclusions: list[Conclusion]
+    counterfactuals: list[Counterfactual]
     runs: list[RunFolder]
     notes: list[str]
 
@@ -154,14 +171,28 @@ def analyse(
     if len(loaders) == 1:  # several may not fit into memory together, and are loaded again
         loaders = {name: cache(load) for name, load in loaders.items()}
     known = memories(list(loaders.items()), plan, given)
-    evaluated, twins = [], {}
+    argued = _arguments(plan, items)
+    solved = solved_items(asked_texts(argued)) if argued is not None else {}
+    evaluated, evidence, against, runs = [], [], [], []
     for name, load in loaders.items():
         model = load()
-        evaluated.append(ModelRuns(name, model, plan, items, known, out, announce))
-        twins[name] = [
-            ModelRuns(f"{name}-untrained-{seed}", twin, plan, items, {}, out, announce)
-            for seed, twin in enumerate(untrained_twins(model, options.untrained if plan.controlled else 0))
-        ]
+        one = ModelRuns(name, model, plan, items, known, out, announce)
+        evaluated.append(one)
+        runs += one.runs
+        if argued is not None:
+            models = {name: model}
+            twins = untrained_twins(model, options.untrained)
+            models |= {f"{name}-untrained-{seed}": twin for seed, twin in enumerate(twins)}
+            made = {
+                own: run_arguments(each, plan, argued, out / own / "arguments", announce(f"{own} arguments"))
+                for own, each in models.items()
+            }
+            runs += [folder for folder, _ in made.values()]
+            tables = [rows for _, rows in made.values()]
+            own, *others = map(values_of_run, tables)
+            evidence += evidence_of(name, own, others, one.memory, solved, recipe_of(tables[0]))
+            firsts = values_of_run(tables[0], tables[0].hits(1))
+            against += counterfactuals(name, firsts, recipe(tables[0], "first", tables[0].scorings[0]))
     by_wording = [(one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items()]
     lines = [line for about in by_wording for line in _lines(*about, plan.rules)]
     return Entailment(
@@ -170,10 +201,19 @@ def analyse(
         _by_wording(lines),
         [effect for about in by_wording for effect in _effects(*about, plan.rules)],
         [remembered for one in evaluated for remembered in one.remembered],
-        [control for one in evaluated for control in evaluate_controls(one, twins[one.name], plan.rules)],
-        [folder for one in evaluated for each in (one, *twins[one.name]) for folder in each.runs],
+        judge(evidence),
+        against,
+        runs,
         _notes(evaluated, plan),
     )
+
+
+def _arguments(plan: EntailmentPlan, items: QuerySet) -> QuerySet | None:
+    """Return the arguments and their altered texts; None if nothing can be concluded."""
+    if not plan.controlled:
+        return None
+    given = plan.rules, (1,), (PLAIN,), plan.options.pairs, plan.options.seed
+    return argument_queries(items, plan.patterns, *given, (COMBINES, REMEMBERS, COUNTERFACTUAL))
 
 
 def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
@@ -181,7 +221,9 @@ def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
     chat = [one.name for one in evaluated if one.chat is not None]
     if chat:
         notes.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")
-    return list(dict.fromkeys((*notes, *([] if plan.controlled else [ONE_PAIR]))))
+    if not plan.controlled:
+        notes.append(ONE_PAIR if plan.options.pairs == 1 else LEARNT)
+    return list(dict.fromkeys(notes))
 
 
 def _trials(rows: Rows) -> list[Trial]:
@@ -290,16 +332,16 @@ def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Es
 
 def conclude(findings: Entailment) -> list[str]:
     """Return for how many rules each model reasons."""
-    return summarise(verdicts(findings.contrasts)) or ["Nothing can be concluded: no controls were evaluated."]
+    return summarise(findings.conclusions) or ["Nothing can be concluded: no altered texts were evaluated."]
 
 
 def tables(findings: Entailment) -> list[Table]:
-    """Return the controls, means over rules (figure 3), wordings (figure 4), each rule in all settings (figures 2 and
-    8), what stating premises adds, and how premises are remembered."""
+    """Return the conclusions, means over rules (figure 3), wordings (figure 4), each rule in all settings (figures 2
+    and 8), what stating premises adds, and how premises are remembered."""
     rules = dict.fromkeys(line.setting.rule for line in findings.lines)
-    published = _AS_PUBLISHED + (_CONCLUDED if findings.contrasts else _NOT_CONCLUDED)
+    published = _AS_PUBLISHED + (_CONCLUDED if findings.conclusions else _NOT_CONCLUDED)
     return [
-        *([table(findings.contrasts)] if findings.contrasts else []),
+        *conclusion_tables(findings.conclusions, findings.counterfactuals),
         _means(findings, published),
         *([_wordings(findings)] if len(findings.by_wording) > 1 else []),
         *(_rule(findings, rule, published) for rule in rules),

@@ -82,8 +82,8 @@ class EntailmentPlan(NamedTuple):
 
     @property
     def controlled(self) -> bool:
-        """Return whether there are controls, which need a second pair of pseudowords."""
-        return self.options.pairs > 1
+        """Return whether altered texts can be asked: by words, with a second pair of pseudowords."""
+        return self.options.pairs > 1 and RuleWording() in self.wordings
 
     def way_of(self, model: Model) -> str:
         """Return the scoring of the model's memorising runs."""

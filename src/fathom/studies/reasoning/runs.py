@@ -4,7 +4,7 @@
 ``premises-…``  the same tasks about pseudowords: would the model say P2 anyway?
 ``words``, ``learnt-conjunction``, ``learnt-templates``, ``learnt``
                 the hypothesis in each wording, with the premises stated and not stated
-``controls-…``  the hypothesis after premises from which it does not follow
+``arguments``   arguments and their altered texts (:mod:`fathom.prompts.alterations`)
 
 *Implicit* is the half of the premises that is remembered better, *absent* the other half, by the reciprocal rank of the
 best gold answer, ties in the order of the data. With an odd count the middle one is in neither half. P2 is halved for
@@ -31,7 +31,7 @@ from fathom.data.templates import SUBJECT
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.server import ChatServer
-from fathom.options import CIRCUMSTANCE, FOLDS
+from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS
 from fathom.probes import ENTAILMENT
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions, OntologyOptions
@@ -39,7 +39,6 @@ from fathom.probes.options import StatementOptions
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.entailment import (
     ABSENT,
-    CONTROLS,
     IMPLICIT,
     SUBSETS,
     Halves,
@@ -51,7 +50,7 @@ from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import RULES, TEMPLATES
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.recipes import recipe
-from fathom.results.rows import Rows, grouped
+from fathom.results.rows import Floats, Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
@@ -150,9 +149,25 @@ class ChatQuestions:
     def run(self, queries: QuerySet, out: Path, progress: Callable[[int, int], None]) -> RunFolder:
         """Evaluate the model on queries without pseudowords."""
         chat = self.plan.chat
-        own: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too)
+        own: Choices = choices(queries, chat.options or OPTIONS, chat.seed, self.plan.hierarchy.right_too, True)
         options: ChoiceOptions = chat.model_copy(update={"options": None})
         return run("choice", self.model, own, options, out, progress)
+
+
+def run_arguments(
+    model: Model,
+    plan: EntailmentPlan,
+    queries: QuerySet,
+    out: Path,
+    progress: Callable[[int, int], None],
+) -> tuple[RunFolder, Rows]:
+    """Evaluate a model on arguments. :raises BadInput: the run is unfinished."""
+    chat = ChatQuestions(model, plan) if is_chat(model) else None
+    options = plan.options.model_copy(
+        update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
+    )
+    folder = run_texts(model, chat, queries, options, out, progress)
+    return folder, Rows(folder, with_scores=False, cluster=plan.cluster)
 
 
 def run_texts(
@@ -190,9 +205,7 @@ class ModelRuns:
 
     :ivar measure: name of the measure of a right answer.
     :ivar of_wording: predictions of the hypothesis, by wording.
-    :ivar controls: predictions of the controls, by wording; learnt conjunctions have none, as they are trained to
-        answer.
-    :ivar first_ranks: how well P1 of each item is remembered, by wording and rule.
+    :ivar memory: how well the finest answer of each item's P1 is remembered, by rule; empty if nothing is by words.
     """
 
     def __init__(
@@ -215,8 +228,7 @@ class ModelRuns:
         self.notes = [] if self.chat is None else [OF_CHAT]
         self.remembered: list[PremiseMemory] = []
         self.of_wording: dict[str, Rows] = {}
-        self.controls: dict[str, Rows] = {}
-        self.first_ranks: dict[tuple[str, str], dict[str, float]] = {}
+        self.memory: dict[str, dict[str, float]] = {}
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
             self._run_wordings(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
@@ -237,10 +249,10 @@ class ModelRuns:
             self.of_wording[wording.name] = self._run(
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
             )
-            self.first_ranks |= {(wording.name, rule): ranks for rule, ranks in first_ranks.items()}
-            if plan.controlled and not wording.conjunction:
-                name = f"controls-{wording.name}"
-                self.controls[wording.name] = self._run(name, rule_texts(*about, CONTROLS), soft=learnt, learnt=vectors)
+            if wording == RuleWording():
+                self.memory = self._of_first(
+                    _memory_ranks(memory.rows, self.way, self._tested_ids, _finest(memory.rows))
+                )
 
     def _items(self, wording: RuleWording) -> QuerySet:
         """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
@@ -301,17 +313,26 @@ class ModelRuns:
 
     def _first_ranks(self, memory: MemorisingRun) -> dict[str, dict[str, float]]:
         """Return how well P1 of each item is remembered, by rule. :raises BadInput: a rule has too few items."""
-        by_id = _memory_ranks(memory.rows, self.way, {query.id for query in self.tested.queries})
-        ranks = {}
-        for rule in self.plan.rules:
-            ranks[rule] = {id_: value for id_, value in by_id.items() if id_.rpartition("/")[0] == RULES[rule]}
-            if len(ranks[rule]) < LEAST:
+        ranks = self._of_first(_memory_ranks(memory.rows, self.way, self._tested_ids))
+        for rule, own in ranks.items():
+            if len(own) < LEAST:
                 raise BadInput(
                     f"{rule}: {self.name} {'ranks' if self.chat is None else 'gives an answer that can be read to'} "
-                    f"{len(ranks[rule]) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says "
-                    "why): leave the rule out of --rules"
+                    f"{len(own) or 'no'} item of the task {RULES[rule]} (fathom metrics {memory.run.path} says why): "
+                    "leave the rule out of --rules"
                 )
         return ranks
+
+    @property
+    def _tested_ids(self) -> set[str]:
+        return {query.id for query in self.tested.queries}
+
+    def _of_first(self, by_id: Mapping[str, float]) -> dict[str, dict[str, float]]:
+        """Return the values of P1's queries by rule."""
+        return {
+            rule: {id_: value for id_, value in by_id.items() if id_.rpartition("/")[0] == RULES[rule]}
+            for rule in self.plan.rules
+        }
 
     def _halves(
         self, templates: RuleWording, memory: MemorisingRun, first_ranks: Mapping[str, dict[str, float]], second: Rows
@@ -359,10 +380,13 @@ def _without_folds(learnt: bool) -> dict[str, Any]:
     return {} if learnt else {"cross_validate": False, "folds": None}
 
 
-def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float]:
-    """Return each query's 1 / rank, by :data:`PARTICULAR` if the run has it, else the mean over templates."""
+def _memory_ranks(rows: Rows, way: str, ids: Collection[str], values: Floats | None = None) -> dict[str, float]:
+    """Return each query's 1 / rank, by :data:`PARTICULAR` if the run has it, else the mean over templates.
+
+    :param values: instead of 1 / rank of the best gold answer.
+    """
     by_query: dict[str, dict[str, float]] = {}
-    values = rows.reciprocal_or_credit()
+    values = rows.reciprocal_or_credit() if values is None else values
     for place in rows.of(way).tolist():
         query = rows.query_ids[rows.query[place]]
         if rows.scored[place] and query in ids:
@@ -372,6 +396,15 @@ def _memory_ranks(rows: Rows, way: str, ids: Collection[str]) -> dict[str, float
         particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
         ranks[query] = float(np.mean(particular or list(by_prompt.values())))
     return ranks
+
+
+def _finest(rows: Rows) -> Floats:
+    """Return 1 / rank of the first, finest gold answer without the others; credit where nothing is ranked."""
+    values = rows.reciprocal_or_credit()
+    for place, ranks in enumerate(rows.table.column("gold_ranks").to_pylist()):
+        if ranks and ranks[0] is not None and not np.isnan(ranks[0]):
+            values[place] = 1 / (ranks[0] - sum(rank < ranks[0] for rank in ranks[1:]))
+    return values
 
 
 def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:

@@ -1,0 +1,339 @@
+"""Conclusions of all studies of reasoning, from arguments and their altered texts (:mod:`fathom.prompts.alterations`).
+
+The gain of an item is the value of its whole text less that of its *best* altered text. So no mixture of shortcuts, one
+of which fits some items and another the rest, has a mean gain above zero. The value is 1 / rank, or the credit of a
+choice, as a mean over pairs of pseudowords. Items that a shortcut solves without a model are excluded.
+
+*Uses what it remembers* needs a gain above zero for the items whose premise 1 the model remembers better, and a larger
+one than for the others. Where there are untrained twins, a conclusion also needs a gain above theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.prompts.alterations import (
+    COUNTERFACTUAL,
+    NEEDED,
+    OF_MEMORY,
+    OF_TEXT,
+    PLAIN,
+    REMEMBERS,
+    WHOLE,
+    needed,
+)
+from fathom.results.claims import NO_DIFFERENCE, Claim, Contrast, Decision, decide
+from fathom.results.estimates import Estimate, contrast, difference, mean
+from fathom.results.recipes import recipe
+from fathom.results.rows import Floats, Rows, grouped
+from fathom.results.samples import Sample
+from fathom.results.tables import Table
+from fathom.studies.reasoning.shortcuts import Place
+
+FEWEST = 30
+"""Smallest number of items that no shortcut solves; a third of it for each half by memory."""
+MOST_UNANSWERED = 0.2
+"""Largest share of items without an answer."""
+_ITEMS = "item within rule"
+_GAIN, _MORE, _BEYOND = "gain", "than where premise 1 is not remembered", "beyond untrained"
+_NOTES = (
+    "gain: 1 / rank of the answer (share of right choices) for the whole text, less that of the item's best altered "
+    f"text; {REMEMBERS}: for the items whose premise 1 is remembered better",
+    "shortcuts: items that a shortcut solves without a model, which are excluded; detectable: the smallest true gain "
+    "found in 80 % of cases",
+    "significant: every contrast is above 0, by Holm over all conclusions of the table",
+)
+
+Values = Mapping[str, Mapping[str, float]]
+"""By text and item; NaN without an answer."""
+
+
+class Evidence(NamedTuple):
+    """What a conclusion rests on.
+
+    :param values: of the model, *twins* of its untrained twins.
+    :param memory: how well premise 1 of each item is remembered; None if memory does not matter.
+    :param solved: items by shortcut.
+    :param made: recipe of a value.
+    """
+
+    model: str
+    prompt: str
+    rule: str
+    conclusion: str
+    depth: int
+    values: Values
+    twins: Sequence[Values]
+    memory: Mapping[str, float] | None
+    solved: Mapping[str, frozenset[str]]
+    made: str
+
+
+class Conclusion(NamedTuple):
+    """A conclusion with its contrasts.
+
+    :param items: number that the verdict rests on; *excluded* of those that a shortcut solves.
+    :param over: mean gain over each altered text.
+    """
+
+    evidence: Evidence
+    items: int
+    excluded: int
+    over: Mapping[str, Estimate]
+    decision: Decision
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What it is on, as columns of a table."""
+        own = self.evidence
+        return {"model": own.model, "prompt": own.prompt, "rule": own.rule, "conclusion": own.conclusion}
+
+
+def values_by_place(answers: Iterable[tuple[Mapping[str, str], float]]) -> dict[Place, Values]:
+    """Return the mean over pairs for each place, text and item; NaN if one has no answer.
+
+    :param answers: groups of queries, of which those without a conclusion are skipped, and the value of each.
+    """
+    found: dict[Place, dict[str, dict[str, list[float]]]] = {}
+    for groups, value in answers:
+        if "conclusion" in groups:
+            place = groups["conclusion"], groups["rule"], groups.get("depth", "1"), groups.get("form", PLAIN)
+            by_item = found.setdefault(place, {}).setdefault(groups["given"], {})
+            by_item.setdefault(groups["item"], []).append(value)
+    return {
+        place: {text: {item: float(np.mean(own)) for item, own in items.items()} for text, items in texts.items()}
+        for place, texts in found.items()
+    }
+
+
+def values_of_run(rows: Rows, scores: Floats | None = None) -> dict[Place, Values]:
+    """Return the values of a run. :param scores: of its predictions, by default 1 / rank or credit."""
+    values = np.where(rows.scored, rows.reciprocal_or_credit() if scores is None else scores, np.nan)
+    return values_by_place(zip((rows.groups[query] for query in rows.query.tolist()), values.tolist(), strict=True))
+
+
+def recipe_of(rows: Rows) -> str:
+    """Return the recipe of a run's values."""
+    scoring = rows.scorings[0]
+    return recipe(rows, "accuracy" if rows.declared.scoring(scoring)["unit"] == "credit" else "MRR", scoring)
+
+
+def evidence_of(
+    model: str,
+    own: Mapping[Place, Values],
+    twins: Sequence[Mapping[Place, Values]],
+    memory: Mapping[str, Mapping[str, float]],
+    solved: Mapping[Place, Mapping[str, frozenset[str]]],
+    made: str,
+) -> list[Evidence]:
+    """Return the evidence for each conclusion on a model.
+
+    :param own: values of the model, *twins* of its untrained twins.
+    :param memory: how well premise 1 of each item is remembered, by rule.
+    :param solved: items by place and shortcut.
+    """
+    return [
+        Evidence(
+            model,
+            form,
+            in_depth(rule, int(depth)),
+            conclusion,
+            int(depth),
+            values,
+            [twin.get((conclusion, rule, depth, form), {}) for twin in twins],
+            memory.get(rule, {}) if conclusion == REMEMBERS else None,
+            solved.get((conclusion, rule, depth, form), {}),
+            made,
+        )
+        for (conclusion, rule, depth, form), values in own.items()
+        if conclusion in NEEDED
+    ]
+
+
+def in_depth(rule: str, depth: int) -> str:
+    """Return "rdfs9", or "rdfs9, depth 2" for several facts."""
+    return rule if depth == 1 else f"{rule}, depth {depth}"
+
+
+class Counterfactual(NamedTuple):
+    """Which answer a model gives where premise 1 names another item's answer.
+
+    :param text: share of items for which the stated answer is first, *memory* the answer that is true of the world.
+    """
+
+    model: str
+    rule: str
+    items: int
+    text: Estimate
+    memory: Estimate
+
+
+def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> list[Counterfactual]:
+    """Return the shares of each rule. :param values: whether each answer is first."""
+    found = []
+    for (conclusion, rule, *_), texts in values.items():
+        if conclusion == COUNTERFACTUAL and OF_TEXT in texts:
+            both = [item for item in texts[OF_TEXT] if item in texts.get(OF_MEMORY, ())]
+            pairs = np.array([(texts[OF_TEXT][item], texts[OF_MEMORY][item]) for item in both]).reshape(-1, 2)
+            pairs = pairs[~np.isnan(pairs).any(axis=1)]
+            text, memory = (mean(column, Sample(_ITEMS), f"{made}|rule:{rule}|{conclusion}") for column in pairs.T)
+            found.append(Counterfactual(model, rule, len(pairs), text, memory))
+    return found
+
+
+def judge(evidence: Sequence[Evidence]) -> list[Conclusion]:
+    """Decide on all conclusions as one family."""
+    weighed = [_Weighed(one) for one in evidence]
+    decisions = decide([one.claim() for one in weighed])
+    return [
+        Conclusion(one.evidence, len(one.items), one.excluded, one.over(), decision)
+        for one, decision in zip(weighed, decisions, strict=True)
+    ]
+
+
+class _Weighed:
+    """The gains of one conclusion's items."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, values = evidence, evidence.values
+        self.altered = needed(evidence.conclusion, evidence.depth)
+        self.every = list(values.get(WHOLE, ()))
+        texts = (WHOLE, *self.altered)
+        whole = [item for item in self.every if all(item in values.get(text, ()) for text in texts)]
+        self.lacking = [text for text in texts if any(item not in values.get(text, ()) for item in self.every)]
+        answered = [item for item in whole if not np.isnan([values[text][item] for text in texts]).any()]
+        self.complete, self.unanswered = len(whole), len(whole) - len(answered)
+        solved = frozenset().union(*evidence.solved.values())
+        self.items = [item for item in answered if item not in solved]
+        self.excluded = len(answered) - len(self.items)
+        self.gains = self._gains(values)
+        self.better = split(evidence.memory or {}, self.items)
+
+    def _gains(self, values: Values) -> Floats:
+        """Return whole − best altered text of each item; NaN where untrained twins lack an answer."""
+        columns = [[values.get(text, {}).get(item, np.nan) for item in self.items] for text in (WHOLE, *self.altered)]
+        given = np.array(columns, dtype=float).reshape(len(columns), len(self.items))
+        return np.asarray(given[0] - given[1:].max(axis=0))
+
+    def over(self) -> dict[str, Estimate]:
+        """Return the mean gain over each altered text, of all items that no shortcut solves."""
+        values, over = self.evidence.values, {}
+        for text in self.altered if self.items else ():
+            gains = [values[WHOLE][item] - values[text].get(item, np.nan) for item in self.items]
+            over[text] = self._mean(np.array(gains), f"over {text}")
+        return over
+
+    def claim(self) -> Claim:
+        """Claim that the gain is above zero, and that nothing is missing."""
+        own = self.evidence
+        name = " ".join((own.model, own.prompt, own.rule, own.conclusion))
+        objection = ""
+        if self.unanswered > MOST_UNANSWERED * self.complete:
+            objection = f"{self.unanswered} of {self.complete} items lack an answer"
+        if missing := self._missing():
+            return Claim(name, (Contrast(_GAIN, None, 1, missing),), objection=objection)
+        of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.better)
+        contrasts = [Contrast(_GAIN, self._mean(self.gains[of], _GAIN), 1)]
+        if own.memory is not None:
+            more = contrast(self.gains, of, Sample(_ITEMS), self._recipe(_MORE), limits=(-1.0, 1.0))
+            contrasts.append(Contrast(_MORE, more.shown("+.3f"), 1))
+        if own.twins:
+            twins = np.mean([self._gains(twin) for twin in own.twins], axis=0)
+            both = of & ~np.isnan(twins)
+            contrasts.append(Contrast(_BEYOND, self._mean((self.gains - twins)[both], _BEYOND, 2.0), 1))
+        return Claim(name, tuple(contrasts), objection=objection)
+
+    def _missing(self) -> str:
+        """Return why nothing can be concluded, with the number of items."""
+        few = f"{len(self.items)} items that no shortcut solves, {FEWEST} are needed"
+        if len(self.items) < FEWEST:
+            why = [f"{self.excluded} are solved by one"] if self.excluded else []
+            if self.complete < len(self.every):
+                missing = len(self.every) - self.complete
+                why.append(f"{missing} lack {self.lacking[0]!r}, as every other item has the same answer")
+            return f"{few}{f' (of {len(self.every)}: {chr(44).join(why)})' if why else ''}"
+        if self.evidence.memory is None:
+            return ""
+        halves = sum(self.better), len(self.better) - sum(self.better)
+        if not self.better:
+            known = np.mean([self.evidence.memory.get(item, 0.0) for item in self.items])
+            which = "every" if known > 0.5 else "no"
+            return f"{which} premise 1 of {len(self.items)} items is remembered: there are no halves to compare"
+        if min(halves) < FEWEST / 3:
+            return f"{halves[0]} and {halves[1]} items by memory, {FEWEST // 3} of each are needed"
+        return ""
+
+    def _mean(self, values: Floats, name: str, limit: float = 1.0) -> Estimate:
+        return difference(
+            values, np.zeros(len(values)), Sample(_ITEMS), self._recipe(name), (-limit, limit), form="+.3f"
+        )
+
+    def _recipe(self, name: str) -> str:
+        own = self.evidence
+        return f"{own.made}|rule:{own.rule}|{own.conclusion}|{name}"
+
+
+def split(memory: Mapping[str, float], items: Sequence[str]) -> list[bool]:
+    """Return whether each item is in the half that is remembered better; empty if all are remembered alike.
+
+    The border is the change of memory nearest to the middle, so that equal items are in one half.
+    """
+    known = np.array([memory.get(item, 0.0) for item in items])
+    borders = np.unique(known)[1:]
+    if not memory or not len(borders):
+        return []
+    sizes = [abs(int((known >= border).sum()) - len(known) / 2) for border in borders]
+    return [bool(value) for value in known >= borders[int(np.argmin(sizes))]]
+
+
+# --- tables
+
+
+def summarise(conclusions: Sequence[Conclusion]) -> list[str]:
+    """Return for how many prompts and rules each model reaches each conclusion."""
+    by_model = grouped(((one.evidence.model, one.evidence.conclusion), one) for one in conclusions)
+    sentences = []
+    for (model, conclusion), own in by_model.items():
+        holds = [f"{one.evidence.prompt} {one.evidence.rule}" for one in own if one.decision.holds]
+        names = f" ({', '.join(holds)})" if holds else ""
+        sentences.append(f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules{names}.")
+    return sentences
+
+
+def conclusion_tables(
+    conclusions: Sequence[Conclusion], against: Sequence[Counterfactual] = (), notes: Sequence[str] = ()
+) -> list[Table]:
+    """Return the verdicts, the gains over each altered text, the items that each shortcut solves, and the answers to
+    counterfactual premises, without empty tables."""
+    rows = []
+    for one in conclusions:
+        estimates = {contrast.name: contrast.estimate for contrast in one.decision.claim.contrasts}
+        smallest = one.decision.smallest if one.decision.word == NO_DIFFERENCE else None
+        rows.append(
+            one.about
+            | {"verdict": one.decision.word, "because": one.decision.reason or None, "items": one.items}
+            | {"shortcuts": one.excluded, "gain": estimates.get(_GAIN), "detectable": smallest}
+            | {_MORE: estimates.get(_MORE), _BEYOND: estimates.get(_BEYOND)}
+        )
+    over = [one.about | {"over": text, "gain": gain} for one in conclusions for text, gain in one.over.items()]
+    solved = {(own.rule, own.prompt, own.conclusion): own.solved for own in (one.evidence for one in conclusions)}
+    alone = [
+        {"rule": rule, "prompt": prompt, "conclusion": conclusion} | {name: len(items) for name, items in own.items()}
+        for (rule, prompt, conclusion), own in solved.items()
+    ]
+    verdicts = Table.of(rows, "does it reason?", (*_NOTES, *notes), main="gain", formats={"detectable": ".3f"})
+    tables = [
+        verdicts.without_empty("detectable", _MORE, _BEYOND) if rows else verdicts,
+        Table.of(over, "gain over each altered text", ["mean over the items of the verdict"], main="gain"),
+        Table.of(alone, "items that shortcuts solve", ["without a model: docs/methods/reasoning.md"]),
+        Table.of(
+            [one._asdict() for one in against],
+            "counterfactual premises",
+            ["text: share of items for which the stated answer is first; memory: the answer that it replaces"],
+            inline=True,
+        ),
+    ]
+    return [table for table in tables if table.rows]

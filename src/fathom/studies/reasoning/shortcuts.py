@@ -1,0 +1,238 @@
+"""Shortcuts: ways to answer from the surface of a text, which need no model.
+
+A shortcut *solves* an item if it answers the whole text correctly and each altered text of the conclusion less often.
+Verdicts rest on the items that no shortcut solves (:mod:`fathom.studies.reasoning.conclusions`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from fathom.data.queries import QuerySet
+from fathom.prompts.alterations import NEEDED, WHOLE, needed
+from fathom.prompts.axioms import DISJOINT
+from fathom.results.rows import grouped
+
+SOLVES = 0.25
+"""Smallest gain over every altered text, as a share of correct answers."""
+_SHORTEST = 5
+"""Letters of the shortest common substring that counts."""
+
+Place = tuple[str, ...]
+"""Conclusion, rule, depth and form."""
+
+
+class AskedText(NamedTuple):
+    """A text with its candidates.
+
+    :param item: what the whole and the altered texts share.
+    :param names: of the candidates, without other correct answers.
+    """
+
+    place: Place
+    item: str
+    given: str
+    text: str
+    names: Sequence[str]
+    gold: str
+    right: frozenset[str]
+
+
+def asked_texts(queries: QuerySet) -> Iterator[AskedText]:
+    """Yield the texts of arguments, for their first pair of pseudowords."""
+    for query in queries.queries:
+        groups = query.groups
+        if groups.get("pair") == "0" and "conclusion" in groups:
+            space = queries.candidates[query.candidates]
+            right = frozenset(map(space.name_of, (id_ for id_ in query.known if id_ in space.position)))
+            place = groups["conclusion"], groups["rule"], groups["depth"], groups["form"]
+            gold = space.name_of(query.gold[0]) if query.gold[0] in space.position else query.gold[0]
+            yield AskedText(place, groups["item"], groups["given"], query.sentences[0].text, space.names, gold, right)
+
+
+class _Candidates:
+    """Names of candidates, found by their words and by parts of words."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.count = len(names)
+        self.words = {name: _words(name) for name in names}
+        self.by_word: dict[str, list[str]] = defaultdict(list)
+        self.by_part: dict[str, list[str]] = defaultdict(list)
+        for name, words in self.words.items():
+            for word in dict.fromkeys(words):
+                self.by_word[word].append(name)
+            for part in dict.fromkeys(_parts(name.lower())):
+                self.by_part[part].append(name)
+
+    def named(self, words: Sequence[str]) -> dict[str, int]:
+        """Return the candidates whose words occur in a row, with the place of the last occurrence."""
+        found = {}
+        for place, word in enumerate(words):
+            for name in self.by_word.get(word, ()):
+                own = self.words[name]
+                if own[0] == word and own == words[place : place + len(own)]:
+                    found[name] = place
+        return found
+
+
+class _Reading:
+    """A text in parts. :param often: how often each answer is correct, and finest, in the rule's items."""
+
+    def __init__(self, asked: AskedText, candidates: _Candidates, often: Mapping[str, Counter[str]]) -> None:
+        self.asked, self.candidates, self.often = asked, candidates, often
+        before, _, self.question = asked.text.rpartition("Therefore,")
+        self.premises = [words for part in re.split(r"\s?\.\s", before + " ") if (words := _words(part))]
+
+    @cached_property
+    def subject(self) -> str:
+        """The pseudoword that the question is about."""
+        mark = re.search(r"<[xyzw]>|\b[XY]\b", self.question)
+        return mark[0].lower() if mark else next(iter(_words(self.question)), "")
+
+    @property
+    def bound(self) -> list[list[str]]:
+        """The premises that name the subject."""
+        return [words for words in self.premises if self.subject in words]
+
+    @property
+    def facts(self) -> list[list[str]]:
+        """The other premises."""
+        return [words for words in self.premises if self.subject not in words]
+
+    def overlap(self, words: Iterable[str]) -> dict[str, float]:
+        """Return the share of each candidate's words among *words*."""
+        given = set(words)
+        names = dict.fromkeys(name for word in given for name in self.candidates.by_word.get(word, ()))
+        return {name: len(given & set(own)) / len(set(own)) for name in names for own in [self.candidates.words[name]]}
+
+
+def _word_overlap(text: _Reading) -> Mapping[str, float]:
+    return text.overlap(_words(text.asked.text))
+
+
+def _bound_overlap(text: _Reading) -> Mapping[str, float]:
+    return text.overlap(word for words in text.bound for word in words if word != text.subject)
+
+
+def _substring(text: _Reading) -> Mapping[str, float]:
+    whole, found = text.asked.text.lower(), {}
+    for name in dict.fromkeys(name for part in _parts(whole) for name in text.candidates.by_part.get(part, ())):
+        own, longest = name.lower(), 0
+        for at in range(len(own)):
+            while at + longest < len(own) and own[at : at + longest + 1] in whole:
+                longest += 1
+        found[name] = float(longest)
+    return found
+
+
+def _first_named(text: _Reading) -> Mapping[str, float]:
+    named = text.candidates.named([word for words in text.premises for word in words])
+    return {name: 1 / (1 + place) for name, place in named.items()}
+
+
+def _last_named(text: _Reading) -> Mapping[str, float]:
+    named = text.candidates.named([word for words in text.premises for word in words])
+    return {name: 1.0 + place for name, place in named.items()}
+
+
+def _of_stated_subject(text: _Reading) -> Mapping[str, float]:
+    """Copy what the facts name if anything is stated of the subject."""
+    named = text.candidates.named([word for words in text.facts for word in words]) if text.bound else {}
+    return dict.fromkeys(named, 1.0)
+
+
+def _first_and_last(text: _Reading) -> Mapping[str, float]:
+    """Copy what the last fact names if the first mentions what the subject is stated to be."""
+    own = {word for words in text.bound for word in words if len(word) > 3}
+    if len(text.facts) < 2 or not own & set(text.facts[0]):
+        return {}
+    return dict.fromkeys(text.candidates.named(text.facts[-1]), 1.0)
+
+
+def _any_subject(text: _Reading) -> Mapping[str, float]:
+    """Copy what a fact names whose other words another premise has, whoever that is about."""
+    for place, words in enumerate(text.premises):
+        others = {word for other in (*text.premises[:place], *text.premises[place + 1 :]) for word in other}
+        named = text.candidates.named(words)
+        rest = {word for word in words if len(word) > 3} - {word for name in named for word in _words(name)}
+        if named and rest & others:
+            return dict.fromkeys(named, 1.0)
+    return {}
+
+
+def _root(text: _Reading) -> Mapping[str, float]:
+    return text.often["right"]
+
+
+def _frequency(text: _Reading) -> Mapping[str, float]:
+    often = text.often["gold"]
+    return {**often, text.asked.gold: often[text.asked.gold] - 1}
+
+
+SHORTCUTS: Mapping[str, Callable[[_Reading], Mapping[str, float]]] = {
+    "word overlap": _word_overlap,
+    "overlap with the bound premise": _bound_overlap,
+    "longest common substring": _substring,
+    "copying the first class": _first_named,
+    "copying the last class": _last_named,
+    "copying for a stated subject": _of_stated_subject,
+    "first and last": _first_and_last,
+    "any subject": _any_subject,
+    "root": _root,
+    "frequency": _frequency,
+}
+
+
+def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[str]]]:
+    """Return the items that each shortcut solves, for each conclusion, rule, depth and form.
+
+    Of disjoint classes none is solved, as the one in question must not be chosen.
+    """
+    by_place = grouped((one.place, one) for one in texts if one.place[0] in NEEDED and one.place[1] != DISJOINT)
+    candidates: dict[int, tuple[Sequence[str], _Candidates]] = {}
+    solved = {}
+    for place, own in by_place.items():
+        firsts = [one for one in own if one.given == WHOLE]
+        often = {
+            "gold": Counter(one.gold for one in firsts),
+            "right": Counter(name for one in firsts for name in (one.gold, *one.right)),
+        }
+        credit: dict[str, dict[str, dict[str, float]]] = {name: defaultdict(dict) for name in SHORTCUTS}
+        for one in own:
+            if id(one.names) not in candidates:  # kept with its names, so that the id stays theirs
+                candidates[id(one.names)] = one.names, _Candidates(one.names)
+            reading = _Reading(one, candidates[id(one.names)][1], often)
+            for name, shortcut in SHORTCUTS.items():
+                credit[name][one.item][one.given] = _credit(shortcut(reading), one, reading.candidates.words)
+        conclusion, depth = place[0], int(place[2])
+        solved[place] = {
+            name: frozenset(item for item, values in items.items() if _is_solved(values, needed(conclusion, depth)))
+            for name, items in credit.items()
+        }
+    return solved
+
+
+def _credit(scores: Mapping[str, float], asked: AskedText, names: Collection[str]) -> float:
+    """Return the probability that a shortcut chooses the gold answer, with ties broken at random."""
+    known = {name: score for name, score in scores.items() if score > 0 and name not in asked.right and name in names}
+    best = max(known.values(), default=0.0)
+    if not best:
+        return 1 / max(1, len(names) - len(asked.right))
+    return sum(score == best for score in known.values()) ** -1 if known.get(asked.gold) == best else 0.0
+
+
+def _is_solved(values: Mapping[str, float], altered: Sequence[str]) -> bool:
+    given = [values[text] for text in altered if text in values]
+    return WHOLE in values and bool(given) and values[WHOLE] - max(given) >= SOLVES
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"<\w>|\w+", text.lower())
+
+
+def _parts(text: str) -> list[str]:
+    return [text[at : at + _SHORTEST] for at in range(len(text) - _SHORTEST + 1)]

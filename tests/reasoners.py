@@ -1,0 +1,481 @@
+"""Answerers of texts whose ways are known, for all studies of reasoning: perfect reasoners, and shortcuts.
+
+An answerer scores the names it would give for a text; all other names score 0, and ties are broken at random.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from string import ascii_lowercase
+from typing import NamedTuple
+
+from fathom.data.queries import Query, QuerySet
+from fathom.data.templates import SUBJECT
+from fathom.formats.ontoprobe import OntologyClass, task_lines, write_ontoprobe
+from fathom.models.base import Identity
+from fathom.prompts.alterations import COMBINES, PLAIN, REMEMBERS, SHUFFLED, WHOLE, argument_queries, arguments
+from fathom.prompts.choices import choices
+from fathom.prompts.entailment import W, X, Y, Z
+from fathom.prompts.nonce import NonceWords, excerpt_of
+from fathom.prompts.ontology import RULES, Patterns
+from fathom.studies.reasoning.conclusions import Conclusion, evidence_of, judge, values_by_place
+from fathom.studies.reasoning.shortcuts import AskedText, Place, asked_texts, solved_items
+from tests.choosers import ScriptedChat
+
+MARKS = frozenset((X, Y, Z, W))
+Scores = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class World:
+    """What an answerer may know of an ontology.
+
+    :param answers: right answers by rule and premise 2, written with "?" for individuals.
+    :param known: share of these that is remembered.
+    :param often: how often each name is a finest answer, *general* how often it is any.
+    :param names: of properties, by their phrase in sentence patterns.
+    """
+
+    answers: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    known: float = 0.5
+    often: Counter[str] = field(default_factory=Counter)
+    general: Counter[str] = field(default_factory=Counter)
+    phrases: Mapping[str, str] = field(default_factory=dict)
+
+    def recall(self, rule: str, premise: str) -> Sequence[str]:
+        """Return the answers that are remembered of a premise 2."""
+        return self.answers.get((rule, premise), ()) if draw("known", rule, premise) < self.known else ()
+
+
+def world_of(queries: QuerySet, patterns: Mapping[str, Mapping[str, str]], known: float) -> World:
+    """Collect what the texts of an ontology ask for."""
+    answers, often, general = {}, Counter(), Counter()
+    for query in queries.queries:
+        groups = query.groups
+        if (groups.get("conclusion"), groups.get("given"), groups.get("pair")) == (REMEMBERS, WHOLE, "0"):
+            answers[groups["rule"], Reading(query.sentences[0].text).stated[0]] = (*query.gold, *query.known)
+            often.update(query.gold)
+            general.update((*query.gold, *query.known))
+    phrases = {
+        name: pattern.replace(SUBJECT, "").replace("[Y]", "").strip(" .")
+        for of_task in patterns.values()
+        for name, pattern in of_task.items()
+    }
+    return World(answers, known, often, general, phrases)
+
+
+class Reading:
+    """A text: facts of classes or properties, and what is stated of individuals.
+
+    :param individuals: made-up names in it, lower case.
+    """
+
+    def __init__(self, text: str, rule: str = "", individuals: Iterable[str] = MARKS) -> None:
+        self.text, self.rule = text, rule
+        self.individuals = frozenset(individuals)
+        start = text.partition('"')[2] if text.startswith("What completes") else text
+        before, _, asked = start.rpartition("Therefore,")
+        self.premises = [part.strip().lower() for part in re.split(r" ?\. ", before + " ") if part.strip()]
+        self.asked = asked.strip().lower()
+
+    @cached_property
+    def whom(self) -> str:
+        """The individual that is asked about."""
+        tokens = re.findall(r"<.>|\w+", self.asked)
+        return next((token for token in tokens if token in self.individuals), "")
+
+    @cached_property
+    def facts(self) -> list[tuple[str, str]]:
+        """Pairs of what is below and above."""
+        return [found for premise in self.premises if (found := _fact(premise)) and not self._named(premise)]
+
+    @cached_property
+    def about(self) -> list[tuple[frozenset[str], str, str]]:
+        """Individuals, what they are stated to be, and the premise without their names."""
+        return [
+            (named, _kind(premise, named), _without(premise, named))
+            for premise in self.premises
+            if (named := self._named(premise))
+        ]
+
+    @property
+    def stated(self) -> list[str]:
+        """The premises about the individual in question, without names."""
+        return [premise for named, _, premise in self.about if self.whom in named]
+
+    def kinds(self, whoever: bool = False) -> list[str]:
+        """What the individual in question, or any, is stated to be."""
+        return [kind for named, kind, _ in self.about if whoever or self.whom in named]
+
+    def _named(self, premise: str) -> frozenset[str]:
+        return self.individuals.intersection(re.findall(r"<.>|\w+", premise))
+
+
+def _fact(premise: str) -> tuple[str, str] | None:
+    limited = re.fullmatch(r"one has to be an? (.+) if (?:one|something) (\w+)s (?:something|that)", premise)
+    other = re.fullmatch(r"if (?:one|something) (\w+)s (?:something|that) , (?:one|that) is an? (.+)", premise)
+    if limited:
+        return limited[2], limited[1]
+    if premise.startswith("one has to be"):
+        found = re.fullmatch(r"one has to be an? (.+) if (.+)", premise)
+        return (found[2], found[1]) if found else None
+    plain = other or re.fullmatch(r"having (.+) means having (.+)|(?:every )?(.+?) (?:is an?|implies) (.+)", premise)
+    return tuple(filter(None, plain.groups())) if plain else None  # type: ignore[return-value]
+
+
+def _kind(premise: str, named: frozenset[str]) -> str:
+    """Return "blavek" of "? is a blavek", "? implies blavek", "?'s blavek is ?" and "? blaveks ?"."""
+    text = _without(premise, named)
+    for pattern in (
+        r"\? (?:is an?|implies|belongs to the class) (.+)", r"having \? means having (.+)", r"\?'s (.+) is \?",
+        r"\? (\w+)s \?",
+    ):  # fmt: skip
+        if found := re.fullmatch(pattern, text):
+            return found[1]
+    return text
+
+
+def _without(premise: str, named: Iterable[str]) -> str:
+    return re.sub("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in named), "?", premise)
+
+
+def draw(*of: object) -> float:
+    """From 0 to 1, the same for the same things."""
+    return int.from_bytes(hashlib.blake2b("|".join(map(str, of)).encode(), digest_size=8).digest(), "big") / 2**64
+
+
+Answerer = Callable[[Reading, Sequence[str], World], Scores]
+
+
+def _given(names: Iterable[str], order: Sequence[str], world: World, score: float = 1.0) -> dict[str, float]:
+    """Score candidates by their own names, or by the phrases of properties."""
+    by_lower = {name.lower(): name for name in order}
+    found = {}
+    for name in names:
+        for own in (name, world.phrases.get(name, "")):
+            if own.lower() in by_lower:
+                found[by_lower[own.lower()]] = score
+    return found
+
+
+def _named(reading: Reading, names: Sequence[str], world: World) -> dict[str, int]:
+    """Candidates that the facts name, with the place of the fact."""
+    return {name: place for place, (_, above) in enumerate(reading.facts) for name in _given([above], names, world)}
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def _overlap(words: set[str], names: Sequence[str]) -> Scores:
+    return {name: len(own & words) / len(own) for name in names if (own := _words(name)) & words}
+
+
+def _follow(kinds: Iterable[str], links: Mapping[str, str], steps: int = 9) -> list[str]:
+    found, now = [], list(kinds)
+    for _ in range(steps):
+        now = [links[name] for name in now if name in links]
+        found += now
+    return found
+
+
+# --- who does not reason
+
+
+def at_random(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return {}
+
+
+def constant(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Always the same order of names."""
+    return {name: draw("constant", name) for name in names}
+
+
+def first_option(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return {names[0]: 1.0}
+
+
+def by_frequency(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return world.often
+
+
+def root(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """What is right most often, however coarse."""
+    return world.general
+
+
+def word_overlap(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return _overlap(_words(reading.text), names)
+
+
+def bound_overlap(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Words in common with what is stated of the individual in question."""
+    return _overlap(_words(" ".join(reading.stated)), names)
+
+
+def substring(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    whole = reading.text.lower()
+    parts = {name: [name[:length] for length in range(4, len(name) + 1)] for name in names}
+    return {name: max((len(one) for one in own if one.lower() in whole), default=0) for name, own in parts.items()}
+
+
+def copies_first(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return {name: 1 / (1 + place) for name, place in _named(reading, names, world).items()}
+
+
+def copies_last(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return {name: 1.0 + place for name, place in _named(reading, names, world).items()}
+
+
+def copies_if_stated(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Copies what a fact names if anything is stated of the individual in question."""
+    return copies_last(reading, names, world) if reading.stated else {}
+
+
+def bound_memory(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Ignores facts: looks up what is stated of the individual, in memory or among the facts of anyone."""
+    return _given([name for premise in reading.stated for name in world.recall(reading.rule, premise)], names, world)
+
+
+def remembers_anyone(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Says what it remembers of any premise, whoever that is about."""
+    return _given([name for *_, premise in reading.about for name in world.recall(reading.rule, premise)], names, world)
+
+
+def remembers_if_stated(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """The same, if anything is stated of the individual in question."""
+    return remembers_anyone(reading, names, world) if reading.stated else {}
+
+
+def first_and_last(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Joins the first fact with the last, whatever is between them."""
+    facts = dict(reading.facts)
+    if len(facts) > 1 and set(reading.kinds()) & facts.keys():
+        return _given([reading.facts[-1][1]], names, world)
+    return copies_last(reading, names, world)
+
+
+def skips_middle(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Checks the first link, and copies the class that no fact leads on from."""
+    facts = dict(reading.facts)
+    ends = [above for _, above in reading.facts if above not in facts]
+    return _given(ends, names, world) if len(facts) > 1 and set(reading.kinds()) & facts.keys() else {}
+
+
+def backwards(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Goes back from the answer to the first fact, and not to the individual."""
+    facts = reading.facts
+    joined = all(one[1] == two[0] for one, two in pairwise(facts))
+    return copies_last(reading, names, world) if joined and reading.stated else {}
+
+
+def any_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Follows all facts, whoever they are about."""
+    return _given(_follow(reading.kinds(whoever=True), dict(reading.facts)), names, world)
+
+
+def last_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Follows what is stated last, whoever it is about."""
+    return _given(_follow(reading.kinds(whoever=True)[-1:], dict(reading.facts)), names, world)
+
+
+def first_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return _given(_follow(reading.kinds(whoever=True)[:1], dict(reading.facts)), names, world)
+
+
+def repeated_word(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Copies if some class is mentioned twice, and something is stated of the individual."""
+    count = Counter(word for premise in reading.premises for word in re.findall(r"\w{5,}", premise))
+    twice = max(count.values(), default=0) > 1
+    return copies_last(reading, names, world) if twice and reading.stated else {}
+
+
+def two_premises(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Copies if there are exactly as many premises as a whole argument has."""
+    whole = len(reading.about) == 1 and reading.facts
+    return copies_last(reading, names, world) if whole else {}
+
+
+def memory_or_copy(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return bound_memory(reading, names, world) or copies_last(reading, names, world)
+
+
+def copy_or_lookup(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Copies for one half of the answers, and for the other copies only what is stated of the individual."""
+    found = copies_last(reading, names, world)
+    half = draw("half", *sorted(found)) < 0.5
+    return found if half or reading.stated else {}
+
+
+def overlap_or_copy(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return bound_overlap(reading, names, world) or copies_if_stated(reading, names, world)
+
+
+SHORTCUTS: Mapping[str, Answerer] = {
+    one.__name__: one
+    for one in (
+        at_random, constant, first_option, by_frequency, root, word_overlap, bound_overlap, substring, copies_first,
+        copies_last, copies_if_stated, remembers_anyone, remembers_if_stated, first_and_last, skips_middle,
+        backwards, any_subject, last_subject, first_subject, repeated_word, two_premises, memory_or_copy,
+        copy_or_lookup, overlap_or_copy,
+    )
+}  # fmt: skip
+
+
+# --- who reasons
+
+
+def reader(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Follows the facts that are stated, and remembers none."""
+    return _given(_follow(reading.kinds(), dict(reading.facts)), names, world)
+
+
+def reasoner(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    """Draws what follows from facts that are stated and facts that are remembered."""
+    return {
+        **_given([name for one in reading.stated for name in world.recall(reading.rule, one)], names, world)
+    } | reader(reading, names, world)
+
+
+def one_step(reading: Reading, names: Sequence[str], world: World) -> Scores:
+    return _given(_follow(reading.kinds(), dict(reading.facts), 1), names, world)
+
+
+REASONERS: Mapping[str, tuple[Answerer, float]] = {
+    "no memory": (reasoner, 0.0),
+    "half memory": (reasoner, 0.5),
+    "full memory": (reasoner, 1.0),
+}
+"""Perfect reasoners, with the share of facts that they remember."""
+
+
+# --- what a study would conclude, without a run
+
+
+class Simulated(NamedTuple):
+    """The texts of one study on one ontology, read once for all answerers.
+
+    :param individuals: made-up names in the texts.
+    :param names: candidates or options, by query.
+    :param solved: items by place and shortcut.
+    """
+
+    study: str
+    queries: Sequence[Query]
+    readings: Sequence[Reading]
+    names: Sequence[Sequence[str]]
+    solved: Mapping[Place, Mapping[str, frozenset[str]]]
+
+
+def simulated(
+    study: str, data: QuerySet, patterns: Patterns, seed: int, options: int = 20, items: int = 60
+) -> Simulated:
+    """Make the texts of "entailment", "chains" or "choice". :param items: largest number for each task."""
+    few = {query.id for own in data.by_relation().values() for query in own[:items]}
+    tested = replace(data, queries=tuple(query for query in data.queries if query.id in few), whole=data)
+    rules = [rule for rule in RULES if arguments(tested, patterns, rule)[0]]
+    chains = study == "chains"
+    how = (1, 2, 3) if chains else (1,), (PLAIN, SHUFFLED) if chains else (PLAIN,), 2, seed
+    texts = argument_queries(tested, patterns, rules, *how, (COMBINES,) if chains else (COMBINES, REMEMBERS))
+    if study != "choice":
+        readings = [Reading(query.sentences[0].text, query.relation) for query in texts.queries]
+        names = [texts.candidates[query.candidates].names for query in texts.queries]
+        return Simulated(study, texts.queries, readings, names, solved_items(asked_texts(texts)))
+    nonce = NonceWords(excerpt_of(data, patterns), rules, 2, seed)
+    first = replace(texts, queries=tuple(query for query in texts.queries if query.groups["pair"] == "0"))
+    asked = choices(nonce.put_in(first), options, seed, sharing_words=True)
+    queries = [query for query in asked.queries if len(asked.candidates[query.id]) > 1]
+    individuals = {word.lower() for words in nonce.of_rule.values() for word in words}
+    names = [asked.candidates[query.id].names for query in queries]
+    shown = [
+        AskedText(
+            (*(query.groups[key] for key in ("conclusion", "rule")), "1", PLAIN), query.groups["item"],
+            query.groups["given"], asked.questions[query.id], own, query.gold[0], frozenset(),
+        )
+        for query, own in zip(queries, names, strict=True)
+    ]  # fmt: skip
+    readings = [Reading(asked.questions[query.id], query.relation, individuals) for query in queries]
+    return Simulated(study, queries, readings, names, solved_items(shown))
+
+
+def concluded(texts: Simulated, answerer: Answerer, world: World, seed: int) -> list[Conclusion]:
+    """Return what the study concludes of an answerer; memory is its answer to premise 2 alone, asked once more."""
+    credit, answers, memory = texts.study == "choice", [], {}
+    for query, reading, names in zip(texts.queries, texts.readings, texts.names, strict=True):
+        scores, own = answerer(reading, names, world), query.groups
+        answers.append((own, value(scores, query, frozenset(names), draw(seed, query.id), credit)))
+        if (own["conclusion"], own["given"]) == (REMEMBERS, WHOLE):
+            again = value(scores, query, frozenset(names), draw("memory", seed, query.id), credit)
+            memory.setdefault(own["rule"], {})[own["item"]] = again
+    return judge(evidence_of("who", values_by_place(answers), [], memory, texts.solved, "made"))
+
+
+def value(scores: Scores, query: Query, names: Collection[str], chance: float, credit: bool) -> float:
+    """Return 1 / rank of the gold answer, or 1 if it is first, without the other right ones; ties at random."""
+    known, own = {*query.known, *query.gold}, scores.get(query.gold[0], 0.0)
+    rivals = [score for name, score in scores.items() if score > 0 and name not in known and name in names]
+    above = sum(score > own for score in rivals)
+    others = len(names) - len(known.intersection(names)) - len(rivals)
+    tied = sum(score == own for score in rivals) if own else others
+    rank = 1 + above + int(chance * (tied + 1))
+    return float(rank == 1) if credit else 1 / rank
+
+
+# --- the same answerers in the place of models
+
+
+def knows(data: QuerySet, patterns: Patterns, rules: Sequence[str], known: float) -> World:
+    """Return what an answerer knows of an ontology."""
+    return world_of(argument_queries(data, patterns, rules, (1,), (PLAIN,), 1, 0, (REMEMBERS,)), patterns, known)
+
+
+def scoring(answerer: Answerer, world: World) -> Callable[[Query, Sequence[str]], list[float]]:
+    """Return the scores of a slot probe's candidates; a question for a sub-class is one about an individual."""
+
+    def answer(query: Query, names: Sequence[str]) -> list[float]:
+        text = query.sentences[0].text if query.sentences else f"<x> is a {query.subject} . Therefore, <x> is a [Y] ."
+        scores = answerer(Reading(text, query.groups.get("rule", "rdfs9")), names, world)
+        return [scores.get(name, 0.0) + draw(query.id, name) / 1000 for name in names]
+
+    return answer
+
+
+class Reasoning(ScriptedChat):
+    """A chat model that answers as an answerer does. :param individuals: made-up names of the questions."""
+
+    def __init__(self, answerer: Answerer, world: World, individuals: Iterable[str], rule: str = "rdfs9") -> None:
+        self.answerer, self.world, self.individuals, self.rule = answerer, world, frozenset(individuals), rule
+        super().__init__(self._letter, answerer.__name__)
+        self.identity = Identity(self.model, None, "server", f"{answerer.__name__} {world.known}")
+
+    def _letter(self, text: str) -> str:
+        question, _, rest = text.partition("\n")[0].partition(" (a) ")
+        options = re.split(r", \([b-z]\) ", rest)
+        if found := re.fullmatch(r"What is the superclass of (.+)\?", question):
+            question = f"<x> is a {found[1]} . Therefore, <x> is a [Y] ."
+        reading = Reading(question, self.rule, self.individuals | MARKS)
+        scores = self.answerer(reading, options, self.world)
+        best = max(options, key=lambda name: (scores.get(name, 0.0), draw(question, *options, name)))
+        return f"({ascii_lowercase[options.index(best)]})"
+
+
+KINDS = [f"kind{number}" for number in range(12)]
+
+
+def write_things(where: Path) -> Path:
+    """120 classes below 12: a hundred to test on."""
+    folder = where / "ontology-of-things"
+    (folder / "ontology").mkdir(parents=True)
+    classes = [OntologyClass(f"http://x/{name}", name, (), ()) for name in KINDS]
+    for number in range(120):
+        name = f"thing{number}"
+        classes.append(OntologyClass(f"http://x/{name}", name, (KINDS[number * 7 % 12],), ()))
+    write_ontoprobe(folder, classes, [], [], {"subClassOf": task_lines(classes, [])["subClassOf"]})
+    return folder

@@ -1,0 +1,408 @@
+"""Who is said to reason: no shortcut, in any of three studies, and every perfect reasoner; and the numbers by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fathom
+from fathom.building.choices import build_choices
+from fathom.building.options import ChoicesBuildOptions
+from fathom.formats import read
+from fathom.formats.ontoprobe import read_patterns
+from fathom.models.base import Attention
+from fathom.prompts.alterations import (
+    ANOTHER_FIRST,
+    ANSWERS_EXCHANGED,
+    COMBINES,
+    FORMS,
+    MIDDLE_MISSING,
+    NEEDED,
+    NOTHING,
+    OTHER_SUBJECT,
+    REMEMBERS,
+    SUBJECTS_EXCHANGED,
+    WHOLE,
+    WITHOUT_FIRST,
+    WITHOUT_SECOND,
+    argument_queries,
+    needed,
+)
+from fathom.prompts.nonce import NonceWords, excerpt_of, nonce_names
+from fathom.prompts.ontology import RULES
+from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
+from fathom.studies.options import ChainStudyOptions, EntailmentStudyOptions
+from fathom.studies.reasoning import chains, choice, entailment
+from fathom.studies.reasoning.conclusions import (
+    Evidence,
+    conclusion_tables,
+    counterfactuals,
+    judge,
+    split,
+)
+from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
+from fathom.studies.reasoning.shortcuts import AskedText, solved_items
+from tests.answerers import answer_slots
+from tests.conftest import build, make_local
+from tests.reasoners import (
+    KINDS,
+    REASONERS,
+    SHORTCUTS,
+    Reading,
+    Reasoning,
+    at_random,
+    concluded,
+    copies_if_stated,
+    first_and_last,
+    knows,
+    one_step,
+    reader,
+    reasoner,
+    remembers_anyone,
+    scoring,
+    simulated,
+    write_things,
+)
+from tests.test_cloze import KINDS as MODELS
+from tests.test_cloze import SHAPE
+
+MODEL = "BertForMaskedLM"
+STUDIES = ("entailment", "chains", "choice")
+ONTOLOGIES = Path(__file__).parent / "ontologies"
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory) -> Path:
+    return write_things(tmp_path_factory.mktemp("things"))
+
+
+@pytest.fixture(scope="module", params=["one_root", "shared_words"])
+def built(request, tmp_path_factory) -> Path:
+    pytest.importorskip("pyoxigraph")
+    from fathom.building.ontology import build_ontology
+    from fathom.building.options import OntologyBuildOptions
+
+    out = tmp_path_factory.mktemp(request.param) / request.param
+    source, patterns = ONTOLOGIES / f"{request.param}.ttl", ONTOLOGIES / "patterns.tsv"
+    build_ontology(OntologyBuildOptions(input=[source], out=out, patterns=patterns))
+    return out
+
+
+@pytest.fixture(scope="module")
+def small():
+    tokenizer = MODELS[MODEL]([f"thing{number} is a kind . Therefore, particular" for number in range(120)] * 3)
+    shape = SHAPE | {"max_position_embeddings": 200}
+    network = build(MODEL, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **shape)
+    return make_local(network, tokenizer, Attention.BIDIRECTIONAL)
+
+
+def quiet(name):
+    return lambda done, total: None
+
+
+# --- all answerers, without runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", STUDIES)
+def test_no_shortcut_reasons_and_every_reasoner_does(built, study):
+    """``benchmarks/run.py reasoners`` has more ontologies and seeds."""
+    data, patterns = read(built), read_patterns(built)
+    texts = simulated(study, data, patterns, 0, items=32)
+    rules = list(dict.fromkeys(query.relation for query in texts.queries))
+    for name, answerer in SHORTCUTS.items():
+        found = concluded(texts, answerer, knows(data, patterns, rules, 0.5), 0)
+        holds = [one for one in found if one.decision.holds and not _is_legitimate(name, one.evidence.conclusion)]
+        assert len(holds) <= 0.05 * len(found), name
+    for name, (answerer, known) in REASONERS.items():
+        found = concluded(texts, answerer, knows(data, patterns, rules, known), 0)
+        combines = [one.decision.holds for one in found if one.evidence.conclusion == COMBINES]
+        assert np.mean(combines) >= 0.95, name
+
+
+def _is_legitimate(name, conclusion):
+    """Copying does not reason; but who remembers what is stated of the individual in question uses memory."""
+    return (name, conclusion) == ("memory_or_copy", REMEMBERS)
+
+
+def test_memory_is_used_by_who_remembers_half(built):
+    data, patterns = read(built), read_patterns(built)
+    texts = simulated("entailment", data, patterns, 0)
+    for known, expected in ((0.0, set()), (0.5, {"rdfs2", "rdfs3"}), (1.0, set())):
+        found = concluded(texts, reasoner, knows(data, patterns, list(RULES), known), 0)
+        uses = {one.evidence.rule: one.decision for one in found if one.evidence.conclusion == REMEMBERS}
+        assert expected <= {rule for rule, one in uses.items() if one.holds}
+        assert bool(expected) == any(one.holds for one in uses.values())
+        if known == 1.0:
+            assert all(one.word == UNDETERMINED for one in uses.values())
+            assert uses["rdfs2"].reason == "every premise 1 of 60 items is remembered: there are no halves to compare"
+
+
+# --- some answerers, in whole studies
+
+
+def combining(found):
+    return {one.evidence.rule: one.decision.word for one in found if one.evidence.conclusion == COMBINES}
+
+
+@pytest.mark.parametrize(
+    "answerer", [at_random, copies_if_stated, remembers_anyone, reader], ids=lambda one: one.__name__
+)
+def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(answerer, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2)
+    found = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    assert [one.evidence.conclusion for one in found.conclusions] == [COMBINES, REMEMBERS]
+    words = [one.decision.word for one in found.conclusions]
+    assert words == ([SIGNIFICANT if answerer is reader else NO_DIFFERENCE, NO_DIFFERENCE])
+    assert {text: number.n for one in found.conclusions for text, number in one.over.items()} == dict.fromkeys(
+        {*NEEDED[COMBINES], *NEEDED[REMEMBERS]}, 100
+    )
+    [shares] = found.counterfactuals
+    if answerer is reader:
+        assert (shares.text.value, shares.memory.value, shares.items) == (1.0, 0.0, 100)
+        [gain] = [contrast for contrast in found.conclusions[0].decision.claim.contrasts if contrast.name == "gain"]
+        assert gain.estimate.value > 0.8
+    assert any("smallest" in note for table in entailment.tables(found) for note in table.notes)
+
+
+def test_a_rememberer_follows_memory_against_the_text(things, small, tmp_path, monkeypatch):
+    world = knows(read(things), {}, ["rdfs9"], 1.0)
+    answer_slots(monkeypatch, scoring(remembers_anyone, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, untrained=0)
+    [shares] = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet).counterfactuals
+    assert (shares.text.value, shares.memory.value) == (0.0, 1.0)
+
+
+def test_half_a_memory_is_used(things, small, tmp_path, monkeypatch):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(reasoner, world), scoring(at_random, world))
+    options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2)
+    found = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    assert [one.decision.word for one in found.conclusions] == [SIGNIFICANT, SIGNIFICANT]
+    contrasts = [contrast.name for contrast in found.conclusions[1].decision.claim.contrasts]
+    assert contrasts == ["gain", "than where premise 1 is not remembered", "beyond untrained"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["who", "who-untrained-0"]
+    assert [path.name for path in (tmp_path / "who-untrained-0").iterdir()] == ["arguments"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answerer", [at_random, first_and_last, one_step, reader], ids=lambda one: one.__name__)
+def test_chains_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
+    world = knows(read(things), {}, ["rdfs9"], 0.5)
+    answer_slots(monkeypatch, scoring(answerer, world), scoring(at_random, world))
+    options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=40)
+    found = chains.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
+    holds = Counter(one.evidence.rule for one in found.conclusions if one.decision.holds)
+    every = ["rdfs9", "rdfs9, depth 2", "rdfs9, depth 3"]
+    assert [one.evidence.rule for one in found.conclusions if one.evidence.prompt == "plain"] == every
+    expected = {at_random: {}, first_and_last: {}, one_step: {"rdfs9": 3}, reader: dict.fromkeys(every, 3)}
+    assert holds == expected[answerer]
+    if answerer is reader:
+        assert all(line.whole.value == 1 for line in found.lines)
+    assert [plot.name for plot in chains.plots(found)] == ["chains-who-rdfs9"]
+    titles = [table.title for table in chains.tables(found)]
+    assert titles[:2] == ["how far it follows", "does it reason?"]
+
+
+@pytest.mark.parametrize("answerer", [at_random, copies_if_stated, reasoner], ids=lambda one: one.__name__)
+def test_choice_from_end_to_end(things, tmp_path, answerer):
+    """The questions that ``build choices`` writes are those that the entailment study asks a server."""
+    data, world = read(things), knows(read(things), {}, ["rdfs9"], 0.5)
+    build_choices(ChoicesBuildOptions(data=str(things), out=tmp_path / "built", options=8, subset="all"))
+    words = NonceWords(excerpt_of(data, {}), list(RULES), 2, 0).of_rule["rdfs9"]
+    model = Reasoning(answerer, world, map(str.lower, words))
+    options = {"relations": ("subClassOf", "rdfs9-altered")}
+    found = choice.analyse([fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder])
+    expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
+    assert [one.decision.word for one in found.conclusions] == expected
+    asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
+    chat = Reasoning(answerer, world, _chat_words(data))
+    also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
+    assert [one.decision.word for one in also.conclusions] == expected
+
+
+def _chat_words(data):
+    return map(str.lower, NonceWords(excerpt_of(data, {}), ["rdfs9"], 2, 0).of_rule["rdfs9"])
+
+
+# --- texts by hand
+
+
+def test_texts_of_two_facts_by_hand(things):
+    queries = argument_queries(read(things), {}, ["rdfs9"], (1, 2, 3), FORMS, 2, 0).queries
+    item = next(query for query in queries if query.subject == "thing5").groups["item"]
+    own = [query for query in queries if query.groups["item"] == item and query.groups["pair"] == "0"]
+    names = nonce_names(f"0 rdfs9 {item}", excerpt_of(read(things), {}))
+    _, _, beyond, first, second, _, other, other_second, _ = (next(names) for _ in range(9))
+    given = {
+        query.groups["given"]: query.sentences[0].text.removesuffix(" Therefore, <x> is a particular [Y] .")
+        for query in own
+        if (query.groups["depth"], query.groups["form"]) == ("2", "plain")
+    }
+    gold = KINDS[5 * 7 % 12]
+    facts = f"{first.capitalize()} is a {second} . {second.capitalize()} is a {gold} ."
+    assert given[WHOLE] == f"{facts} <x> is a {first} ."
+    assert given[WITHOUT_FIRST] == f"<x> is a {first} ."
+    assert given[WITHOUT_SECOND] == facts
+    assert given[OTHER_SUBJECT] == f"{facts} <z> is a {first} ."
+    assert given[SUBJECTS_EXCHANGED] == f"{facts} <x> is a {beyond} . <z> is a {first} ."
+    replaced = f"{first.capitalize()} is a {second} . {other_second.capitalize()} is a {gold} ."
+    assert given[f"{ANOTHER_FIRST}, fact 2"] == f"{replaced} <x> is a {first} ."
+    assert given[f"{ANOTHER_FIRST}, fact 1"].startswith(f"{other.capitalize()} is a {second} . ")
+    assert given[f"{ANSWERS_EXCHANGED}, fact 2"] == (
+        f"{first.capitalize()} is a {second} . {second.capitalize()} is a {beyond} . "
+        f"{other_second.capitalize()} is a {gold} . <x> is a {first} ."
+    )
+    for depth in (1, 2, 3):
+        texts = {query.groups["given"] for query in own if query.groups["depth"] == str(depth)}
+        assert texts == {WHOLE, *needed(COMBINES, depth)}
+    assert MIDDLE_MISSING in needed(COMBINES, 3)
+
+
+def test_shuffled_facts_keep_one_order(things):
+    queries = argument_queries(read(things), {}, ["rdfs9"], (2,), ("shuffled",), 2, 0).queries
+    sentences = {
+        query.groups["given"]: query.sentences[0].text.replace("<z>", "<x>").split(" . ")[:-1]
+        for query in queries[: len(needed(COMBINES, 2)) + 1]
+    }
+    whole = sentences[WHOLE]
+    assert len(whole) == 5  # two facts, what is stated of <x>, two facts of others
+    assert sentences[WITHOUT_FIRST] == [one for one in whole if one in sentences[WITHOUT_FIRST]]
+    assert len(sentences[WITHOUT_FIRST]) == 3
+
+
+# --- numbers by hand
+
+
+def evidence(values, memory=None, conclusion=COMBINES, solved=None, twins=()):
+    """:param values: of the whole text and the altered ones, by item."""
+    names = [WHOLE, *needed(conclusion)]
+    by_text = {name: {str(item): own[min(at, 1)] for item, own in enumerate(values)} for at, name in enumerate(names)}
+    return Evidence("m", "plain", "rdfs9", conclusion, 1, by_text, twins, memory, solved or {}, "MRR")
+
+
+def test_the_gain_is_over_the_best_altered_text_of_each_item():
+    """Half of the items are copied and half looked up: each contrast is above 0 on average, and no item's is."""
+    one = evidence([(1.0, 0.0)] * 40)
+    values = {name: dict(own) for name, own in one.values.items()}
+    for item in range(40):
+        values[WITHOUT_SECOND if item % 2 else WITHOUT_FIRST][str(item)] = 1.0
+    [mixed, clear] = judge([one._replace(values=values), one])
+    assert mixed.over[WITHOUT_SECOND].value == mixed.over[WITHOUT_FIRST].value == 0.5
+    assert mixed.decision.claim.contrasts[0].estimate.value == 0
+    assert (mixed.decision.word, clear.decision.word) == (NO_DIFFERENCE, SIGNIFICANT)
+    assert mixed.decision.smallest > 0
+
+
+@pytest.mark.parametrize(("items", "solved", "words"), [
+    (30, 0, ""), (29, 0, "29 items that no shortcut solves, 30 are needed"),
+    (35, 10, "25 items that no shortcut solves, 30 are needed (of 35: 10 are solved by one)"),
+])  # fmt: skip
+def test_thirty_items_that_no_shortcut_solves(items, solved, words):
+    by_shortcut = {"copying": frozenset(map(str, range(solved)))}
+    [found] = judge([evidence([(1.0, 0.1)] * items, solved=by_shortcut)])
+    assert (found.items, found.excluded) == (items - solved, solved)
+    assert found.decision.word == (UNDETERMINED if words else SIGNIFICANT)
+    assert not words or found.decision.reason == words
+
+
+def test_a_text_that_cannot_be_made_is_named():
+    one = evidence([(1.0, 0.1)] * 20)
+    values = one.values | {OTHER_SUBJECT: {}}
+    [found] = judge([one._replace(values=values)])
+    assert found.decision.reason == (
+        "0 items that no shortcut solves, 30 are needed (of 20: 20 lack 'about another subject', as every other item "
+        "has the same answer)"
+    )
+
+
+def test_items_without_an_answer():
+    values = [(1.0, 0.1)] * 40 + [(np.nan, 0.1)] * 11
+    [found] = judge([evidence(values)])
+    assert (found.decision.word, found.decision.reason) == (UNDETERMINED, "11 of 51 items lack an answer")
+    assert judge([evidence(values[:-1])])[0].decision.holds
+
+
+def test_halves_by_memory():
+    items = list("abcdef")
+    memory = dict(zip(items, (1.0, 1.0, 0.5, 0.2, 0.2, 0.1), strict=True))
+    assert split(memory, items) == [True, True, True, False, False, False]
+    assert split(dict.fromkeys(items, 0.5), items) == []
+    assert split(memory | {"c": 1.0, "d": 1.0}, items) == [True] * 4 + [False] * 2, "equal items stay together"
+    values = [(1.0, 0.1)] * 20 + [(0.1, 0.1)] * 20
+    known = {str(item): float(item < 20) for item in range(40)}
+    for own, word in ((known, SIGNIFICANT), ({item: 1 - value for item, value in known.items()}, NO_DIFFERENCE)):
+        assert judge([evidence(values, own, REMEMBERS)])[0].decision.word == word
+    few = {str(item): float(item < 9) for item in range(40)}
+    assert (
+        judge([evidence(values, few, REMEMBERS)])[0].decision.reason
+        == "9 and 31 items by memory, 10 of each are needed"
+    )
+
+
+def test_a_conclusion_needs_a_gain_beyond_twins():
+    one = evidence([(1.0, 0.5)] * 40)
+    equal, less = one.values, evidence([(0.6, 0.5)] * 40).values
+    assert [judge([one._replace(twins=[twin])])[0].decision.word for twin in (equal, less)] == [
+        NO_DIFFERENCE, SIGNIFICANT
+    ]  # fmt: skip
+
+
+def test_counterfactual_shares_by_hand():
+    place = ("counterfactual premise", "rdfs9", "1", "plain")
+    texts = {"answer of the text": {"a": 1.0, "b": 1.0, "c": 0.0}, "answer of memory": {"a": 0.0, "b": 0.0, "c": 1.0}}
+    [found] = counterfactuals("m", {place: texts}, "made")
+    assert (found.items, found.text.value, found.memory.value) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
+
+
+# --- shortcuts by hand
+
+
+def asked(given, text, gold="sports league", names=("sports league", "river", "person"), conclusion=REMEMBERS):
+    return AskedText((conclusion, "rdfs9", "1", "plain"), "i", given, text, names, gold, frozenset())
+
+
+def test_word_overlap_with_the_bound_premise_solves():
+    """It needs no premise 1, and looks whom premise 2 is about; overlap with the whole text does not."""
+    end = "Therefore, <x> is a particular [Y] ."
+    texts = {
+        WHOLE: f"<x> is an ice hockey league . {end}",
+        NOTHING: end,
+        OTHER_SUBJECT: f"<z> is an ice hockey league . {end}",
+        SUBJECTS_EXCHANGED: f"<x> is a blek . <z> is an ice hockey league . {end}",
+        "another premise 2": f"<x> is a lake . {end}",
+    }
+    [(_, solved)] = solved_items([asked(given, text) for given, text in texts.items()]).items()
+    assert solved.keys() == BASELINES.keys()
+    assert {name for name, items in solved.items() if items} == {"overlap with the bound premise"}
+    [(_, none)] = solved_items([asked(given, text, "river") for given, text in texts.items()]).items()
+    assert not any(none.values())
+
+
+def test_tables_name_shortcuts_and_what_could_have_been_shown(things):
+    [found] = judge([evidence([(0.5, 0.5)] * 30 + [(0.6, 0.5), (0.4, 0.5)], solved={"root": frozenset("1")})])
+    verdicts, over, alone = conclusion_tables([found])
+    [row] = verdicts.objects()
+    assert (row["verdict"], row["items"], row["shortcuts"]) == (NO_DIFFERENCE, 31, 1)
+    assert 0 < row["detectable"] < 0.1
+    assert len(over.rows) == len(needed(COMBINES))
+    assert [one["root"] for one in alone.objects()] == [1]
+
+
+def test_readings_of_answerers():
+    """The answerers see what the texts state, in all forms."""
+    reading = Reading(
+        "Every blek is a dof . Having a means having b . <x> belongs to the class blek . Therefore, <x> is"
+    )
+    assert (reading.facts, reading.whom, reading.kinds()) == ([("blek", "dof"), ("a", "b")], "<x>", ["blek"])
+    limited = Reading(
+        "One has to be a song if something bleks that . <x> bleks <y> . Therefore, <y> is a particular [Y] ."
+    )
+    assert (limited.facts, limited.kinds()) == ([("blek", "song")], ["blek"])
+    owned = Reading("Blek implies parent . <x>'s blek is <y> . Therefore, <x> [Y] <y> .")
+    assert (owned.facts, owned.kinds()) == ([("blek", "parent")], ["blek"])
