@@ -194,16 +194,16 @@ def _lines(name: str, rows: Rows, first: str) -> list[ChainLine]:
         own = texts.setdefault(place, {}).setdefault(about["given"], {})
         own[about["item"], about["pair"]] = float(scores[at]), rows.origin(query)
     lines = []
-    for place, own in texts.items():
+    for place, by_text in texts.items():
         made = f"{recipe_of(rows)}|rule:{place.rule}|form:{place.form}|depth:{place.depth}"
-        numbers = {text: _mean(values, f"{made}|{text}") for text, values in own.items()}
-        whole, usual = own.get(WHOLE, {}), texts.get(place._replace(form=first), {}).get(WHOLE, {})
+        numbers = {text: _mean(values, f"{made}|{text}") for text, values in by_text.items()}
+        whole, usual = by_text.get(WHOLE, {}), texts.get(place._replace(form=first), {}).get(WHOLE, {})
         both = [key for key in whole if key in usual]
         reworded = None
         if place.form != first and both:
-            pair = ([values[key][0] for key in both] for values in (whole, usual))
+            one, other = ([values[key][0] for key in both] for values in (whole, usual))
             sample = sample_of_origins([whole[key][1] for key in both])
-            reworded = difference(*pair, sample, f"{made}|less:{first}", form="+.3f")
+            reworded = difference(one, other, sample, f"{made}|less:{first}", form="+.3f")
         items = len({item for item, _ in whole})
         lines.append(ChainLine(place, numbers.pop(WHOLE, point_estimate(NOTHING, made)), numbers, reworded, items))
     return lines

@@ -147,15 +147,17 @@ def _letters(model: ModelQuestions) -> list[Letter]:
     for question in model.questions.values():
         if question.letters.chosen and question.groups.get("p1") != "explicit" and "conclusion" not in question.groups:
             for letter in ascii_lowercase[: len(question.options)]:
-                shares = (own.get(letter, 0.0) for own in question.letters)
-                cases.setdefault(letter, []).append((question, *shares))
+                chosen, right = (own.get(letter, 0.0) for own in question.letters)
+                cases.setdefault(letter, []).append((question, chosen, right))
     letters = []
     for letter, own in sorted(cases.items()):
-        questions, chosen, right = zip(*own, strict=True)
+        questions, of_chosen, of_right = zip(*own, strict=True)
         made = f"{model.recipe('chosen − right')}|letter:{letter}|P1:not said"
-        excess = difference(chosen, right, sample_of(questions, Sample("question")), made)
+        excess = difference(of_chosen, of_right, sample_of(questions, Sample("question")), made)
         letters.append(
-            Letter(model.model, model.scoring, f"({letter})", sum(chosen) / len(own), sum(right) / len(own), excess)
+            Letter(
+                model.model, model.scoring, f"({letter})", sum(of_chosen) / len(own), sum(of_right) / len(own), excess
+            )
         )
     decisions = decide([Claim(one.letter, (Contrast(one.letter, one.excess),)) for one in letters])
     return [one._replace(excess=own.estimate or one.excess) for one, own in zip(letters, decisions, strict=True)]

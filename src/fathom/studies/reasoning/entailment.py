@@ -180,12 +180,12 @@ def analyse(
         evaluated.append(one)
         runs += one.runs
         if argued is not None:
-            models = {name: model}
+            asked = {name: model}
             twins = untrained_twins(model, options.untrained)
-            models |= {f"{name}-untrained-{seed}": twin for seed, twin in enumerate(twins)}
+            asked |= {f"{name}-untrained-{seed}": twin for seed, twin in enumerate(twins)}
             made = {
                 own: run_arguments(each, plan, argued, out / own / "arguments", announce(f"{own} arguments"))
-                for own, each in models.items()
+                for own, each in asked.items()
             }
             runs += [folder for folder, _ in made.values()]
             tables = [rows for _, rows in made.values()]
