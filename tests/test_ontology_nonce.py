@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fathom.building.ontology import build_ontology
-from fathom.building.ontology.nonce import nonce_words
 from fathom.building.options import OntologyBuildOptions
+from fathom.data.nonce import nonce_words
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontology import read_axioms
@@ -86,7 +86,7 @@ def test_many_words_are_distinct_and_pronounceable():
 
 def test_words_go_on_when_short_ones_are_used_up(monkeypatch):
     for part, letters in (("ONSETS", "b"), ("MIDDLES", ["zk"]), ("CODAS", "d"), ("VOWELS", "a")):
-        monkeypatch.setattr(f"fathom.building.ontology.nonce._{part}", letters)
+        monkeypatch.setattr(f"fathom.data.nonce._{part}", letters)
     assert list(islice(nonce_words(0), 3)) == ["bazkad", "bazkazkad", "bazkazkazkad"]
 
 

@@ -1,0 +1,34 @@
+"""Nonce words: pronounceable, and no English ones, as consonants meet in the middle that do so in no English word."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+_ONSETS = (
+    *"bdfgklmnprstvz", "br", "dr", "fl", "gl", "gr", "kl", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr"
+)  # fmt: skip
+_MIDDLES = (
+    "bv", "dv", "fk", "gv", "kv", "kz", "lz", "mv", "nv", "pz", "vg", "vk", "vl", "vm", "vn", "vz", "zb", "zd", "zk",
+    "zm", "zn", "zv",
+)  # fmt: skip
+_CODAS = (*"bdgklmnprtxz", "ld", "lm", "lt", "nd", "nk", "rn")
+_VOWELS = "aeiou"
+_TRIES = 100
+"""Draws of known words in a row after which words get another syllable."""
+
+
+def nonce_words(seed: int) -> Iterator[str]:
+    """Yield distinct pronounceable words, endlessly, that are no English ones."""
+    draw = random.Random(f"nonce names {seed}")
+    known: set[str] = set()
+    middles, tries = 1, 0
+    while True:
+        syllables = (f"{draw.choice(_VOWELS)}{draw.choice(_MIDDLES)}" for _ in range(middles))
+        word = f"{draw.choice(_ONSETS)}{''.join(syllables)}{draw.choice(_VOWELS)}{draw.choice(_CODAS)}"
+        if word not in known:
+            known.add(word)
+            tries = 0
+            yield word
+        elif (tries := tries + 1) == _TRIES:
+            middles, tries = middles + 1, 0
