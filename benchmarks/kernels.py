@@ -259,7 +259,7 @@ def states(queries: int = 4, rounds: int = 3) -> None:
         plain, shared = medians(seconds).values()
         off = np.nanmax(np.abs(scores["plain"] - scores["states"]))
         table.row(name, f"{plain:.2f}", f"{shared:.2f}", f"{plain / shared:.1f}", f"{off:.0e}")
-        with patch.object(type(model), "refuses_states", lambda _: "not used"):
+        with patch.object(type(model), "refuses_states", lambda *_: "not used"):
             plain = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
         shared = timed(lambda model=model: model.generate(prompts, 8))[1].cpu
         table.row(f"{name}, writing", f"{plain:.2f}", f"{shared:.2f}", f"{plain / shared:.1f}", "")

@@ -87,13 +87,13 @@ class ScriptedModel(Model):
         """See :meth:`fathom.models.base.Model.generate`."""
         return generate_greedily(self, prompts, max_new_tokens, stop, bos)
 
-    def refuses_tree(self) -> str | None:
+    def refuses_tree(self, longest: int = 0) -> str | None:
         return None
 
-    def refuses_states(self) -> str | None:
+    def refuses_states(self, longest: int = 0) -> str | None:
         return "scripted"
 
-    def refuses_cache(self) -> str | None:
+    def refuses_cache(self, longest: int = 0) -> str | None:
         return None
 
 

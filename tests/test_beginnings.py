@@ -65,7 +65,7 @@ def test_every_inner_node_runs_once_and_only_the_path_is_kept(monkeypatch: pytes
     # 30 tokens, then 40 answers of two, of which the last never runs: 30 + 40 inner nodes, of depth 30 at most. Passes
     # of 16: 16 and 14 of the beginning, 2 of whose place the first answers take; from then on all 30 are seen.
     model = make_local(network("gpt2"))
-    assert model.refuses_cache() is None
+    assert model.refuses_cache(32) is None
     beginning = list(range(100, 130))
     ids = [[*beginning, answer, 5] for answer in range(40)]
     passes = counted(model, monkeypatch)
@@ -76,14 +76,14 @@ def test_every_inner_node_runs_once_and_only_the_path_is_kept(monkeypatch: pytes
 def test_the_way_is_chosen_by_what_would_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_local(network("gpt2", n_positions=256))
     short, long = statements(), [[*range(40, 240), *one[-6:]] for one in statements()]
-    assert model.refuses_cache() is None
+    assert model.refuses_cache(max(map(len, long))) is None
     passes = counted(model, monkeypatch)
     score(model, short)
     assert not passes, "a short beginning is cheap to run again"
     behind = score(model, long)
     assert sum(ran for _, ran in passes) == len(build_trie(long).inner)
     passes.clear()
-    monkeypatch.setattr(model, "refuses_cache", lambda: "it says so")
+    monkeypatch.setattr(model, "refuses_cache", lambda *_: "it says so")
     for found, wanted in zip(score(model, long), behind, strict=True):
         close(found, wanted[1:])
     assert not passes, "a model that keeps none runs blocks"
@@ -93,7 +93,7 @@ def test_the_way_is_chosen_by_what_would_run_again(monkeypatch: pytest.MonkeyPat
 def test_blocks_give_the_same_where_nothing_can_be_kept(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ids, model = behind_a_beginning(), make_local(network("llama"))
     expected = score(model, ids)
-    monkeypatch.setattr(model, "refuses_cache", lambda: "it says so")
+    monkeypatch.setattr(model, "refuses_cache", lambda *_: "it says so")
     monkeypatch.setattr(fathom.scoring.causal, "BLOCK", block)
     for found, wanted in zip(score(model, ids), expected, strict=True):
         close(found, wanted[1:])

@@ -223,7 +223,7 @@ def too_small(hidden: Callable[..., torch.Tensor], room: int) -> Callable[..., t
 def test_out_of_memory_halves_and_goes_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = statements()
     model = make_local(network(name))
-    monkeypatch.setattr(model, "_states_refusal", "to run plain batches where there is no tree", raising=False)
+    monkeypatch.setattr(model, "refuses_states", lambda *_: "to run plain batches where there is no tree")
     expected = score(model, ids)
     monkeypatch.setattr(model, "hidden", too_small(model.hidden, 40))
     budget = Budget(320, CPU)

@@ -229,7 +229,7 @@ def test_sharing_runs_common_tokens_once():
     model = make_local(
         build("LlamaForCausalLM", vocab_size=TINY_VOCABULARY, **LLAMA | {"max_position_embeddings": 256})
     )
-    assert model.refuses_cache() is None
+    assert model.refuses_cache(105) is None
     tokens = []
     grow = model.grow
     model.grow = lambda past, embedded, *rest: (tokens.append(embedded.shape[1]), grow(past, embedded, *rest))[1]

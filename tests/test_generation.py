@@ -244,8 +244,8 @@ def test_a_batch_writes_what_transformers_writes_of_each_prompt(family):
 def test_what_goes_on_from_a_state_runs_each_token_once(family, monkeypatch):
     """A prompt of nine tokens, four written behind it: 9 + 3 tokens, or 9 + 10 + 11 + 12 anew."""
     model = make_local(build(family, **FAMILIES[family], **SPECIAL))
-    assert model.refuses_cache() is not None  # asked of it once
-    assert (model.refuses_states() is None) == ALONE[family]
+    assert model.refuses_cache(13) is not None  # asked of it once
+    assert (model.refuses_states(13) is None) == ALONE[family]
     ran, embed = [], type(model).embed
     monkeypatch.setattr(type(model), "embed", lambda self, ids: ran.append(ids.numel()) or embed(self, ids))
     [reply] = generate_greedily(model, ["w4 w5 w6 w7 w8 w9 w10 w11 w12"], 4)

@@ -93,7 +93,7 @@ def test_search_equals_scoring_all(
 ) -> None:
     options = {"shots": 3, "reduction": "sum,mean", "score": "full,answer", "closing": True}
     found = answers(model, graph_data, tmp_path / "search", **options)
-    monkeypatch.setattr(model, "refuses_cache", lambda: "the test wants the long way")
+    monkeypatch.setattr(model, "refuses_cache", lambda *_: "the test wants the long way")
     few = {"several", "nameless", "0", "1", "2"}
     part = select(graph_data, Selection(ids=few)).data
     expected = answers(model, part, tmp_path / "full", **options)
@@ -122,7 +122,7 @@ def test_small_spaces_keep_all_scores(graph_data: QuerySet, gpt2: PreTrainedToke
     golds = [replace(query, gold=(space.ids[place],), known=()) for place, query in enumerate(part.queries)]
     part = replace(part, queries=tuple(golds))
     found = answers(model, part, tmp_path / "search")
-    model.refuses_cache = lambda: "the test wants the long way"  # type: ignore[method-assign]
+    model.refuses_cache = lambda *_: "the test wants the long way"  # type: ignore[method-assign]
     expected = answers(model, part, tmp_path / "full")
     for key, row in expected.items():
         np.testing.assert_allclose(found[key]["scores"], row["scores"], atol=2e-4)

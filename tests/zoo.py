@@ -105,6 +105,7 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("num_key_value_heads", "num_experts_per_tok", "moe_k", "mamba_expand", "n_mamba_heads"), 2),
     **dict.fromkeys(("index_n_heads",), 2),
     **dict.fromkeys(("n_group", "topk_group"), 1),
+    **dict.fromkeys(("sliding_window", "attention_chunk_size", "index_topk", "floor_scale"), 12),
     **dict.fromkeys(("initializer_range", "init_std"), 0.2),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), TINY_VOCABULARY),
     "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3, "decoder_start_token_id": 2,
@@ -241,7 +242,11 @@ OWN: dict[str, dict[str, Any]] = {
 WITHOUT = ((), ("head_dim",), ("head_dim", "num_key_value_heads"), ("qk_head_dim",), ("num_key_value_heads",))
 """Sizes left at their defaults in turn, until a model can be built: some are worked out from others."""
 Floats = NDArray[np.floating[Any]]
-STATEMENTS = [[0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)]
+STATEMENTS = [
+    *([0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)),
+    *([0, *(10 + 7 * place % 60 for place in range(length))] for length in (20, 41)),
+]
+"""Short ones with a common beginning, and some longer than the limits in :data:`SMALL`."""
 
 
 class FamilyResult(NamedTuple):

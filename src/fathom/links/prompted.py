@@ -272,7 +272,7 @@ class Local:
         window, longest = self.model.max_tokens, len(prompt) + max(map(len, answers))
         if window is not None and longest > window:
             return f"prompt and answer have {longest} tokens, more than the model's window of {window}"
-        if self.model.refuses_cache() is None:  # the prompt is read once
+        if self.model.refuses_cache(longest) is None:  # the prompt is read once
             [one] = search(
                 self.model, AnswerTrie(answers), [SearchQuestion(prompt, [0])], SearchPlan(prune=False), self.budget
             )

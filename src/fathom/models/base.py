@@ -199,17 +199,28 @@ class Model(AnyModel):
         """Return the head in two parts if it ends in a linear layer, to be run slice by slice; else None."""
         return None
 
-    def refuses_tree(self) -> str | None:
-        """Return why :meth:`hidden` ignores or rejects *visible*; None if it works."""
+    def refuses_tree(self, longest: int = 0) -> str | None:
+        """Return why :meth:`hidden` ignores or rejects *visible*; None if it works.
+
+        :param longest: tokens of the longest sequence to be run, whose limits are checked as well.
+        """
         return self.stateless
 
-    def refuses_states(self) -> str | None:
-        """Return why :meth:`advance` fails or gives other numbers; None if it works."""
+    def refuses_states(self, longest: int = 0) -> str | None:
+        """Return why :meth:`advance` fails or gives other numbers; None if it works. :param longest: likewise."""
         return self.stateless
 
-    def refuses_cache(self) -> str | None:
-        """Return why :meth:`grow` fails or gives other numbers; None if it works."""
+    def refuses_cache(self, longest: int = 0) -> str | None:
+        """Return why :meth:`grow` fails or gives other numbers; None if it works. :param longest: likewise."""
         return self.stateless
+
+    def refusals(self) -> list[str]:
+        """Return what the checks so far have refused, at any length."""
+        return []
+
+    def refuses_padding(self, longest: int = 0) -> str | None:
+        """Return why padding on the right changes numbers; None if it does not. :param longest: likewise."""
+        return None
 
     def _unable(self) -> BadInput:
         return BadInput(f"'{self.identity.name}': {self.stateless}; use the statement or the generation probe")

@@ -13,6 +13,10 @@ from torch import Tensor
 
 from fathom.models.base import Model
 
+PREFIX = 7
+"""Tokens before the branches of the shortest check."""
+SHORTEST = PREFIX + 4
+"""Tokens of the longest sequence in the shortest check."""
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
 REFUSED = (
@@ -38,12 +42,17 @@ def token_log_probs(model: Model, ids: list[int]) -> Tensor:
     return rows_log_probs(model, [ids])[0]
 
 
-def rows_log_probs(model: Model, rows: list[list[int]]) -> Tensor:
-    """Return :func:`token_log_probs` of b sequences of n tokens each, from one pass. :returns: shape (b, n)."""
+def rows_log_probs(model: Model, rows: list[list[int]], start: int = 1) -> Tensor:
+    """Return :func:`token_log_probs` of b sequences of n tokens each, from one pass.
+
+    :param start: position of the first token that is scored.
+    :returns: shape (b, n); NaN before *start*.
+    """
     tokens = torch.tensor(rows, device=model.device)
-    log_probs = torch.log_softmax(model.logits(model.hidden(model.embed(tokens))[:, :-1].flatten(0, 1)), dim=-1)
-    scores = log_probs.gather(1, tokens[:, 1:].reshape(-1, 1)).view(len(rows), -1)
-    return torch.cat([scores.new_full((len(rows), 1), torch.nan), scores], dim=1)
+    hidden = model.hidden(model.embed(tokens))[:, start - 1 : -1].flatten(0, 1)
+    log_probs = torch.log_softmax(model.logits(hidden), dim=-1)
+    scores = log_probs.gather(1, tokens[:, start:].reshape(-1, 1)).view(len(rows), -1)
+    return torch.cat([scores.new_full((len(rows), start), torch.nan), scores], dim=1)
 
 
 _Compared = tuple[Tensor, Tensor, float]
@@ -75,22 +84,67 @@ def _some_tokens(model: Model, count: int, factor: int = 7919) -> list[int]:
     return (torch.arange(1, count + 1) * factor % model.vocabulary_size).tolist()
 
 
-def check_tree(model: Model) -> str | None:
+class CheckedLengths:
+    """A self-check of sequences of any length, repeated for longer ones than before.
+
+    A model may have limits that only longer sequences reach: a window, an attention chunk, a number of tokens that it
+    attends to. What agrees at one length is taken to agree at shorter ones; what differs, to differ at longer ones.
+
+    :param check: called with the number of tokens of the longest sequence; returns what is wrong, or None.
+    :param most: tokens of the longest sequence that the model takes; None without a limit.
+    """
+
+    def __init__(self, check: Callable[[int], str | None], most: int | None) -> None:
+        self._check, self._most, self._agrees = check, most, 0
+        self._refusal: tuple[int, str] | None = None
+
+    @property
+    def why(self) -> str | None:
+        """What was wrong at any length so far, or None."""
+        return None if self._refusal is None else self._refusal[1]
+
+    def refusal(self, longest: int) -> str | None:
+        """Return what is wrong with sequences of up to *longest* tokens, or None."""
+        longest = longest if self._most is None else min(longest, self._most)
+        for length in (SHORTEST, longest):
+            # Half as long again, so that texts that become longer little by little are not checked each time.
+            ahead = min(self._agrees * 3 // 2, self._most or length)
+            for tried in dict.fromkeys((max(length, ahead), length)):
+                if length > self._agrees and not self._refuses(length):
+                    self._try(tried)
+            if self._refuses(length):
+                return self.why
+        return None
+
+    def _refuses(self, length: int) -> bool:
+        return self._refusal is not None and length >= self._refusal[0]
+
+    def _try(self, length: int) -> None:
+        why = self._check(length)
+        if why is None:
+            self._agrees = length
+        else:
+            self._refusal = length, why if length == SHORTEST else f"{why}, in texts of {length} tokens"
+
+
+def check_tree(model: Model, longest: int = SHORTEST) -> str | None:
     """Compare a packed tree (one prefix, many branches) with the plain path.
 
-    The tree is long because some models (GPT-Neo) keep a window by the place in the packed sequence instead of the
-    position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more: there
-    the tree must be twenty times closer to the plain path than the same tokens without the mask. First, masked tokens
-    must not be seen at all (:func:`_leak`).
+    There are many branches because some models (GPT-Neo) keep a window by the place in the packed sequence instead of
+    the position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more:
+    there the tree must be twenty times closer to the plain path than the same tokens without the mask. First, masked
+    tokens must not be seen at all (:func:`_leak`).
 
+    :param longest: number of tokens of prefix and branch.
     :returns: what is wrong, or None.
     """
     if model.max_tokens is not None and model.max_tokens < 12:
         return f"its window of {model.max_tokens} tokens is too short to check it"
-    tokens = _some_tokens(model, 7 + 4 * CHECKED_BRANCHES)
-    prefix, branches = tokens[:7], [tokens[start : start + 4] for start in range(7, len(tokens), 4)]
-    owner = torch.tensor([-1] * 7 + [i for i in range(CHECKED_BRANCHES) for _ in range(4)], device=model.device)
-    positions = torch.tensor([[*range(7)] + [*range(7, 11)] * CHECKED_BRANCHES], device=model.device)
+    size = longest - 4
+    tokens = _some_tokens(model, size + 4 * CHECKED_BRANCHES)
+    prefix, branches = tokens[:size], [tokens[start : start + 4] for start in range(size, len(tokens), 4)]
+    owner = torch.tensor([-1] * size + [i for i in range(CHECKED_BRANCHES) for _ in range(4)], device=model.device)
+    positions = torch.tensor([[*range(size)] + [*range(size, size + 4)] * CHECKED_BRANCHES], device=model.device)
     order = torch.arange(len(tokens), device=model.device)
     lower = order[:, None] >= order[None, :]
     visible = (lower & ((owner[None, :] == -1) | (owner[:, None] == owner[None, :])))[None]
@@ -98,12 +152,12 @@ def check_tree(model: Model) -> str | None:
     compared = [0, CHECKED_BRANCHES // 2, CHECKED_BRANCHES - 1]
 
     def scores(vectors: Tensor, mask: Tensor) -> Tensor:
-        return _branch_scores(model, model.hidden(vectors, positions, mask), branches, compared)
+        return _branch_scores(model, model.hidden(vectors, positions, mask)[0, size:], branches, compared)
 
     def run() -> _Compared | str:
         if (leak := _leak(model)) is not None:
             return leak
-        expected = rows_log_probs(model, [prefix + branches[i] for i in compared])[:, 8:]
+        expected = rows_log_probs(model, [prefix + branches[i] for i in compared], size + 1)[:, size + 1 :]
         vectors = model.embed(torch.tensor([tokens], device=model.device))
         packed, half = scores(vectors, visible), 0.0
         if model.dtype != torch.float32:
@@ -142,13 +196,15 @@ def _leak(model: Model) -> str | None:
     return f"branches see each other through the mask ({leaking / max(meant, 1e-30):.0e} of what a prefix does)"
 
 
-def check_cache(model: Model) -> str | None:
+def check_cache(model: Model, longest: int = SHORTEST) -> str | None:
     """Grow a tree level by level, drop a branch on the way, and compare the rest with the plain path.
 
+    :param longest: number of tokens of prefix and branch.
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
-    tokens = _some_tokens(model, 13)
-    prefix, branches = tokens[:7], [tokens[7:9], tokens[9:11], tokens[11:13]]
+    size = longest - 3
+    tokens = _some_tokens(model, size + 6)
+    prefix, branches = tokens[:size], [tokens[start : start + 2] for start in range(size, size + 6, 2)]
 
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
@@ -157,18 +213,19 @@ def check_cache(model: Model) -> str | None:
         return model.embed(tensor([[branches[i][depth] for i in chosen]]))
 
     def run() -> _Compared:
-        expected = rows_log_probs(model, [[*prefix, *branches[i], 0] for i in (0, 2)])[:, 8:].T.flatten()
-        hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(7)]))
+        rows = [[*prefix, *branches[i], 0] for i in (0, 2)]
+        expected = rows_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
+        hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(size)]))
         itself = torch.eye(3, dtype=torch.bool, device=model.device)
-        sees_prefix = torch.ones(1, 3, 7, dtype=torch.bool, device=model.device)
+        sees_prefix = torch.ones(1, 3, size, dtype=torch.bool, device=model.device)
         hidden, cache = model.grow(
-            cache, level(0, [0, 1, 2]), tensor([[7, 7, 7]]), torch.cat([sees_prefix, itself[None]], dim=2)
+            cache, level(0, [0, 1, 2]), tensor([[size] * 3]), torch.cat([sees_prefix, itself[None]], dim=2)
         )
         first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
-        cache = cache.keep(tensor([*range(7), 7, 9]))
+        cache = cache.keep(tensor([*range(size), size, size + 2]))
         pair = itself[None, :2, :2]
         hidden, cache = model.grow(
-            cache, level(1, [0, 2]), tensor([[8, 8]]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
+            cache, level(1, [0, 2]), tensor([[size + 1] * 2]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
         )
         second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
         return torch.cat([first[[0, 2], [branches[0][1], branches[2][1]]], second]), expected, HALF
@@ -176,14 +233,16 @@ def check_cache(model: Model) -> str | None:
     return _mismatch(model, run, "it refuses a cache", "a cached tree is")
 
 
-def check_states(model: Model) -> str | None:
+def check_states(model: Model, longest: int = SHORTEST) -> str | None:
     """Run a prefix once and three branches from copies of its state, drop one, continue, and compare.
 
     Prefixes of several lengths are compared with the plain path.
 
+    :param longest: number of tokens of prefix and branch.
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
-    refusals = (_check_states(model, length) for length in PREFIXES)
+    lengths = PREFIXES if longest <= SHORTEST else (longest - 3,)
+    refusals = (_check_states(model, length) for length in lengths)
     return next((refusal for refusal in refusals if refusal is not None), None)
 
 
@@ -195,7 +254,8 @@ def _check_states(model: Model, length: int) -> str | None:
         return torch.tensor(values, device=model.device)
 
     def run() -> _Compared:
-        expected = rows_log_probs(model, [prefix + branch for branch in branches])[:, length + 1 :]
+        start = length + 1
+        expected = rows_log_probs(model, [prefix + branch for branch in branches], start)[:, start:]
         _, states = model.advance(None, model.embed(tensor([prefix])))
         states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
         scores = []
@@ -210,9 +270,31 @@ def _check_states(model: Model, length: int) -> str | None:
     return _mismatch(model, run, "it keeps no states to continue from", "branches from a kept state are")
 
 
+def check_padding(model: Model, longest: int = SHORTEST) -> str | None:
+    """Compare a short sequence, padded on the right to the length of a long one, with the same sequence alone.
+
+    A causal model does not look to the right, but one that selects the tokens that it attends to may count them.
+
+    :param longest: number of tokens of the long sequence.
+    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
+    """
+    long = _some_tokens(model, longest)
+    short = long[: max(5, longest * 2 // 3)]
+    start = len(short) - 4
+
+    def run() -> _Compared:
+        together = rows_log_probs(model, [short + [0] * (longest - len(short)), long], start)
+        return together[0, start : len(short)], rows_log_probs(model, [short], start)[0, start:], HALF
+
+    return _mismatch(model, run, "it refuses a batch", "padded sequences are")
+
+
 def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """Return log p of tokens 2 to 4 of some branches of :func:`check_tree`, shape (compared, 3)."""
-    rows = torch.stack([hidden[0, 7 + 4 * i : 10 + 4 * i] for i in compared])
+    """Return log p of tokens 2 to 4 of some branches of :func:`check_tree`, shape (compared, 3).
+
+    :param hidden: states of all branches, one after the other, shape (tokens, d).
+    """
+    rows = torch.stack([hidden[4 * i : 4 * i + 3] for i in compared])
     log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]

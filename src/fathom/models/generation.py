@@ -52,8 +52,9 @@ def generate_greedily(
     ]
     runnable = [row for row in rows if row.fault is None]
     writer = _Writer(model.tokenizer, max_new_tokens, stop, frozenset(ends))
+    longest = max((len(row.prompt) for row in runnable), default=0) + max_new_tokens
     with torch.inference_mode():
-        if model.refuses_cache() is None:
+        if model.refuses_cache(longest) is None:
             _generate_together(model, runnable, writer)
         else:
             for row in runnable:
@@ -104,7 +105,7 @@ def _misfit(prompt: list[int], max_new_tokens: int, window: int | None) -> str |
 
 def _generate_alone(model: Model, row: _Generation, writer: _Writer) -> None:
     """Continue from the state after the previous token, or run the whole sequence anew: the plain path."""
-    states, keeps, goes_on = None, model.refuses_states() is None, True
+    states, keeps, goes_on = None, model.refuses_states(len(row.prompt) + writer.max_new_tokens) is None, True
     while goes_on:
         ids = row.prompt + row.written
         vectors = model.embed(torch.tensor([ids if states is None else ids[-1:]], device=model.device))

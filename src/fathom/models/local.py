@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from fathom.models.base import Attention, Identity, LinearHead, Model, Reply
 from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
 from fathom.models.cache import NAMES, Cache, KeyValues, States
-from fathom.models.checks import check_cache, check_states, check_tree
+from fathom.models.checks import CheckedLengths, check_cache, check_padding, check_states, check_tree
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
 from fathom.models.last_layer import PartialPass, find_partial_passes
@@ -199,37 +199,51 @@ class LocalModel(NetworkModel):
             return None
         return LinearHead(transform, layer.weight, layer.bias) if same else None
 
-    def refuses_tree(self) -> str | None:
-        return self._tree_refusal
+    def refuses_tree(self, longest: int = 0) -> str | None:
+        return self._tree.refusal(longest)
 
     @cached_property
-    def _tree_refusal(self) -> str | None:
+    def _tree(self) -> CheckedLengths:
+        return CheckedLengths(self._check_tree, self.max_tokens)
+
+    def _check_tree(self, longest: int) -> str | None:
         """Check the model with its attention kernel and then with the eager one."""
-        refusal = check_tree(self)
+        refusal = check_tree(self, longest)
         if refusal is not None and self.network.config._attn_implementation != "eager":
             kernel = self.network.config._attn_implementation
             try:
                 self.network.set_attn_implementation("eager")
             except (ValueError, AttributeError):
                 return refusal
-            if check_tree(self) is None:
+            if check_tree(self, longest) is None:
                 return None
             self.network.set_attn_implementation(kernel)
         return refusal
 
-    def refuses_cache(self) -> str | None:
-        return self._cache_refusal
+    def refuses_cache(self, longest: int = 0) -> str | None:
+        return self.refuses_tree(longest) or self._cache.refusal(longest)
 
     @cached_property
-    def _cache_refusal(self) -> str | None:
-        return self.refuses_tree() or check_cache(self)
+    def _cache(self) -> CheckedLengths:
+        return CheckedLengths(partial(check_cache, self), self.max_tokens)
 
-    def refuses_states(self) -> str | None:
-        return self._states_refusal
+    def refuses_states(self, longest: int = 0) -> str | None:
+        return self._states.refusal(longest)
 
     @cached_property
-    def _states_refusal(self) -> str | None:
-        return check_states(self)
+    def _states(self) -> CheckedLengths:
+        return CheckedLengths(partial(check_states, self), self.max_tokens)
+
+    def refusals(self) -> list[str]:
+        checks = (self._tree, self._cache, self._padding)
+        return list(dict.fromkeys(check.why for check in checks if check.why is not None))
+
+    def refuses_padding(self, longest: int = 0) -> str | None:
+        return self._padding.refusal(longest)
+
+    @cached_property
+    def _padding(self) -> CheckedLengths:
+        return CheckedLengths(partial(check_padding, self), self.max_tokens)
 
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
         """Turn booleans into what is added to attention scores, one mask for each kind of layer.

@@ -129,13 +129,13 @@ class StatementProbe(ShardedProbe):
         engine = {"engine": self._engine} if self.model.attention is Attention.CAUSAL else {}
         return {**self._counts, **super().circumstances(), **engine}
 
-    @cached_property
+    @property
     def _engine(self) -> str:
         if isinstance(self.model, LikelihoodServer):
             return self.model.engine
         refusal = self.model.refuses_tree()
         if refusal is None:
-            return "token trie"
+            return "; ".join(["token trie", *(f"plain where {why}" for why in self.model.refusals())])
         return f"{'states by level' if self.model.refuses_states() is None else 'plain batches'}, because {refusal}"
 
     def _answered(self, shard: Shard) -> Answered:

@@ -83,13 +83,14 @@ class Searcher:
         """Rank the gold answers of *queries*.
 
         :returns: columns per query and scoring; and the queries whose statements the search cannot score token by
-            token (a token spans prompt and answer, or the subject follows the answer).
+            token (a token spans prompt and answer, or the subject follows the answer), or that are longer than the
+            model's cache is right for.
         """
         prompted_in: dict[int, tuple[Space, list[_SearchPrompt]]] = {}
         refused = []
         for query in queries:
             prepared = self._prepare(wording, query, candidates)
-            if prepared is None:
+            if prepared is None or self._refuses(*prepared):
                 refused.append(query)
             else:
                 space, prompted = prepared
@@ -100,6 +101,10 @@ class Searcher:
                 for query_id, answer in self._search(space, together, way).items():
                     answers.setdefault(query_id, []).append(answer)
         return answers, refused
+
+    def _refuses(self, space: Space, asked: _SearchPrompt) -> bool:
+        longest = len(asked.prompt) + int(space.whole.longest.max())
+        return any(one.refuses_cache(longest) is not None for one in (self.model, self.rough) if one is not None)
 
     def _prepare(self, wording: Wording, query: Query, candidates: CandidateSet) -> tuple[Space, _SearchPrompt] | None:
         sample = np.random.default_rng(0).integers(len(candidates), size=CHECKED).tolist()

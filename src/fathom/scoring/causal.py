@@ -46,13 +46,17 @@ def causal_log_probs(
     """
     if not sequences:
         return []
-    trie = build_trie(sequences)
+    trie, longest = build_trie(sequences), max(map(len, sequences))
     with torch.inference_mode():
-        if model.refuses_tree() is None and _share_run_again(trie, budget) > AGAIN and model.refuses_cache() is None:
+        if (
+            model.refuses_tree(longest) is None
+            and _share_run_again(trie, budget) > AGAIN
+            and model.refuses_cache(longest) is None
+        ):
             scores = by_cache(model, trie, budget, vectors)
-        elif model.refuses_tree() is None:
+        elif model.refuses_tree(longest) is None:
             scores = _by_packed_blocks(model, trie, budget, vectors)
-        elif model.refuses_states() is None:
+        elif model.refuses_states(longest) is None:
             scores = by_levels(model, trie, budget, vectors)
         else:
             scores = _by_plain_batches(model, trie, budget, vectors)
@@ -177,15 +181,19 @@ def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
 
 
 def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
-    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look."""
+    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look.
+
+    Only sequences of equal length run together if padding changes the model's numbers.
+    """
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     paths = np.unique(trie.paths, axis=0)
     lengths = (paths >= 0).sum(axis=1)
     paths = paths[np.argsort(lengths, kind="stable")]
     lengths.sort()
+    equal = model.refuses_padding(int(lengths[-1])) is not None
 
     def pack(start: int) -> tuple[Ints, int]:
-        stop = budget.fitting(lengths, start)
+        stop = budget.fitting(lengths, start, equal=equal)
         return paths[start:stop, : lengths[stop - 1]], stop
 
     def run(chunk: Ints) -> NDArray[np.float32]:

@@ -144,7 +144,7 @@ def _by_passes(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget:
         return
     plain: list[Ids] = []
     for group in prefix_groups(sequences):
-        if group.saves >= WORTH_SHARING and model.refuses_cache() is None:
+        if group.saves >= WORTH_SHARING and model.refuses_cache(max(map(len, group.members))) is None:
             yield from _by_shared_prefix(model, group, budget)
         else:
             plain += group.members
@@ -252,7 +252,8 @@ def _by_padded_batches(model: Model, sequences: Sequence[Ids], budget: Budget) -
     def run(ids: Tensor, at: Tensor) -> Tensor:
         return model.hidden(model.embed(ids))[torch.arange(len(at), device=at.device), at]
 
-    return _by_batches(model, sequences, budget, run, equal=False)
+    equal = bool(sequences) and model.refuses_padding(max(map(len, sequences))) is not None
+    return _by_batches(model, sequences, budget, run, equal=equal)
 
 
 def _by_equal_lengths(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Budget) -> Iterator[_Pass]:
