@@ -12,6 +12,7 @@ import pytest
 from fathom.errors import BadInput, MadeBefore, RunFailed
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
+from tests.answerers import EVEN, answered, at_random, world
 from tests.messages import mentioned, mentions
 
 
@@ -210,3 +211,25 @@ def test_commands_that_make_a_folder(fathom, tmp_path, name):
     code, _, err = fathom(*words, "--out", out)
     assert code == 2
     assert mentioned(err, out, "--out")
+
+
+def test_outputs_replace_nothing_that_belongs_to_a_run(fathom, tmp_path):
+    run = answered(tmp_path / "run", at_random(0), world(EVEN)).path
+    page, manifest = tmp_path / "page.html", run / "manifest.json"
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    letter = tmp_path / "letter.html"
+    letter.write_text("not ours")
+    for words in (
+        ("report", run, "-o", manifest),
+        ("report", run, "-o", letter),
+        ("metrics", run, "-o", manifest),
+        ("metrics", run, "-o", run / "queries.parquet", "--format", "json"),
+    ):
+        code, _, log = fathom(*words)
+        assert code == 2
+        assert mentioned(log, words[-1] if words[-1] != "json" else run / "queries.parquet")
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+    assert letter.read_text() == "not ours"
+    for _ in range(2):  # a report may be replaced by another
+        assert fathom("report", run, "-o", page)[0] == 0
+        assert fathom("metrics", run, "-o", tmp_path / "table.md", "--format", "md")[0] == 0

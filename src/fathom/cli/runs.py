@@ -118,9 +118,11 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
-    from fathom.store.files import write_text
+    from fathom.store.files import check_output, write_text
     from fathom.store.folder import RunFolder
 
+    if options.output is not None:
+        check_output(options.output)
     folder = RunFolder.open(options.run)
     if options.groups is not None:
         folder = folder.grouped_by(options.groups)

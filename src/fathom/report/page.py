@@ -34,6 +34,8 @@ from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
 
 LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
+GENERATOR = b'<meta name="generator" content="Fathom'
+"""Marks a report, which alone may be replaced by another."""
 CELLS = {
     "both": "both right",
     "first": "only the first right",
@@ -86,6 +88,8 @@ def report(
     path = Path(out)
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
+    if path.exists() and not _is_report(path):
+        raise BadInput(f"{path} exists and is no report of Fathom: give another file, or remove it")
     folders, notes = _open_all(runs)
     if groups is not None:
         folders = [folder.grouped_by(Path(groups)) for folder in folders]
@@ -103,6 +107,11 @@ def report(
     page = _page(libraries, evidence, shown, comparison, notes, title, studies)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return GENERATOR in file.read(1000)
 
 
 def _open_all(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:

@@ -15,6 +15,11 @@ import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
 
+OWNERS = (
+    *("manifest.json", "link.json", "study.json", "plan.json", "config.json", "facts.jsonl", "relations.jsonl"),
+    *("queries.parquet", "metadata_relations.json", "train.tsv", "test.tsv"),
+)
+"""Files of which one identifies a folder of a run, a model, a plan or data."""
 DEEPEST = 200
 """Folders in a path. Many libraries, Python's own too, fail in thousands of nested folders."""
 
@@ -52,6 +57,13 @@ def check_name(path: Path) -> Path:
     """Return the path. :raises BadInput: it has no name, such as "." and "/"."""
     if not path.name:
         raise BadInput(f"--out {str(path)!r} has no name: give one below it, e.g. {path / 'result'}")
+    return path
+
+
+def check_output(path: Path) -> Path:
+    """Return the path of an output. :raises BadInput: it is a file of a run, a model, a plan or data."""
+    if path.exists() and any((path.parent / name).exists() for name in OWNERS):
+        raise BadInput(f"{path} is a file of what is in {path.parent}: give a file elsewhere")
     return path
 
 
