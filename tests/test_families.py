@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 ALL = {**FAMILIES, **MULTIMODAL}
 MAINSTAY = {
     "gpt2": "tree", "llama": "tree", "mistral": "tree", "qwen3": "tree", "gemma3_text": "tree", "deepseek_v3": "tree",
-    "llama4_text": "tree", "gpt_oss": "tree", "mamba": "states", "mamba2": "states", "jamba": "states",
+    "llama4_text": "states", "gpt_oss": "tree", "mamba": "states", "mamba2": "states", "jamba": "states",
     "falcon_h1": "states", "bamba": "states", "qwen3_next": "states", "qwen3_5_text": "states", "bloom": "states",
     "bert (masked)": "masked", "roberta (masked)": "masked", "modernbert (masked)": "masked", "t5 (pairs)": "pairs",
     "bart (pairs)": "pairs", "mistral3 (with images)": "tree", "qwen3_vl (with images)": "tree",

@@ -19,6 +19,8 @@ SHORTEST = PREFIX + 4
 """Tokens of the longest sequence in the shortest check."""
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
+COMPARED = 32
+"""Positions of a padded sequence that :func:`check_padding` compares."""
 REFUSED = (
     *(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError),
     StopIteration,
@@ -271,20 +273,26 @@ def _check_states(model: Model, length: int) -> str | None:
 
 
 def check_padding(model: Model, longest: int = SHORTEST) -> str | None:
-    """Compare a short sequence, padded on the right to the length of a long one, with the same sequence alone.
+    """Compare short sequences, padded on the right to the length of a long one, with the same sequences alone.
 
-    A causal model does not look to the right, but one that selects the tokens that it attends to may count them.
+    A causal model does not look to the right, but one that selects the tokens that it attends to may count them. That
+    may show at some positions alone, so up to :data:`COMPARED` at the end of several sequences are compared.
 
     :param longest: number of tokens of the long sequence.
     :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
     long = _some_tokens(model, longest)
-    short = long[: max(5, longest * 2 // 3)]
-    start = len(short) - 4
+    shorts = [long[:length] for length in dict.fromkeys((longest - 1, longest * 3 // 4, longest // 2))]
 
     def run() -> _Compared:
-        together = rows_log_probs(model, [short + [0] * (longest - len(short)), long], start)
-        return together[0, start : len(short)], rows_log_probs(model, [short], start)[0, start:], HALF
+        first = max(1, len(shorts[-1]) - COMPARED)
+        rows = [*(short + [0] * (longest - len(short)) for short in shorts), long]
+        together = rows_log_probs(model, rows, first)
+        starts = [max(1, len(short) - COMPARED) for short in shorts]
+        pairs = list(zip(starts, shorts, strict=True))
+        padded = [row[start : len(short)] for row, (start, short) in zip(together, pairs, strict=False)]
+        alone = [rows_log_probs(model, [short], start)[0, start:] for start, short in pairs]
+        return torch.cat(padded), torch.cat(alone), HALF
 
     return _mismatch(model, run, "it refuses a batch", "padded sequences are")
 

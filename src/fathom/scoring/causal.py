@@ -58,6 +58,8 @@ def causal_log_probs(
             scores = _by_packed_blocks(model, trie, budget, vectors)
         elif model.refuses_states(longest) is None:
             scores = by_levels(model, trie, budget, vectors)
+        elif model.refuses_padding(longest) is not None:
+            return _by_equal_lengths(model, sequences, budget, vectors)
         else:
             scores = _by_plain_batches(model, trie, budget, vectors)
     return [scores[path[path >= 0]] for path in trie.paths]
@@ -181,19 +183,15 @@ def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
 
 
 def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
-    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look.
-
-    Only sequences of equal length run together if padding changes the model's numbers.
-    """
+    """Run distinct sequences of similar length together, padded on the right, where a causal model does not look."""
     scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
     paths = np.unique(trie.paths, axis=0)
     lengths = (paths >= 0).sum(axis=1)
     paths = paths[np.argsort(lengths, kind="stable")]
     lengths.sort()
-    equal = model.refuses_padding(int(lengths[-1])) is not None
 
     def pack(start: int) -> tuple[Ints, int]:
-        stop = budget.fitting(lengths, start, equal=equal)
+        stop = budget.fitting(lengths, start)
         return paths[start:stop, : lengths[stop - 1]], stop
 
     def run(chunk: Ints) -> NDArray[np.float32]:
@@ -206,3 +204,25 @@ def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor 
     for chunk, log_probs in budget.batches(len(paths), pack, run):
         scores[chunk[:, 1:][chunk[:, 1:] >= 0]] = log_probs
     return scores
+
+
+def _by_equal_lengths(
+    model: Model, sequences: Sequence[Sequence[int]], budget: Budget, vectors: Tensor | None
+) -> list[NDArray[np.float32]]:
+    """Run sequences of one length together and share nothing: for models whose scores depend on what follows."""
+    distinct = sorted({tuple(ids) for ids in sequences}, key=len)
+    lengths = list(map(len, distinct))
+    scores: dict[tuple[int, ...], NDArray[np.float32]] = {}
+
+    def pack(start: int) -> tuple[Ints, int]:
+        stop = budget.fitting(lengths, start, equal=True)
+        return np.array(distinct[start:stop]), stop
+
+    def run(ids: Ints) -> NDArray[np.float32]:
+        hidden = model.hidden(model.embed_with(on_device(ids, model.device), vectors))[:, :-1].flatten(0, 1)
+        found = target_log_probs(model, hidden, np.arange(len(hidden)), ids[:, 1:].ravel()).cpu().numpy()
+        return np.hstack([np.full((len(ids), 1), np.nan, dtype=np.float32), found.reshape(len(ids), -1)])
+
+    for ids, log_probs in budget.batches(len(distinct), pack, run):
+        scores |= zip(map(tuple, ids.tolist()), log_probs, strict=True)
+    return [scores[tuple(ids)] for ids in sequences]
