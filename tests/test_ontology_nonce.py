@@ -93,3 +93,29 @@ def test_words_go_on_when_short_ones_are_used_up(monkeypatch):
 def test_patterns_of_the_original_do_not_fit(tmp_path):
     with pytest.raises(BadInput, match=mentions("--patterns", "--nonce")):
         built(tmp_path, "out", nonce=True, patterns=PATTERNS)
+
+
+def test_the_shape_of_the_published_folder(shared_data, tmp_path):
+    published = shared_data / "ontoprobe"
+    options = OntologyBuildOptions(input=[published], out=tmp_path / "out", nonce=True, instances=3)
+    tasks = build_ontology(options).tasks
+    assert tasks["subClassOf"] == 721
+    entries = json.loads((published / "ontology" / "property.json").read_text())
+    assert tasks["subPropertyOf"] == sum(bool(entry["rdfs:subPropertyOf"]) for entry in entries)
+    assert (tasks["domain"], tasks["range"]) == (50, 49)  # one of either is none of the classes
+    data, made = read(published), read(tmp_path / "out")
+    assert {name: len(space) for name, space in made.candidates.items()} == {"classes": 783, "properties": 82}
+    ours, theirs = (sorted(query.distances for query in one.by_relation()["subClassOf"]) for one in (made, data))
+    assert ours == theirs
+
+
+def test_the_shape_of_a_built_folder_is_that_of_its_files(nonce, tmp_path):
+    folder, _, made = nonce
+    build_ontology(OntologyBuildOptions(input=[folder / "plain"], out=tmp_path / "out", nonce=True))
+    again = read(tmp_path / "out")
+    assert {task: len(queries) for task, queries in again.by_relation().items()} == {
+        task: len(queries) for task, queries in made.by_relation().items()
+    }
+    assert [len(kind) for kind in read_axioms(tmp_path / "out")] == [
+        len(kind) for kind in read_axioms(folder / "nonce")
+    ]

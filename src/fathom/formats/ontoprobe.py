@@ -214,6 +214,28 @@ def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
     yield from ((written[name], list(gold)) for name, gold in golds.items())
 
 
+def read_shape(folder: Path) -> tuple[list[OntologyClass], list[OntologyProperty]]:
+    """Read classes and properties, with cleaned names, of a folder that was read without faults."""
+
+    def names(value: str | Iterable[str] | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(clean, [value] if isinstance(value, str) else value or ())))
+
+    classes = [
+        OntologyClass(
+            "", clean(entry["rdfs:label"]), names(entry.get("rdfs:subClassOf")), names(entry.get("is rdf:type of"))
+        )
+        for _, entry in _entries(folder / CLASS_FILE, Faults())
+    ]
+    properties = [
+        OntologyProperty(
+            *((), clean(entry["rdfs:label"]), names(entry.get("rdfs:domain")), names(entry.get("rdf:range"))),
+            *(dict.fromkeys(names(entry.get("rdfs:subPropertyOf")), ""), "", names(entry.get("one_of"))),
+        )
+        for _, entry in _entries(folder / PROPERTY_FILE, Faults())
+    ]
+    return classes, properties
+
+
 def clean(name: str) -> str:
     """Return "Women's club 1890 1914" for "Women's club (1890-1914)", as the reference code words and ranks names."""
     return " ".join(name.translate(_SPACES).split())

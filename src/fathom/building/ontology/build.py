@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate, pairwise
@@ -33,13 +33,16 @@ from fathom.building.ontology.sources import Endpoint, Source, find_files, load,
 from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
-from fathom.formats.ontology import Axioms, write_axioms
+from fathom.formats import read
+from fathom.formats.ontology import Axioms, read_axioms, write_axioms
 from fathom.formats.ontoprobe import (
     LEAST_ITEMS,
     SPLIT_SIZES,
     OntologyClass,
     OntologyProperty,
     clean,
+    is_ontoprobe,
+    read_shape,
     task_lines,
     write_ontoprobe,
 )
@@ -86,15 +89,20 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     read_from = [*options.input, *([options.patterns] if options.patterns is not None else [])]
     part |= {"nonce": True} if options.nonce else {}
     signature = signature_of("build ontology", part | naming._asdict(), files=read_from)
+    shape = options.input[0] if options.nonce and len(options.input) == 1 and is_ontoprobe(options.input[0]) else None
     files, patterns, *_ = all_of(
-        lambda: find_files(options.input),
+        lambda: [] if shape else find_files(options.input),
         lambda: read_patterns(options.patterns),
         lambda: _check(options, obstacles(options.out, signature)),
         naming.iris,
     )
     notes = Notes()
     notes.add_all(not_read(options.input), "files in folders are in a syntax that is not read")
-    classes, properties, axioms, triples = _gather(options, files, endpoints, patterns, naming, notes, progress)
+    classes, properties, axioms, triples = (
+        _read(shape, options.instances)
+        if shape
+        else _gather(options, files, endpoints, patterns, naming, notes, progress)
+    )
     notes.add_all(unknown_patterns(patterns, properties.entries), f"names in {options.patterns} are of no property")
     nonce = NonceNames(classes, properties, options.seed) if options.nonce else None
     if nonce:
@@ -143,6 +151,22 @@ def _gather(
             intake.note_languages(notes)
         note_omissions(sources, {file.name for file in files}, notes)
     return classes, properties, axioms, triples
+
+
+def _read(shape: Path, instances: int) -> tuple[Classes, Properties, Axioms, int]:
+    """Read the shape of a folder in OntoProbe's layout, with at most so many instances of each class."""
+    read(shape)  # which checks it
+    entries, all_ = read_shape(shape)
+    entries = [entry._replace(instances=entry.instances[:instances]) for entry in entries]
+    known = {name for entry in entries for name in (entry.label, *entry.superclasses)}
+
+    def among(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name in known)
+
+    properties = [entry._replace(domains=among(entry.domains), ranges=among(entry.ranges)) for entry in all_]
+    axioms = read_axioms(shape)
+    classes = Classes(entries, {}, {}, (), lambda labels: None, {}, (), 0)
+    return classes, Properties(properties, axioms, set(), (), 0), axioms, 0
 
 
 def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
