@@ -78,7 +78,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
-    "metrics_table metrics ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
+    "metrics_table metrics ontology_folds::test_the_frequency_of_others_by_hand by_number::test_rankc_by_hand "
+    "ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",
     "ontology_finest": "data/hierarchy studies/ontology_depth",
     "build_cloze metrics generation::test_scores_by_hand generation::test_answers_worked_out_by_hand "
     "grid::test_fences_by_hand": "metrics/descriptive",

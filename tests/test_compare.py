@@ -507,6 +507,7 @@ def test_equivalence_and_planning_on_the_command_line(made, fathom):
     [plan] = told["what would detect it"]
     # The standard error is 1/40; λ is 2.8 with many degrees of freedom: (2.8 · 0.025 / 0.03)² · 40 = 218 facts.
     assert plan["facts needed"] == pytest.approx(218, rel=0.12)
+    assert plan["seeds"] == 1
     assert "equivalent" in printed
 
 

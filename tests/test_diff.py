@@ -45,6 +45,7 @@ def shares(part) -> list[float]:
 def test_what_became_of_the_facts(made):
     found = diff(*both(made))
     [part] = found.parts
+    assert diff(*both(made), ["sum/full"]).answer == found.answer
     assert shares(part) == [3 / 8, 1 / 8, 2 / 8, 2 / 8]
     assert part.became[RETAINED].value == pytest.approx(2 / 3)
     assert part.became[RETAINED].n == 3
