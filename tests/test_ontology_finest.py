@@ -219,3 +219,10 @@ def test_runs_without_a_hierarchy_have_no_kinds(tmp_path):
     assert [(row["subject"], row["right"], row["answered"], row["kind"]) for row in rows] == [
         ("Ina", "lake", "singer", "")
     ]
+
+
+def test_distances_of_dropped_answers_are_not_stored(rooted, tmp_path):
+    queries = tuple(replace(query, gold=query.gold[:1]) for query in asked(rooted)[:3])
+    rows = Rows(probed(replace(rooted, queries=queries), tmp_path, {}))
+    assert rows.distances == [None] * 3
+    assert [rows.at_distance(query) for query in range(3)] == [[0]] * 3

@@ -13,7 +13,7 @@ import torch
 
 from fathom._version import VERSION
 from fathom.data.graph.seen import frequency_ranks
-from fathom.data.queries import QuerySet
+from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import NarrowedData, SelectedData, select
 from fathom.data.selection.options import Selection
 from fathom.models.base import AnyModel, Model
@@ -152,6 +152,11 @@ def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
     }
 
 
+def _distances(query: Query) -> list[int] | None:
+    """Return the distances of the gold answers; None without a hierarchy, or if some answers were dropped."""
+    return list(query.distances) or None if len(query.distances) == len(query.gold) else None
+
+
 def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
     """Return queries.parquet and candidates.parquet."""
     frequency = frequency_ranks(data)
@@ -176,7 +181,7 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
             "filtered": pa.array(filtered, pa.int64()),
             "known": pa.array(known, pa.list_(pa.string())),
-            "distances": pa.array([list(query.distances) or None for query in data.queries], pa.list_(pa.int64())),
+            "distances": pa.array([_distances(query) for query in data.queries], pa.list_(pa.int64())),
             "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
             "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
         }
