@@ -437,6 +437,27 @@ def test_a_server_that_is_off_by_one(serve, local, tells, shift):
         connect(server, local, concurrency=1)
 
 
+@pytest.mark.parametrize("tells", ["prompt_logprobs", "echo"])
+@pytest.mark.parametrize("value", [0.0, -3.0])
+def test_a_server_that_gives_every_token_the_same(serve, local, tells, value):
+    standin = Standin(local, tells)
+    right = standin.log_probs
+    standin.log_probs = lambda ids: torch.full_like(right(ids), value)
+    with pytest.raises(BadInput, match=mentions("'tiny'", f"{value:.3f}")):
+        connect(serve(each=standin), local, concurrency=1)
+
+
+@pytest.mark.parametrize("tells", ["prompt_logprobs", "echo"])
+def test_a_server_that_is_wrong_after_one_text_alone(serve, local, tells):
+    """Every text that can be read back must agree, not only the first."""
+    standin = Standin(local, tells)
+    right = standin.log_probs
+    short = len(spoken(local, "It is").ids)
+    standin.log_probs = lambda ids: right(ids) - (2.0 if len(ids) == short else 0.0)
+    with pytest.raises(BadInput, match=mentions("'tiny'", "'It is'")):
+        connect(serve(each=standin), local, concurrency=1)
+
+
 def test_nothing_listens(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

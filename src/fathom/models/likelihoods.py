@@ -42,6 +42,10 @@ PREFIXES = ("The capital of Peru is", "It is", KNOWN)
 NEAR = 0.1
 """Nats by which two passes over the same tokens may differ in a server's precision; a shift by one place changes whole
 nats."""
+LEAST = 0.5
+"""Nats below 0 that at least one token of the known text has for any model."""
+ALIKE = 1e-3
+"""Nats by which tokens of the known text differ at least, even for an untrained model."""
 FROM = 64
 """Number of next tokens from which the whole distribution is cheaper than a text for each of them."""
 SURELY = 100
@@ -278,8 +282,9 @@ class LikelihoodServer(Server, Model):
         :raises Failure: the server does not use this dialect.
         :raises BadInput: its scores contradict one another.
         """
-        if (difference := self._difference(self._known, self._score(self._known))) is None:
-            self._check_places()
+        scores = self._score(self._known)
+        if (difference := self._difference(self._known, scores)) is None:
+            self._check_scores(scores)
         return difference
 
     def _try_text(self) -> str | None:
@@ -297,7 +302,7 @@ class LikelihoodServer(Server, Model):
             difference = self._difference(text, scores, counted)
             if difference is None:
                 self.lacks_first = self.adds_bos and scores.log_probs[-len(bare)] is None
-                self._check_places()
+                self._check_scores(scores)
                 return None
         return difference
 
@@ -337,11 +342,19 @@ class LikelihoodServer(Server, Model):
             return False
         return True
 
-    def _check_places(self) -> None:
-        """Compare the score of a generated token with its score at the end of a longer prompt.
+    def _check_scores(self, scores: ServedScores) -> None:
+        """Check that scores vary, and compare those of generated tokens with those at the end of longer prompts.
 
-        :raises BadInput: they differ; some servers score the next token, or after sampling has changed the scores.
+        :param scores: of the known text.
+        :raises BadInput: all are alike, as no model's are; or two differ: some servers score the next token, or after
+            sampling has changed the scores.
         """
+        values = [value for value in scores.log_probs if value is not None]
+        if len(values) > 1 and (max(values) - min(values) < ALIKE or min(values) > -LEAST):
+            raise BadInput(
+                f"{self.base_url}: '{self.model}' gives the tokens of '{KNOWN}' from {min(values):.3f} to "
+                f"{max(values):.3f} nats, as no model does ({self.dialect.what})"
+            )
         for letters in PREFIXES:
             text = self._encode(letters)
             prompt = list(text.ids) if self.dialect.by_ids else self._as_sent(text).text
@@ -355,7 +368,7 @@ class LikelihoodServer(Server, Model):
             if not values:
                 continue
             if any(value is not None and abs(value - generated.log_prob) <= NEAR for value in values):
-                return
+                continue
             token = excerpt_of(generated.letters, 40)
             raise BadInput(
                 f"{self.base_url}: '{self.model}' contradicts itself: after '{letters}' the token '{token}' has "
