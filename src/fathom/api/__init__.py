@@ -111,10 +111,11 @@ def merge_runs(runs: Runs, out: str | Path) -> Result:
     :param runs: two or more, with no shard in common; they are not changed.
     :param out: must not exist. If shards remain, :func:`probe` into it finishes them.
     :raises BadInput: folders of different runs, or with shards in common; one in which a process is at work.
+    :raises MadeBefore: the same folders have been merged into *out*.
     """
     from fathom.store import merging
 
-    return Result(merging.merge_runs(folders_of(runs), Path(out))).keep_metrics()
+    return Result(merging.merge_runs(folders_of(runs), Path(out), lambda run: Result(run).keep_metrics()))
 
 
 def _opening(function: Callable[..., Returned], *names: str) -> Callable[..., Returned]:

@@ -349,11 +349,11 @@ class LikelihoodServer(Server, Model):
         :raises BadInput: all are alike, as no model's are; or two differ: some servers score the next token, or after
             sampling has changed the scores.
         """
-        values = [value for value in scores.log_probs if value is not None]
-        if len(values) > 1 and (max(values) - min(values) < ALIKE or min(values) > -LEAST):
+        known = [value for value in scores.log_probs if value is not None]
+        if len(known) > 1 and (max(known) - min(known) < ALIKE or min(known) > -LEAST):
             raise BadInput(
-                f"{self.base_url}: '{self.model}' gives the tokens of '{KNOWN}' from {min(values):.3f} to "
-                f"{max(values):.3f} nats, as no model does ({self.dialect.what})"
+                f"{self.base_url}: '{self.model}' gives the tokens of '{KNOWN}' from {min(known):.3f} to "
+                f"{max(known):.3f} nats, as no model does ({self.dialect.what})"
             )
         for letters in PREFIXES:
             text = self._encode(letters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,31 +13,37 @@ from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, add_up, compared, differences
 from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.manifest import PARTS, RUN, RunManifest, read_manifest
-from fathom.store.outputs import whole_folder
+from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 _NAMED = 5
 """Most shared shards that are named."""
 
 
-def merge_runs(runs: Sequence[RunFolder], out: Path) -> RunFolder:
+def merge_runs(
+    runs: Sequence[RunFolder], out: Path, finish: Callable[[RunFolder], object] = lambda run: None
+) -> RunFolder:
     """Copy the predictions, circumstances and artefacts of all folders to a new one.
 
     :param runs: two or more folders of one run, finished or not, with no shard in common.
     :param out: must not exist; the run in it may be unfinished, and is finished by its command.
+    :param finish: called with the merged run before it is put in place.
     :raises BadInput: folders of other runs, with shards in common or with a process at work; *out* exists.
+    :raises MadeBefore: the same folders have been merged into *out*.
     :raises RunFailed: the disk is full; nothing is left of *out*.
     """
     if len(runs) < 2:
         raise BadInput(f"expected two or more folders, found {len(runs)}")
-    if out.exists():
-        raise BadInput(f"{out} is there already: delete it, or choose another --out")
+    files = (file for run in runs for file in (run.path / RUN, *map(run.file_of, sorted(run.finished()))))
+    signature = signature_of("merge", {}, files=files)
+    refuse(obstacles(out, signature))
     refuse(_other_runs(runs) or _shared_shards(runs))
     with ExitStack() as stack:
         for run in runs:
             stack.enter_context(exclusive_folder(run.path))
         refuse(_shared_shards(runs))  # a process may have finished another shard meanwhile
-        with whole_folder(out) as folder:
+        with whole_folder(out, signature) as folder:
             _copy_all(runs, folder)
+            finish(RunFolder(folder))
     return RunFolder(out)
 
 
@@ -91,6 +97,8 @@ def _copy_missing(run: Path, target: Path) -> list[str]:
     for folder in ("predictions", PARTS, "artifacts"):
         for file in sorted((run / folder).rglob("*")):
             name = file.relative_to(run)
+            if file.is_symlink():  # it may lead anywhere
+                raise BadInput(f"{file} is a link: put the file in its place, or remove it")
             if not file.is_file() or file.name.endswith(".tmp") or file.name == AT_WORK:
                 continue
             if not (target / name).exists():
