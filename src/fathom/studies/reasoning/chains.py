@@ -40,7 +40,7 @@ from fathom.studies.reasoning.conclusions import (
     values_of_run,
 )
 from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, planned, tested
-from fathom.studies.reasoning.runs import run_arguments, untrained_twins
+from fathom.studies.reasoning.runs import run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 _OF_DISJOINT = (
@@ -112,16 +112,11 @@ def analyse(
     for name, load in zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True):
         model = load()
         check_kind(name, model, plan)
-        twins = {f"{name}-untrained-{seed}": one for seed, one in enumerate(untrained_twins(model, options.untrained))}
-        made = [
-            run_arguments(one, plan, queries, out / own / "chains", announce(f"{own} chains"))
-            for own, one in ({name: model} | twins).items()
-        ]
+        made = run_arguments(name, model, plan, queries, options.untrained, out, announce)
         runs += [folder for folder, _ in made]
-        tables = [rows for _, rows in made]
-        own, *others = (values_of_run(rows, _values(rows)) for rows in tables)
-        lines += _lines(name, tables[0], options.forms[0])
-        evidence += evidence_of(name, own, others, {}, solved, recipe_of(tables[0]))
+        own, *others = (values_of_run(rows, _values(rows)) for _, rows in made)
+        lines += _lines(name, made[0][1], options.forms[0])
+        evidence += evidence_of(name, own, others, {}, solved, recipe_of(made[0][1]))
     return Chains(lines, judge(evidence), runs, list(queries.notes[len(plan.data.notes) :]))
 
 

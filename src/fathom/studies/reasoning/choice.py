@@ -10,17 +10,15 @@ ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from string import ascii_lowercase
 from typing import NamedTuple
 
 import numpy as np
 
 from fathom.prompts.alterations import PLAIN
 from fathom.prompts.choices import NO_OPTION
-from fathom.results.claims import Claim, Contrast, decide
-from fathom.results.estimates import Estimate, difference, mean
+from fathom.results.estimates import Estimate, mean
 from fathom.results.rows import grouped
-from fathom.results.samples import Sample, by_default
+from fathom.results.samples import by_default
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.reasoning.choice_questions import MarkedQuestion, ModelQuestions, questions_of, sample_of
@@ -50,9 +48,6 @@ _AS_PUBLISHED = (
     "such numbers as well"
 )
 NO_ARGUMENTS = "nothing can be concluded: the questions have no altered texts, which fathom build choices writes"
-_LETTERS = (
-    "of the questions that state no premise 1: how often a letter is chosen and is right; p adjusted for all letters"
-)
 
 
 class ChoiceLine(NamedTuple):
@@ -77,20 +72,6 @@ class ChoiceLine(NamedTuple):
     all_wrong: Estimate
 
 
-class Letter(NamedTuple):
-    """Shares of the questions with a letter in which it is chosen, and in which it is right.
-
-    :param excess: share chosen − share right, paired.
-    """
-
-    model: str
-    scoring: str
-    letter: str
-    chosen: float
-    right: float
-    excess: Estimate
-
-
 class ChoiceLines(NamedTuple):
     """The findings. :param notes: unfinished runs."""
 
@@ -99,7 +80,6 @@ class ChoiceLines(NamedTuple):
     notes: list[str]
     conclusions: list[Conclusion]
     counterfactuals: list[Counterfactual]
-    letters: list[Letter]
 
 
 def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
@@ -129,7 +109,6 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
         [f"{run.path} is unfinished: numbers cover the finished part only" for run in runs if not run.is_complete()],
         judge(evidence),
         against,
-        [one for model in models for one in _letters(model)],
     )
 
 
@@ -139,28 +118,6 @@ def _asked_text(question: MarkedQuestion) -> AskedText:
     return AskedText(
         place, groups["item"], groups["given"], question.text, question.options, question.gold, frozenset()
     )
-
-
-def _letters(model: ModelQuestions) -> list[Letter]:
-    """Return each letter's shares, where the model guesses; none if options have no letters."""
-    cases: dict[str, list[tuple[MarkedQuestion, float, float]]] = {}
-    for question in model.questions.values():
-        if question.letters.chosen and question.groups.get("p1") != "explicit" and "conclusion" not in question.groups:
-            for letter in ascii_lowercase[: len(question.options)]:
-                chosen, right = (own.get(letter, 0.0) for own in question.letters)
-                cases.setdefault(letter, []).append((question, chosen, right))
-    letters = []
-    for letter, own in sorted(cases.items()):
-        questions, of_chosen, of_right = zip(*own, strict=True)
-        made = f"{model.recipe('chosen − right')}|letter:{letter}|P1:not said"
-        excess = difference(of_chosen, of_right, sample_of(questions, Sample("question")), made)
-        letters.append(
-            Letter(
-                model.model, model.scoring, f"({letter})", sum(of_chosen) / len(own), sum(of_right) / len(own), excess
-            )
-        )
-    decisions = decide([Claim(one.letter, (Contrast(one.letter, one.excess),)) for one in letters])
-    return [one._replace(excess=own.estimate or one.excess) for one, own in zip(letters, decisions, strict=True)]
 
 
 def _memorizing(model: ModelQuestions) -> list[ChoiceLine]:
@@ -237,12 +194,6 @@ def tables(findings: ChoiceLines) -> list[Table]:
         *conclusion_tables(findings.conclusions, findings.counterfactuals, findings.notes),
         _lines(findings.memorizing, "memorising", ("task",), notes),
         _lines(findings.reasoning, "reasoning", ("rule", "P1"), (*published, _PREMISE, *notes)),
-        Table.of(
-            [one._asdict() for one in findings.letters],
-            "letters",
-            [_LETTERS, *findings.notes],
-            formats=dict.fromkeys(("chosen", "right"), ".1%"),
-        ),
     )
     return [table for table in tables if table.rows]
 

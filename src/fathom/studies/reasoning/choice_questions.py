@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.errors import BadInput
@@ -14,18 +13,6 @@ from fathom.results.samples import Origin, Sample, check_key, sample_of_origins
 from fathom.store.folder import RunFolder
 
 _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
-_LETTERS = ("letters", "gold_letters")
-"""Columns of the predictions."""
-
-
-class LetterShares(NamedTuple):
-    """Shares of a question's orders by letter; empty without letters, or in runs of early versions.
-
-    :param chosen: of the choices, *right* of the gold answer.
-    """
-
-    chosen: Mapping[str, float]
-    right: Mapping[str, float]
 
 
 class MarkedQuestion(NamedTuple):
@@ -44,7 +31,6 @@ class MarkedQuestion(NamedTuple):
     text: str
     options: Sequence[str]
     gold: str
-    letters: LetterShares
 
 
 class ModelQuestions(NamedTuple):
@@ -94,7 +80,7 @@ def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[s
             "or on what fathom build choices makes"
         )
     places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
-    hits, letters = rows.hits(1), _letters(rows)
+    hits = rows.hits(1)
     questions = {}
     for query, own in places.items():
         if {"task", "rule"} & rows.groups[query].keys():
@@ -108,28 +94,8 @@ def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[s
                 rows.asked(own[0])[0].partition(" (a) ")[0],
                 names,
                 dict(zip(ids, names, strict=True)).get(gold, gold),
-                letters(own),
             )
     return questions
-
-
-def _letters(rows: Rows) -> Callable[[Sequence[int]], LetterShares]:
-    """Return a function of the places of a question's predictions."""
-    columns = [rows.table.column(name).to_pylist() if name in rows.table.column_names else [] for name in _LETTERS]
-
-    def shares(places: Sequence[int]) -> LetterShares:
-        own = ([one for place in places for one in (column[place] or [] if column else [])] for column in columns)
-        pairs = [pair for pair in zip(*own, strict=True) if pair[0] is not None]
-        return LetterShares(*(_shares([pair[side] for pair in pairs]) for side in (0, 1)))
-
-    return shares
-
-
-def _shares(values: Sequence[str]) -> dict[str, float]:
-    shares: dict[str, float] = defaultdict(float)
-    for value in values:
-        shares[value] += 1 / len(values)
-    return dict(shares)
 
 
 def _check_options(runs: Sequence[RunFolder], tables: Sequence[Rows]) -> None:

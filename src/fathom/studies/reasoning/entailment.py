@@ -38,7 +38,7 @@ from fathom.studies.reasoning.conclusions import (
     values_of_run,
 )
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
-from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments, untrained_twins
+from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
@@ -180,19 +180,12 @@ def analyse(
         evaluated.append(one)
         runs += one.runs
         if argued is not None:
-            asked = {name: model}
-            twins = untrained_twins(model, options.untrained)
-            asked |= {f"{name}-untrained-{seed}": twin for seed, twin in enumerate(twins)}
-            made = {
-                own: run_arguments(each, plan, argued, out / own / "arguments", announce(f"{own} arguments"))
-                for own, each in asked.items()
-            }
-            runs += [folder for folder, _ in made.values()]
-            tables = [rows for _, rows in made.values()]
-            own, *others = map(values_of_run, tables)
-            evidence += evidence_of(name, own, others, one.memory, solved, recipe_of(tables[0]))
-            firsts = values_of_run(tables[0], tables[0].hits(1))
-            against += counterfactuals(name, firsts, recipe(tables[0], "first", tables[0].scorings[0]))
+            made = run_arguments(name, model, plan, argued, options.untrained, out, announce)
+            runs += [folder for folder, _ in made]
+            own, *others = (values_of_run(rows) for _, rows in made)
+            rows = made[0][1]
+            evidence += evidence_of(name, own, others, one.memory, solved, recipe_of(rows))
+            against += counterfactuals(name, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
     by_wording = [(one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items()]
     lines = [line for about in by_wording for line in _lines(*about, plan.rules)]
     return Entailment(

@@ -17,6 +17,7 @@ their order are its own, so that no preference for a letter or an option looks l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,22 +155,6 @@ class ChatQuestions:
         return run("choice", self.model, own, options, out, progress)
 
 
-def run_arguments(
-    model: Model,
-    plan: EntailmentPlan,
-    queries: QuerySet,
-    out: Path,
-    progress: Callable[[int, int], None],
-) -> tuple[RunFolder, Rows]:
-    """Evaluate a model on arguments. :raises BadInput: the run is unfinished."""
-    chat = ChatQuestions(model, plan) if is_chat(model) else None
-    options = plan.options.model_copy(
-        update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
-    )
-    folder = run_texts(model, chat, queries, options, out, progress)
-    return folder, Rows(folder, with_scores=False, cluster=plan.cluster)
-
-
 def run_texts(
     model: Model,
     chat: ChatQuestions | None,
@@ -186,6 +171,26 @@ def run_texts(
     if not folder.is_complete():
         raise BadInput(f"{folder.path} is unfinished: repeat the command to resume it")
     return folder
+
+
+def run_arguments(
+    name: str, model: Model, plan: EntailmentPlan, queries: QuerySet, untrained: int, out: Path, announce: Announce
+) -> list[tuple[RunFolder, Rows]]:
+    """Evaluate a model, then its untrained twins, on arguments.
+
+    :param untrained: number of twins. :param out: the folder of all models.
+    :raises BadInput: a run is unfinished.
+    """
+    chat = ChatQuestions(model, plan) if is_chat(model) else None
+    options = plan.options.model_copy(
+        update={"relations": (), "subset": EVERYTHING, "limit": None, "templates": ()} | _without_folds(False)
+    )
+    runs = []
+    for number, one in enumerate(chain([model], untrained_twins(model, untrained)), -1):
+        own = name if number < 0 else f"{name}-untrained-{number}"
+        folder = run_texts(one, chat, queries, options, out / own / "arguments", announce(f"{own} arguments"))
+        runs.append((folder, Rows(folder, with_scores=False, cluster=plan.cluster)))
+    return runs
 
 
 class _Memorising(OntologyOptions):
