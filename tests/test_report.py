@@ -418,6 +418,8 @@ def test_latex_escapes_everything() -> None:
 
 def test_csv_and_json_keep_everything() -> None:
     assert to_csv(TABLE).splitlines()[:2] == ["name,share,secret", "東京,0.123456,1"]
+    formula = Table(("name", "gain"), (("=1+1", -0.5), ("@x", 1)))
+    assert to_csv(formula).splitlines()[1:] == ["'=1+1,-0.5", "'@x,1"]
     objects = json.loads(to_json(TABLE))
     assert objects[0] == {"name": "東京", "share": 0.123456, "secret": 1}
     assert objects[2]["share"] is None

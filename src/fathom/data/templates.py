@@ -64,9 +64,11 @@ class Template:
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, one text per fault."""
-        if ANSWER not in self.text:
-            return [f"template {self.text!r} has no {ANSWER}: write {ANSWER} in place of the answer"]
-        return []
+        count = self.text.count(ANSWER)
+        if count == 1:
+            return []
+        has = f"has {ANSWER} {count} times" if count else f"has no {ANSWER}"
+        return [f"template {self.text!r} {has}: write {ANSWER} once, in place of the answer"]
 
     def fill(self, subject: str, answer: str, *, capitalize: bool = True) -> Prompt:
         """Fill in subject and answer.

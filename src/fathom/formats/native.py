@@ -145,10 +145,14 @@ def _fitting(
         wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
         for name in wrong:
             faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {shown(row[name])}")
+        groups = {} if "groups" in wrong else row.get("groups", {})
+        nested = [key for key, value in groups.items() if isinstance(value, dict | list)]
+        for key in nested:
+            faults.add(file, line, f"group {key!r} must be text or a number, found {shown(groups[key])}")
         mixed = [name for name in row if name in _OF_TEXTS and name not in wrong and texts_of(row[name]) is None]
         for name in mixed:
             faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
-        if not unknown and not wrong and not mixed:
+        if not (unknown or wrong or mixed or nested):
             yield line, row
 
 

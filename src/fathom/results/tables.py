@@ -42,6 +42,10 @@ _IN_LATEX = str.maketrans(
 )
 
 
+FORMULAS = ("=", "+", "@", "-", "\t", "\r")
+"""Beginnings of what spreadsheets take for a formula."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of results.
@@ -376,12 +380,19 @@ def _latex_line(cells: Sequence[str], numeric: Sequence[bool]) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Write comma-separated values with a header; missing values are empty."""
+    """Write comma-separated values with a header; missing values are empty.
+
+    Texts that a spreadsheet would run as formulas begin with an apostrophe, by which it shows them as they are.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(["" if _finite(cell) is None else cell for cell in row] for row in table.rows)
+    writer.writerow(map(_no_formula, table.columns))
+    writer.writerows([_no_formula("" if _finite(cell) is None else cell) for cell in row] for row in table.rows)
     return file.getvalue()
+
+
+def _no_formula(cell: Cell) -> Cell:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
 def to_json(table: Table) -> str:
