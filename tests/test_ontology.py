@@ -27,7 +27,7 @@ from fathom.probes.options import ClozeOptions, StatementOptions
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
-from fathom.results.tasks import EACH_ITEM, RECALLS, _template, _wording, baselines_of
+from fathom.results.tasks import EACH_ITEM, RECALLS, _Counted, _template, _wording, baselines_of
 from fathom.run import run
 from fathom.scoring.memory import Budget
 from fathom.scoring.slots import CandidateTokens, MaskCount, Slot, SlotPooling, SlotScoring, encode_slots, slot_scores
@@ -556,7 +556,11 @@ def test_a_template_is_recognised_in_its_prompts():
 def test_a_task_without_training_items_has_no_baseline(tmp_path):
     run = answered(tmp_path / "run", constant, world([[0]] * 4, relations=2))
     write_json(run.path / "artifacts" / "training.json", {"r1": [["c00"]]})
-    assert list(baselines_of(run, Rows(run))) == ["r1"]
+    found = baselines_of(run, Rows(run))
+    assert list(found) == ["r1"]
+    assert (found["r1"].items, found["r1"].numbers["R@1"].value) == (2, 1)
+    counted = _Counted([["a"], ["a"], ["b"]], [], {"a": 0, "b": 1}, 0)  # b is second, and first where a is excluded
+    assert [counted.ranks(["x"], [[1]], known).optimistic.tolist() for known in ((), [[0, 1]])] == [[2], [1]]
 
 
 def test_what_cannot_be_scored_stands_in_the_table(tmp_path):
