@@ -16,6 +16,8 @@ from fathom.prompts.alterations import arguments
 from fathom.prompts.ontology import RULES
 
 STUDIES = ("entailment", "choice", "chains")
+ENOUGH = 48
+"""Items of a cell in which reasoners are counted."""
 SMALL = Path(__file__).parents[1] / "tests" / "ontologies"
 
 
@@ -37,7 +39,7 @@ def reasoners(
     """Count the conclusions of entailment, choice and chains about scripted answerers, without any model.
 
     A cell is one rule (of chains one depth and form) of one ontology. By default the ontologies are the tests', pizza
-    and OntoProbe's. --items: largest number for each task.
+    and OntoProbe's. --items: largest number for each task. Reasoners are counted in cells of 48 items or more.
     """
     from tests.reasoners import REASONERS, SHORTCUTS, concluded, knows, simulated
 
@@ -54,6 +56,8 @@ def reasoners(
                     texts = simulated(study, queries, patterns, seed, items=items)
                     for name, (answerer, known) in answerers.items():
                         for one in concluded(texts, answerer, worlds[known], seed):
+                            if name in REASONERS and one.items < ENOUGH:
+                                continue
                             cell = name, study, one.evidence.conclusion, ontology.name, *list(one.about.values())[1:3]
                             every[cell] += 1
                             positive[cell] += one.decision.holds
@@ -69,5 +73,7 @@ def reasoners(
 
 def _counts(positive: list[int], every: list[int]) -> str:
     """Return the pooled count, and that of the worst cell."""
+    if not every:
+        return "–"
     worst = max(range(len(every)), key=lambda place: positive[place] / every[place])
     return f"{sum(positive)} of {sum(every)} (worst cell {positive[worst]} of {every[worst]})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -264,6 +265,44 @@ def test_texts_of_two_facts_by_hand(things):
     assert MIDDLE_MISSING in needed(COMBINES, 3)
 
 
+@pytest.mark.parametrize(("rule", "expected"), [
+    ("rdfs2", r"One has to be an? (.+) if one (\w+)s something \. <x> \2s <y> \. Therefore, <x> is a particular"),
+    ("rdfs3", r"One has to be an? (.+) if something (\w+)s that \. <x> \2s <y> \. Therefore, <y> is a particular"),
+    ("rdfs5", r"(?i)(\w+) implies (.+) \. <x> implies \1 \. Therefore, <x> implies"),
+    ("rdfs7", r"(?i)(\w+) implies (.+) \. <x>'s \1 is <y> \. Therefore, <x>"),
+    ("rdfs9", r"(?i)(\w+) is an? (.+) \. <x> is a \1 \. Therefore, <x> is a particular"),
+    ("rdfs11", r"(?i)(\w+) is an? (.+) \. <x> is a \1 \. Therefore, <x> is a particular"),
+])  # fmt: skip
+def test_whole_texts_of_each_rule(built, rule, expected):
+    """All names but the answer are nonce words; what is also right is removed from the ranking."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, [rule], (1,), ("plain",), 2, 0, (COMBINES, REMEMBERS))
+    whole = [query for query in texts.queries if query.groups["given"] == WHOLE]
+    for query in (one for one in whole if one.groups["conclusion"] == COMBINES):
+        found = re.match(expected, query.sentences[0].text)
+        name = found[1] if rule in ("rdfs2", "rdfs3") else found[2]
+        assert (f"'s {name} is" if query.gold[0].startswith("'s") else name) == query.gold[0] or rule == "rdfs7"
+        assert not {found[1].lower(), found[2].lower()} - {name.lower()} & excerpt_of(data, patterns)
+        assert query.gold[0] not in query.known
+    own = [one for one in whole if one.groups["conclusion"] == REMEMBERS]
+    assert all(query.subject in query.known or rule == "rdfs7" for query in own)
+    assert len(own) == len(whole) / 2
+
+
+def test_items_of_one_root_share_no_counted_answer(built):
+    """Another premise 2 is of an item from which the answer does not follow, whatever is above both."""
+    data, patterns = read(built), read_patterns(built)
+    texts = argument_queries(data, patterns, ["rdfs9"], (1,), ("plain",), 2, 0, (REMEMBERS,))
+    above = {query.subject: set(query.gold) for query in data.by_relation()["subClassOf"]}
+    others = [query for query in texts.queries if query.groups["given"] == "another premise 2"]
+    roots = set.intersection(*above.values())
+    below = [query for query in data.by_relation()["subClassOf"] if query.gold[0] not in roots]
+    assert len(others) == 2 * len(below) > 100, "nothing is unrelated to a class right below the root"
+    for query in others:
+        other = re.match(r"<x> is an? (.+?) \. Therefore", query.sentences[0].text)[1]
+        assert query.gold[0] not in above[other] | {other}
+
+
 def test_shuffled_facts_keep_one_order(things):
     queries = argument_queries(read(things), {}, ["rdfs9"], (2,), ("shuffled",), 2, 0).queries
     sentences = {
@@ -319,6 +358,15 @@ def test_a_text_that_cannot_be_made_is_named():
         "0 items that no shortcut solves, 30 are needed (of 20: 20 lack 'about another subject', as every other item "
         "has the same answer)"
     )
+
+
+def test_memory_that_is_unknown():
+    """Items whose question for premise 1 has no answer cannot be in either half."""
+    values = [(1.0, 0.1)] * 40
+    known = {str(item): float(item < 15) for item in range(29)}
+    [found] = judge([evidence(values, known, REMEMBERS)])
+    assert found.decision.word == UNDETERMINED
+    assert "of 40: 11 have no answer" in found.decision.reason or "11 of 40" in found.decision.reason
 
 
 def test_items_without_an_answer():

@@ -98,8 +98,8 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
         memory: dict[str, dict[str, float]] = {}
         for question in asked:
             known = model.questions.get(question.groups["premise"])
-            credit = np.nan if known is None else known.credit
-            memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = float(np.nan_to_num(credit))
+            if known is not None and not np.isnan(known.credit):
+                memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = known.credit
         solved = solved_items(map(_asked_text, asked))
         evidence += evidence_of(name, values, [], memory, solved, model.recipe("accuracy"))
         against += counterfactuals(name, values, model.recipe("accuracy"))

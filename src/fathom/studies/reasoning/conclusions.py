@@ -203,8 +203,15 @@ class _Weighed:
         self.every = list(values.get(WHOLE, ()))
         texts = (WHOLE, *self.altered)
         whole = [item for item in self.every if all(item in values.get(text, ()) for text in texts)]
-        self.lacking = [text for text in texts if any(item not in values.get(text, ()) for item in self.every)]
-        answered = [item for item in whole if not np.isnan([values[text][item] for text in texts]).any()]
+        self._lacking = next(
+            (text for text in texts if any(item not in values.get(text, ()) for item in self.every)), ""
+        )
+        answered = [
+            item
+            for item in whole
+            if not np.isnan([values[text][item] for text in texts]).any()
+            and (evidence.memory is None or item in evidence.memory)
+        ]
         self.complete, self.unanswered = len(whole), len(whole) - len(answered)
         solved = frozenset().union(*evidence.solved.values())
         self.items = [item for item in answered if item not in solved]
@@ -248,19 +255,21 @@ class _Weighed:
 
     def _missing(self) -> str:
         """Return why nothing can be concluded, with the number of items."""
-        few = f"{len(self.items)} items that no shortcut solves, {FEWEST} are needed"
+        memory = self.evidence.memory
         if len(self.items) < FEWEST:
-            why = [f"{self.excluded} are solved by one"] if self.excluded else []
-            if self.complete < len(self.every):
-                missing = len(self.every) - self.complete
-                why.append(f"{missing} lack {self.lacking[0]!r}, as every other item has the same answer")
-            return f"{few}{f' (of {len(self.every)}: {chr(44).join(why)})' if why else ''}"
-        if self.evidence.memory is None:
+            counts = {
+                "are solved by one": self.excluded,
+                "have no answer": self.unanswered,
+                f"lack '{self._lacking}', as every other item has the same answer": len(self.every) - self.complete,
+            }
+            why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+            few = f"{len(self.items)} items that no shortcut solves, {FEWEST} are needed"
+            return f"{few} (of {len(self.every)}: {why})" if why else few
+        if memory is None:
             return ""
         halves = sum(self.better), len(self.better) - sum(self.better)
         if not self.better:
-            known = np.mean([self.evidence.memory.get(item, 0.0) for item in self.items])
-            which = "every" if known > 0.5 else "no"
+            which = "every" if np.mean([memory[item] for item in self.items]) > 0.5 else "no"
             return f"{which} premise 1 of {len(self.items)} items is remembered: there are no halves to compare"
         if min(halves) < FEWEST / 3:
             return f"{halves[0]} and {halves[1]} items by memory, {FEWEST // 3} of each are needed"
@@ -281,9 +290,9 @@ def split(memory: Mapping[str, float], items: Sequence[str]) -> list[bool]:
 
     The border is the change of memory nearest to the middle, so that equal items are in one half.
     """
-    known = np.array([memory.get(item, 0.0) for item in items])
+    known = np.array([memory[item] for item in items if memory])
     borders = np.unique(known)[1:]
-    if not memory or not len(borders):
+    if not len(borders):
         return []
     sizes = [abs(int((known >= border).sum()) - len(known) / 2) for border in borders]
     return [bool(value) for value in known >= borders[int(np.argmin(sizes))]]
