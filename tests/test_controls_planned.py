@@ -279,6 +279,7 @@ class TestComputeTime:
             return run(probe, model, data, options, *where)
 
         monkeypatch.setattr("fathom.run.run", timed)
+        monkeypatch.setattr(steps_of_plans.ProbeStep, "_warm_up", lambda *_: None)
         monkeypatch.setattr(steps_of_plans, "time", SimpleNamespace(perf_counter=lambda: clock.now))
         options = ComputeTimeOptions(probes=("statement",), queries=(2, 5, 11, 20), repeats=3, total=1000)
         [found] = studied("compute-time", by_lot(False), capitals(), options, out)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -16,9 +18,10 @@ from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
 from fathom.plans.forecast import forecast
 from fathom.plans.options import WorkerOptions
-from fathom.plans.record import start
+from fathom.plans.record import changed_steps, note_plan, read_record
 from fathom.plans.steps import Opened, ProbeStep
-from fathom.store.folder import SECONDS, RunFolder
+from fathom.store.folder import RunFolder
+from fathom.studies import compute_time
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests.forked import ForkedCall
@@ -142,9 +145,9 @@ def test_equal_runs_are_made_once(plan: Path, tmp_path: Path) -> None:
     assert len(made.steps) == 2
     result = carry_out(made, tmp_path / "out")
     assert not result.failures
-    [table] = [one for one in result.studies if not one.why]
+    [study] = made.studies
     assert len({run.path for run in [state.run for state in result.states]}) == 2
-    assert table.planned.runs == ("one/a/capitals", "same/a/capitals/templates=0", "same/a/capitals/templates=1")
+    assert study.runs == ("one/a/capitals", "same/a/capitals/templates=0", "same/a/capitals/templates=1")
 
 
 def test_a_failed_run_is_listed_and_the_others_go_on(
@@ -198,6 +201,35 @@ def test_a_plan_that_changed_says_which_runs(fathom: Command, plan: Path, tmp_pa
     assert RunFolder(out / "runs/e/a/capitals").manifest["identity"]["options"]["shots"] == 3
 
 
+def test_what_is_under_a_name_is_noticed(fathom: Command, plan: Path, models: Path, tmp_path: Path) -> None:
+    """Another model in the folder is another model; the same one with other times is not, nor is another way to it."""
+    out = tmp_path / "out"
+    shutil.copytree(models / "a", tmp_path / "mine")
+    only(plan, "  s: {probe: statement, models: x, data: capitals}")
+    plan.write_text(plan.read_text().replace("a: models/a", "x: mine"))
+    assert fathom("plan", plan, "--out", out)[0] == 0
+    before = written(out)
+    os.utime(tmp_path / "mine" / "model.safetensors")
+    assert fathom("plan", plan, "--out", out)[0] == 0
+    os.chdir(tmp_path)
+    assert fathom("plan", "plan.yaml", "--out", "out")[0] == 0
+    assert written(out) == before
+    shutil.copy(models / "b" / "model.safetensors", tmp_path / "mine")
+    code, _, log = fathom("plan", plan, "--out", out)
+    assert code == 2
+    assert mentioned(log, "1 runs", "--redo", "mine")
+
+
+def test_a_run_of_another_name_is_not_repeated(plan: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    runs = "  one: {probe: statement, models: a, data: capitals}\n  two: {probe: bear, models: a, data: capitals}"
+    carry_out(read_plan(only(plan, runs), out), out)
+    before = written(out)
+    result = carry_out(read_plan(only(plan, runs.partition("\n")[2]), out), out)
+    assert [state.run is not None for state in result.states] == [True]
+    assert written(out) == before
+
+
 def test_dry_run_forecasts_from_finished_runs(fathom: Command, plan: Path, tmp_path: Path) -> None:
     """Of 10 queries in 2 s and none in between, 30 queries take three times as long; with three runs, by a line."""
     out = tmp_path / "out"
@@ -207,11 +239,11 @@ def test_dry_run_forecasts_from_finished_runs(fathom: Command, plan: Path, tmp_p
     assert not out.exists()
     assert printed.count("to be made") == 3
     made = read_plan(plan, out)
-    start(made, out, [])
+    note_plan(made, out, read_record(made, out))
     for step, seconds in zip(made.steps[:2], (2.0, 3.0), strict=True):
         step.make(Opened())
         circumstances = json.loads((step.folder / "manifest.json").read_text())
-        circumstances["circumstances"][SECONDS] = seconds
+        circumstances["circumstances"]["seconds"] = seconds
         (step.folder / "manifest.json").write_text(json.dumps(circumstances))
     rows = forecast(made, out)
     assert [row.queries for row in rows] == [10, 20, 30]
@@ -225,7 +257,7 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     made = read_plan(only(plan, runs, "  compute-time: {runs: t, total: 1000}"), out)
     assert len(made.steps) == 4
     first = made.steps[0]
-    start(made, out, [])
+    note_plan(made, out, read_record(made, out))
     first.make(Opened())
     next(first.folder.rglob("part-*.parquet")).unlink()  # as if it had been killed
     (first.folder / "left").touch()
@@ -233,10 +265,12 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     assert not result.failures
     assert not (first.folder / "left").exists()
     assert all(state.run.manifest["circumstances"]["sessions"] == 1 for state in result.states)
-    [study] = result.studies
-    [timing] = study.findings
+    [timing] = compute_time.analyse([state.run for state in result.states], 1000)
     assert sorted(count for count, _ in timing.points) == [5, 5, 10, 10]
-    assert timing.total == 1000
+    only(plan, runs.replace("exclusive: true, repeats: 2, ", ""), "  compute-time: {runs: t}")
+    assert len(changed_steps(read_plan(plan, out).steps, read_record(read_plan(plan, out), out))) == 0  # other folders
+    untimed = carry_out(read_plan(plan, tmp_path / "untimed"), tmp_path / "untimed")
+    assert [mentioned(study.why, "exclusive: true") for study in untimed.studies] == [True]
 
 
 def test_parts_share_a_plan(fathom: Command, plan: Path, tmp_path: Path) -> None:
@@ -260,6 +294,10 @@ FAULTS = {
     "currencies: {data: geography": ("currencies: {data: geografy", ["plan.yaml:6", "geografy"]),
     "b: models/b": ("b: models/c", ["plan.yaml:3", "models/c"]),
     "limit: 30}\n  cur": ("limit: 30, part: 1/2}\n  cur", ["plan.yaml:5", "--part"]),
+    "limit: 30}\nruns": ("limit: 30, engine: ray}\nruns", ["plan.yaml:6", "--engine"]),
+    "relations: currency": ("relations: currensy", ["plan.yaml:", "currensy"]),
+    "runs: statement, each": ("runs: [], each", ["plan.yaml:12"]),
+    "models: {a": ("models: {z: 3, a", ["plan.yaml:3", "z"]),
     "{probe: vocabulary}": (
         "{probe: statement, matrix: {limit: [5, '5']}}",
         ["plan.yaml:10", "vocabulary/a/capitals/limit=5"],

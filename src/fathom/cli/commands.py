@@ -133,8 +133,8 @@ def add_command(
     """
     kinds = kinds or tuple(kinds_of(function))
     parameters = [parameter for kind in kinds for parameter in flags_of(kind)] + list(flags or ())
-    if len(parameters) >= SHOWN + FEW:
-        parameters += [_config_flag(), _help_all_flag()]
+    many = len(parameters) >= SHOWN + FEW
+    parameters += [*([_config_flag()] if many else ()), _help_all_flag(hidden=not many)]
 
     def command(**typed: Any) -> None:
         function(*_arguments(kinds, typed, flags is not None))
@@ -191,7 +191,9 @@ def _config_flag() -> inspect.Parameter:
     return free_flag("config", Group.RUN, "YAML file with any of these options; flags win.", Path)
 
 
-def _help_all_flag() -> inspect.Parameter:
+def _help_all_flag(hidden: bool) -> inspect.Parameter:
+    """:param hidden: where ``--help`` shows every option already."""
+
     def show_all(ctx: typer.Context, value: bool) -> None:
         if value:
             ctx.meta[HELP_ALL] = True
@@ -199,7 +201,13 @@ def _help_all_flag() -> inspect.Parameter:
             raise typer.Exit
 
     default = typer.Option(
-        False, "--help-all", is_eager=True, callback=show_all, help="Show every option.", rich_help_panel=Group.OUTPUT
+        False,
+        "--help-all",
+        is_eager=True,
+        callback=show_all,
+        help="Show every option.",
+        rich_help_panel=Group.OUTPUT,
+        hidden=hidden,
     )
     return inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
 

@@ -57,18 +57,26 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with shown("runs") as progress:
         tell = (lambda line: None) if is_quiet() else partial(say, err=err)
         result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress)
-    if result.missing:
+    if result.runs is None:
         say(
             f"written to {out}: {len(result.states) - result.missing:,} of {len(result.states):,} runs; other parts "
             "may be at work on the rest: the same command without --part finishes the plan",
             err=err,
         )
         return
-    printed.show(result.tables, result.answer)
+    if err:
+        printed.show(result.tables, result.answer)
+    else:
+        printed.show([result.runs])
+        for made in result.studies:
+            say(f"\n— {made.name} —\n")
+            printed.show(made.tables, made.answer)
     with starting("writing the report"):
         notes(write_report(result, out))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=err)
     if result.failures:
-        failed = [f"{len(result.failures)} failed; to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"]
-        raise RunFailed("\n".join(failed + [f"  {line}" for line in result.failures]))
+        retry = f"to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"
+        runs = sum(bool(state.failed) for state in result.states)
+        what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies could not be made"
+        raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))

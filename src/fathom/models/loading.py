@@ -116,6 +116,18 @@ def read_config(
     return _config(parts, name, {"trust_remote_code": trust_remote_code})
 
 
+def hash_of(
+    name: str,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    adapter: Sequence[str] | None = None,
+    trust_remote_code: bool = False,
+) -> str:
+    """Return the content hash that :func:`load` gives a model, without loading it. :raises BadInput: there is none."""
+    parts = _parts(name, adapter or (), tokenizer, revision)
+    return content_hash(parts.folders, _config(parts, name, {"trust_remote_code": trust_remote_code}))
+
+
 class _Parts(NamedTuple):
     """All parts of a model."""
 

@@ -12,10 +12,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput, alike
 from fathom.options import Given, read_yaml, separated
-from fathom.reading import yaml_lines
+from fathom.reading import shown, yaml_lines
 
 Where = tuple[str, ...]
 """Path of a key in the file."""
+
+
+MESSAGES = {
+    **dict.fromkeys(("model_type", "dict_type", "model_attributes_type"), "expected a mapping, key: value"),
+    "tuple_type": "expected a name or a list of names",
+    "string_type": "expected text",
+    "too_short": "expected one or more",
+}
+"""Kinds of pydantic's faults, in words."""
 
 
 def _listed(value: Any) -> Any:
@@ -31,13 +40,13 @@ class _Part(BaseModel):
         return {name.replace("-", "_"): value for name, value in (self.model_extra or {}).items()}
 
 
-class ModelPart(_Part):
+class PlannedModel(_Part):
     """A model, with options of all its runs."""
 
     model: str
 
 
-class DataPart(_Part):
+class PlannedData(_Part):
     """A data set, with options of all its runs."""
 
     data: str
@@ -55,7 +64,7 @@ class RunsPart(_Part):
     data: Words = ()
     matrix: dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]] = {}
     exclusive: bool = False
-    repeats: int = Field(1, ge=1)
+    repeats: int = Field(1, ge=1, le=1000)
 
 
 class StudyPart(_Part):
@@ -66,7 +75,7 @@ class StudyPart(_Part):
     """
 
     study: str = ""
-    runs: Annotated[tuple[str, ...], BeforeValidator(separated)] = ("*",)
+    runs: Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)] = ("*",)
     each: Words = ()
 
 
@@ -76,8 +85,8 @@ class PlanContent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str = ""
-    models: dict[str, ModelPart] = Field(min_length=1)
-    data: dict[str, DataPart] = Field(min_length=1)
+    models: dict[str, PlannedModel] = Field(min_length=1)
+    data: dict[str, PlannedData] = Field(min_length=1)
     runs: dict[str, RunsPart] = Field(min_length=1)
     studies: dict[str, StudyPart] = {}
 
@@ -100,7 +109,9 @@ class PlanFaults:
 
     def place(self, where: Where) -> str:
         """Return file, line and key."""
-        known = next((where[:end] for end in range(len(where), 0, -1) if where[:end] in self.positions), ())
+        ways = [where[:end] for end in range(len(where), 0, -1)]
+        dashed = [(*way[:-1], way[-1].replace("_", "-")) for way in ways]
+        known = next((one for pair in zip(ways, dashed, strict=True) for one in pair if one in self.positions), ())
         line = f":{self.positions[known]}" if known else ""
         return f"{self.file}{line}: {'.'.join(where)}"
 
@@ -110,6 +121,8 @@ class PlanFaults:
             where = tuple(map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
                 self.add(where, f"unknown key; {closest(where[-1], PlanContent.model_fields)}")
+            elif fault["type"] in MESSAGES:
+                self.add(where, f"{MESSAGES[fault['type']]}, found {shown(fault['input'])}")
             elif fault["type"] == "missing":
                 self.add(where, "this key is missing")
             else:
@@ -147,7 +160,6 @@ def _in_full(content: Given) -> Given:
             parts = {name: name for name in parts}
         if isinstance(parts, dict):
             full[section] = {
-                str(name): {key: str(part)} if isinstance(part, str | int | float) else part or {}
-                for name, part in parts.items()
+                str(name): {key: part} if isinstance(part, str) else part or {} for name, part in parts.items()
             }
     return full

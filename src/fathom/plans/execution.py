@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.plans.file import Plan, PlannedStudy
 from fathom.plans.options import WorkerOptions
-from fathom.plans.record import RUNS, changed_steps, describe_changes, noted_steps, start
+from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
-from fathom.plans.steps import StepState
+from fathom.plans.steps import Notice, Opened, Step, StepState
 from fathom.progress import Progress, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
@@ -27,12 +27,13 @@ REPORT, STUDIES = "report.html", "studies"
 class StudyResult(NamedTuple):
     """The result of a study.
 
-    :param findings: None if it could not be made.
-    :param why: why not.
+    :param name: path of its folder.
+    :param why: why it could not be made, or "".
     """
 
-    planned: PlannedStudy
-    findings: Any
+    name: str
+    tables: Sequence[Table] = ()
+    answer: Sequence[str] = ()
     why: str = ""
 
 
@@ -53,7 +54,7 @@ class PlanResult(Tabular):
     def failures(self) -> list[str]:
         """A line for each run that failed and each study that could not be made."""
         runs = [f"{state.step}: {state.failed}" for state in self.states if state.failed]
-        return runs + [f"{STUDIES}/{study.planned.name}: {study.why}" for study in self.studies if study.why]
+        return runs + [f"{STUDIES}/{study.name}: {study.why}" for study in self.studies if study.why]
 
     @property
     def missing(self) -> int:
@@ -63,22 +64,15 @@ class PlanResult(Tabular):
     @property
     def answer(self) -> list[str]:
         """The conclusions of all studies, each after the study's name."""
-        made = [study for study in self.studies if not study.why]
-        return [
-            f"{study.planned.name}: {sentence}"
-            for study in made
-            for sentence in study.planned.study.conclude(study.findings)
-        ]
+        return [f"{study.name}: {sentence}" for study in self.studies for sentence in study.answer]
 
     @property
     def tables(self) -> list[Table]:
         """The runs, then the tables of all studies."""
         tables = [] if self.runs is None else [self.runs]
-        for study in self.studies:
-            if not study.why:
-                name, own = study.planned.name, study.planned.study.tables(study.findings)
-                tables += [replace(table, title=f"{name}: {table.title}") for table in own]
-        return tables
+        return tables + [
+            replace(table, title=f"{study.name}: {table.title}") for study in self.studies for table in study.tables
+        ]
 
 
 def carry_out(
@@ -102,48 +96,58 @@ def carry_out(
     options = options or WorkerOptions()
     if redo and options.part is not None:
         raise BadInput(f"--redo and --part {options.part}: expected one of them")
-    changed = changed_steps(plan.steps, noted_steps(out))
+    record, opened = read_record(plan, out), Opened()
+    changed = changed_steps(plan.steps, record, opened)
     if changed and not redo:
         raise BadInput(describe_changes(plan, out, changed))
-    prepare = partial(start, plan, out)
-    states = run_steps(plan.steps, out, options, prepare, retry_failed, tell, progress, changed.keys())
+
+    def start(steps: Sequence[Step]) -> Notice:
+        check_needs(plan, steps, opened)
+        for step in changed:  # before the record says what replaces them
+            shutil.rmtree(step.folder)
+        return note_plan(plan, out, record)
+
+    states = run_steps(plan.steps, out, options, start, retry_failed, tell, progress, changed.keys())
     if PlanResult(plan, states).missing:
         return PlanResult(plan, states)
-    finished = {id(state.step): state.run for state in states}
-    runs = {run.name: finished[id(run.step)] for run in plan.runs}
-    studies = [_study(planned, runs, out) for planned in plan.studies]
-    table = runs_table(states)
+    by_step = {id(state.step): state for state in states}
+    table = runs_table([(run.name, by_step[id(run.step)]) for run in plan.runs])
+    runs = {run.name: by_step[id(run.step)].run for run in plan.runs}
     write_tables(lambda _: [table], out, RUNS)
-    return PlanResult(plan, states, studies, table)
+    shutil.rmtree(out / STUDIES, ignore_errors=True)  # of studies that the plan no longer has
+    return PlanResult(plan, states, [_study(planned, runs, out) for planned in plan.studies], table)
 
 
-def _study(planned: PlannedStudy, runs: dict[str, RunFolder | None], out: Path) -> StudyResult:
+def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Path) -> StudyResult:
     """Make a study and save its tables and plots; without a run that failed it is not made."""
-    failed = [name for name in planned.runs if runs[name] is None]
+    study, name = planned.study, planned.name
+    failed = [run for run in planned.runs if runs[run] is None]
     if failed:
-        return StudyResult(planned, None, f"needs runs that failed: {', '.join(failed)}")
+        return StudyResult(name, why=f"needs runs that failed: {', '.join(failed)}")
     folders = list({id(run): run for run in map(runs.__getitem__, planned.runs)}.values())
     try:
-        findings = planned.study.analyse(folders, **dict(planned.options))
-        planned.study.save(findings, out / STUDIES / planned.name)
+        findings = study.analyse(folders, **dict(planned.options))
+        study.save(findings, out / STUDIES / name)
+        return StudyResult(name, study.tables(findings), study.conclude(findings))
     except FathomError as error:
-        return StudyResult(planned, None, str(error).replace("\n", "; "))
-    return StudyResult(planned, findings)
+        return StudyResult(name, why=str(error).replace("\n", "; "))
+    except Exception as error:  # a study must never end the plan
+        return StudyResult(name, why=f"unexpected {type(error).__name__}: {error}")
 
 
-def runs_table(states: Sequence[StepState]) -> Table:
-    """Return a row for each run: accuracy by scoring, or why it failed."""
-    rows = [row for state in states for row in _rows(state)]
+def runs_table(runs: Sequence[tuple[str, StepState]]) -> Table:
+    """Return a row for each run: accuracy by scoring, or why it failed. :param runs: names and states."""
+    rows = [row for name, state in runs for row in _rows(name, state)]
     return Table.of(rows, "runs", columns=("run", "scoring", "accuracy", "facts", "unscored", "state"), inline=True)
 
 
-def _rows(state: StepState) -> Iterator[dict[str, Any]]:
-    about = {"run": str(state.step), "state": f"failed: {state.failed}"}
+def _rows(name: str, state: StepState) -> Iterator[dict[str, Any]]:
+    about = {"run": name, "state": f"failed: {state.failed}"}
     if state.run is None:
-        yield about | ({} if state.failed else {"state": "to be made"})
+        yield about
         return
     try:
-        for facts in read_scorings(state.run, about["run"], state.step.options.cluster):
+        for facts in read_scorings(state.run, name, state.step.options.cluster):
             accuracy: Estimate = facts.mean("accuracy", facts.hits(1))
             counts = {"facts": len(facts.facts), "unscored": len(facts.left_out)}
             yield about | {"scoring": facts.scoring, "accuracy": accuracy, "state": "finished"} | counts
@@ -154,8 +158,7 @@ def _rows(state: StepState) -> Iterator[dict[str, Any]]:
 def write_report(result: PlanResult, out: Path) -> list[str]:
     """Write the report of all finished runs and studies. :returns: what it lacks."""
     runs = [state.run for state in result.states if state.run is not None]
-    made = [study for study in result.studies if not study.why]
-    tables = [(study.planned.name, study.planned.study.tables(study.findings)) for study in made]
+    tables = [(study.name, list(study.tables)) for study in result.studies if not study.why]
     try:
         return list(report(runs, out / REPORT, title=result.plan.title, studies=tables).notes) if runs else []
     except (BadInput, MissingExtra) as error:

@@ -14,9 +14,9 @@
     studies:
       agreement: {runs: [statement/gpt2/geo/reduction=sum, vectors], k: 5}
 
-A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Studies refer to runs by such a name, its beginning, or
-a pattern with ``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``, ``run``,
-or an option of the matrix.
+A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Studies refer to runs by such a name, the first parts of
+one, or a pattern with ``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``,
+``run``, or an option of the matrix.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -40,7 +40,11 @@ from fathom.plans.steps import ProbeStep
 from fathom.probes import PROBES, Entry
 from fathom.studies import STUDIES, Study
 
-_NAME = re.compile(r"[\w%+,=@-][\w.%+,=@ -]{0,99}")
+_NAME = re.compile(r"[\w-][\w.-]{0,99}")
+
+
+FOR_ALL = ("part", "engine")
+"""Options of the whole plan, which its runs cannot have."""
 
 
 class PlannedStep(NamedTuple):
@@ -48,12 +52,14 @@ class PlannedStep(NamedTuple):
 
     :param name: by which studies refer to it.
     :param step: which makes it; equal runs share one.
-    :param about: its run, model, data and values of the matrix, by which studies are repeated.
+    :param keys: its run, model, data and values of the matrix, by which studies are repeated.
+    :param places: line and key of its run and its model.
     """
 
     name: str
     step: ProbeStep
-    about: Mapping[str, str]
+    keys: Mapping[str, str]
+    places: Mapping[str, str]
 
 
 class PlannedStudy(NamedTuple):
@@ -70,14 +76,10 @@ class PlannedStudy(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A checked plan.
-
-    :param places: line and key of each model by its name or folder.
-    """
+    """A checked plan."""
 
     file: Path
     title: str
-    places: Mapping[str, str]
     runs: list[PlannedStep]
     studies: list[PlannedStudy]
 
@@ -93,12 +95,12 @@ def read_plan(file: Path, out: Path) -> Plan:
     """Read and check a plan. :param out: folder of its runs. :raises BadInput: everything that is wrong with it."""
     content, faults = read_content(file)
     _check_names(content, faults)
-    expansion = _Runs(content, file.parent, out, faults)
-    runs = expansion.all()
-    studies = [study for name, part in content.studies.items() for study in _studies(name, part, runs, faults)]
+    runs = _Runs(content, file.parent, out, faults).all()
+    studies = [
+        study for name, part in content.studies.items() for study in _studies(name, part, runs, file.parent, faults)
+    ]
     faults.stop_if_any()
-    places = {place: faults.place(("models", name)) for name, place in expansion.models.items()}
-    return Plan(file, content.title or file.stem, places, runs, studies)
+    return Plan(file, content.title or file.stem, runs, studies)
 
 
 def _check_names(content: PlanContent, faults: PlanFaults) -> None:
@@ -118,7 +120,7 @@ class _Runs:
     """
 
     def __init__(self, content: PlanContent, base: Path, out: Path, faults: PlanFaults) -> None:
-        self.content, self.out, self.faults = content, out, faults
+        self.content, self.base, self.out, self.faults = content, base, out, faults
         self.models = {name: _path(part.model, base) for name, part in content.models.items()}
         self.data = {name: _path(part.data, base) for name, part in content.data.items()}
         self.shared: dict[str, ProbeStep] = {}
@@ -175,24 +177,37 @@ class _Runs:
         options = self._options(entry, layers)
         if options is None:
             return None
-        about = self.models[model], self.data[source], options, part.exclusive
-        step = ProbeStep(self.out, f"runs/{path}", entry.name, *about)
+        named = {"model": self.content.models[model].model, "data": self.content.data[source].data}
+        opened = self.models[model], self.data[source]
+        step = ProbeStep(self.out, f"runs/{path}", entry.name, *opened, options, part.exclusive, named)
         if not part.exclusive:
             step = self.shared.setdefault(repr(step.identity), step)
-        return PlannedStep(path, step, {"run": name, "model": model, "data": source} | spelt)
+        places = {"run": self.faults.place(("runs", name)), "model": self.faults.place(("models", model))}
+        return PlannedStep(path, step, {"run": name, "model": model, "data": source} | spelt, places)
 
     def _options(self, entry: Entry, layers: Sequence[tuple[Where, Given]]) -> Any:
         """Return the options of a run, in which later layers win; None, with faults, if some are wrong."""
         given = {name: value for _, layer in layers for name, value in layer.items()}
-        for where in (place for place, layer in layers if "part" in layer):
-            self.faults.add((*where, "part"), "a plan needs whole runs: give --part to fathom plan")
+        for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
+            self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
         try:
-            return entry.options(**given | {"part": None})
+            return entry.options(**_with_paths(entry.options, given, self.base) | dict.fromkeys(["part"]))
         except ValidationError as error:
             for name, fault in option_faults(entry.options, error):
                 where = next((place for place, layer in reversed(layers) if name in layer), ())
                 self.faults.add((*where, name), f"{entry.name} probe: {fault}")
             return None
+
+
+def _with_paths(kind: type[BaseModel], given: Given, base: Path) -> Given:
+    """Return options in which those that are paths are relative to the file's folder."""
+    paths = {
+        name: _path(value, base)
+        for name, value in given.items()
+        if isinstance(value, str) and name in kind.model_fields
+        if Path in (kind.model_fields[name].annotation, *get_args(kind.model_fields[name].annotation))
+    }
+    return given | paths
 
 
 def _path(place: str, base: Path) -> str:
@@ -211,7 +226,9 @@ def _spelt(value: Any) -> str:
     return re.sub(r"[^\w.%+@-]+", "-", text).strip(".") or "-"
 
 
-def _studies(name: str, part: StudyPart, runs: Sequence[PlannedStep], faults: PlanFaults) -> Iterator[PlannedStudy]:
+def _studies(
+    name: str, part: StudyPart, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
+) -> Iterator[PlannedStudy]:
     """Yield a study, or one for each value of ``each``."""
     known = {study.name: study for study in (COMPARISON, *STUDIES.entries()) if study.analysis is not None}
     add = partial(_add, faults, name)
@@ -220,14 +237,14 @@ def _studies(name: str, part: StudyPart, runs: Sequence[PlannedStep], faults: Pl
         add("study", f"no study '{part.study or name}' of finished runs; {closest(part.study or name, known)}")
         return
     chosen = _matching(part.runs, runs, partial(add, "runs"))
-    kinds = dict.fromkeys(key for run in chosen for key in run.about)
+    kinds = dict.fromkeys(key for run in chosen for key in run.keys)
     for missing in (key for key in part.each if chosen and key not in kinds):
         add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
     groups: dict[str, list[str]] = {}
     for run in chosen:
-        groups.setdefault("/".join((name, *(run.about.get(key, "-") for key in part.each))), []).append(run.name)
+        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in part.each))), []).append(run.name)
     try:
-        options = study.analysis(**part.options)
+        options = study.analysis(**_with_paths(study.analysis, part.options, base))
     except ValidationError as error:
         for option, fault in option_faults(study.analysis, error):
             add(option, fault)
@@ -251,6 +268,6 @@ def _matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) ->
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern is the name of a run, or its beginning, part by part."""
+    """Return whether a pattern is the name of a run, or its first parts."""
     parts, own = pattern.split("/"), name.split("/")
     return len(parts) <= len(own) and all(fnmatchcase(one, part) for one, part in zip(own, parts, strict=False))

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
 from fathom.metrics.correlation import fit_line
 from fathom.plans.file import Plan
-from fathom.plans.record import changed_steps, noted_steps
-from fathom.plans.steps import Opened, ProbeStep, state_of
+from fathom.plans.record import changed_steps, check_needs, count_queries, read_record
+from fathom.plans.steps import Opened, ProbeStep
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
-from fathom.store.folder import SECONDS, RunFolder
+from fathom.store.folder import RunFolder
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
 
@@ -39,42 +38,56 @@ class RunForecast(NamedTuple):
 
 
 def forecast(plan: Plan, out: Path) -> list[RunForecast]:
-    """Return the state and the estimated time of each distinct run. :raises BadInput: *out* is not a plan's."""
-    changed, opened = changed_steps(plan.steps, noted_steps(out)), Opened()
+    """Return the state and the estimated time of each run.
+
+    :raises BadInput: *out* is no folder of a plan; a model is missing, or a selection leaves no query.
+    """
+    record, opened = read_record(plan, out), Opened()
+    check_needs(plan, plan.steps, opened)
+    changed = changed_steps(plan.steps, record)
     counts: dict[tuple[str, Selection], int | None] = {}
     points = grouped(
-        ((step.probe, str(step.model)), (run.queries().num_rows, float(seconds)))
+        ((step.probe, str(step.model)), (made.queries().num_rows, float(made.manifest["circumstances"]["seconds"])))
         for step in plan.steps
-        if step not in changed and (run := step.finished()) is not None
-        if (seconds := run.manifest["circumstances"].get(SECONDS)) is not None
+        if step not in changed and (made := _sound(step)) is not None
     )
-    rows = []
-    for step in plan.steps:
-        state = CHANGED if step in changed else _state(step)
+    rows: list[RunForecast] = []
+    names: dict[int, str] = {}
+    for run in plan.runs:
+        step = run.step
+        if names.setdefault(id(step), run.name) != run.name:
+            rows.append(RunForecast(run.name, f"same as {names[id(step)]}", None, 0.0))
+            continue
+        state, left = (CHANGED, 1.0) if step in changed else _state(step)
         key = str(step.data), Selection.from_options(step.options)
         if key not in counts:
-            counts[key] = _count(step, opened)
-        seconds = 0.0 if state == FINISHED else _seconds(points.get((step.probe, str(step.model)), ()), counts[key])
-        rows.append(RunForecast(str(step), state, counts[key], seconds))
+            counts[key] = count_queries(step, opened)
+        seconds = _seconds(points.get((step.probe, str(step.model)), ()), counts[key]) if left else 0.0
+        rows.append(RunForecast(run.name, state, counts[key], None if seconds is None else seconds * left))
     return rows
 
 
-def _state(step: ProbeStep) -> str:
-    state = state_of(step)
-    if state.failed:
-        return f"failed: {state.failed}"
-    folder = RunFolder(step.run_folder)
-    if state.run is not None or not folder.has_manifest():
-        return "to be made" if state.run is None else FINISHED
-    return f"{len(folder.finished()):,} of {len(folder.manifest['plan']):,} shards"
-
-
-def _count(step: ProbeStep, opened: Opened) -> int | None:
-    """Return the number of queries of a run, None if it cannot be known without the model."""
+def _sound(step: ProbeStep) -> RunFolder | None:
+    """Return a finished run that can be read."""
     try:
-        return len(select(opened.data(step.data), step.options).data.queries)
+        run = step.finished()
+        return run if run is not None and run.queries().num_rows else None
     except BadInput:
         return None
+
+
+def _state(step: ProbeStep) -> tuple[str, float]:
+    """Return the state of a run, and the share of it that is left."""
+    folder, failed = RunFolder(step.run_folder), step.failure()
+    if failed:
+        return f"failed: {failed}", 1.0
+    if not folder.has_manifest():
+        return "to be made", 1.0
+    try:
+        done, total = len(folder.finished()), len(folder.manifest["plan"])
+    except BadInput as error:
+        return f"damaged: {error}", 1.0
+    return (FINISHED, 0.0) if done >= total else (f"{done:,} of {total:,} shards", 1 - done / total)
 
 
 def _seconds(points: Sequence[tuple[int, float]], queries: int | None) -> float | None:
@@ -90,9 +103,10 @@ def _seconds(points: Sequence[tuple[int, float]], queries: int | None) -> float 
 
 def forecast_table(rows: Sequence[RunForecast]) -> Table:
     """Return a row for each run, with the total in a note."""
-    left = [row for row in rows if row.state != FINISHED]
+    left = [row for row in rows if row.state != FINISHED and not row.state.startswith("same as")]
     known = [row.seconds for row in left if row.seconds is not None]
-    notes = [f"{len(rows) - len(left)} of {len(rows)} runs finished"]
+    total = sum(not row.state.startswith("same as") for row in rows)
+    notes = [f"{total - len(left)} of {total} runs finished"]
     if left:
         unknown = f"; {len(left) - len(known)} unknown: no finished run of their probe and model" * (
             len(known) < len(left)

@@ -11,7 +11,7 @@ from fathom.probes.shared_options import HERE, ClusterOptions, Part
 
 
 class WorkerOptions(ClusterOptions):
-    """Where the steps of a plan run. These options never affect results."""
+    """The place where the steps of a plan run. These options never affect results."""
 
     engine: Literal["here", "ray"] = opt(
         HERE, "Where runs are made: on this machine, or on workers of a Ray cluster.", CIRCUMSTANCE

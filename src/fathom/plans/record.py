@@ -1,72 +1,135 @@
-"""The record of a plan in its folder: what each run was made of, by which changes of the plan are noticed."""
+"""The record of a plan in its folder: what each run was made of, by which changes since are noticed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from fathom.data.selection.filters import select
 from fathom.errors import BadInput, refuse
 from fathom.plans.file import Plan
-from fathom.plans.steps import RECORDS, Notice, ProbeStep, Step, read_object
-from fathom.probes.models import check_model
-from fathom.reading import Json, stands
+from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
+from fathom.probes.models import check_model, model_hash
+from fathom.reading import Json, as_read_back, stands
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.store.locks import AT_WORK, CLAIMS
+from fathom.store.locks import AT_WORK, CLAIMS, MANIFESTS
 
 PLAN = "plan.json"
 """Identity of each run by its name, in the folder of a plan."""
 RUNS = "runs"
 """Folder of the runs, and name of their table."""
+_DEEP = 6
+"""Folders above --out in which a run or a plan is looked for."""
 
 
-def start(plan: Plan, out: Path, steps: Sequence[Step]) -> Notice:
-    """Check the folder and the models of the steps to be made, and note the plan.
+def read_record(plan: Plan, out: Path) -> Json:
+    """Return the identities of the runs made before, and the state of the models' files.
 
-    :raises BadInput: *out* contains something else, or a model is missing.
+    Steps take the folders of equal runs that were made under another name.
+
+    :raises BadInput: *out* is in a folder of Fathom, or contains something else.
     """
-    noted = noted_steps(out)
-    _check_models(plan, steps)
-    content = {"plan": str(plan.file), "steps": noted | {step.name: step.identity for step in plan.steps}}
-    write_json(out / PLAN, content)
-    return Notice(out / PLAN, read_object(out / PLAN))
-
-
-def noted_steps(out: Path) -> Json:
-    """Return the identities of the steps made before. :raises BadInput: *out* is no folder of a plan."""
+    for folder in list(out.absolute().parents)[:_DEEP]:
+        if any(stands(folder / name) for name in MANIFESTS):
+            raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
         known = (RECORDS, AT_WORK, CLAIMS)
-        if out.exists() and any(entry.name not in known for entry in out.iterdir()):
+        if out.exists() and (not out.is_dir() or any(entry.name not in known for entry in out.iterdir())):
             raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
-        return {}
-    return dict(read_object(out / PLAN).get("steps", {}))
+        return {"steps": {}, "models": {}}
+    record: Json = {"steps": {}, "models": {}} | read_object(out / PLAN)
+    for step in plan.steps:
+        if not RunFolder(step.run_folder).has_manifest():
+            identity = as_read_back(step.identity)
+            equal = (name for name, noted in record["steps"].items() if noted == identity)
+            step.name = next((name for name in equal if RunFolder(out / name).has_manifest()), step.name)
+    return record
 
 
-def changed_steps(steps: Sequence[ProbeStep], noted: Json) -> dict[ProbeStep, list[str]]:
+def changed_steps(steps: Sequence[ProbeStep], record: Json, opened: Opened | None = None) -> dict[ProbeStep, list[str]]:
     """Return the steps that were made otherwise, each with its differences.
 
-    :param noted: identities of the steps made before.
+    :param record: of :func:`read_record`.
+    :param opened: to compare the content of data and models as well; None for their names alone.
     """
-    made = [step for step in steps if step.name in noted and RunFolder(step.run_folder).has_manifest()]
-    changes = {step: list(differences(noted[step.name], step.identity)) for step in made}
-    return {step: [f"  {step}", *lines] for step, lines in changes.items() if lines}
+    noted, hashes = record["steps"], dict[str, str | None]()
+    changes = {}
+    for step in steps:
+        if step.name in noted and RunFolder(step.run_folder).has_manifest():
+            lines = list(differences(noted[step.name], step.identity))
+            if not lines and opened is not None:
+                lines = list(_replaced(step, record, opened, hashes))
+            if lines:
+                changes[step] = [f"  {step}", *lines]
+    return changes
+
+
+def _replaced(step: ProbeStep, record: Json, opened: Opened, hashes: dict[str, str | None]) -> Iterator[str]:
+    """Yield a line on the data and the model of a run if other content is under their names now."""
+    identity = RunFolder(step.run_folder).manifest["identity"]
+    if identity["data"].get("content_hash") != opened.data(step.data).content_hash:
+        yield f"  {step.data}: its content has changed"
+    if stamps_of(step.model) != record["models"].get(step.model):  # else its weights need not be read
+        if step.model not in hashes:
+            hashes[step.model] = model_hash(step.model, step.options)
+        if hashes[step.model] not in (None, identity["model"].get("content_hash")):
+            yield f"  {step.model}: its content has changed"
+
+
+def stamps_of(model: str) -> list[list[object]]:
+    """Return name, size and time of the files in a model's folder; of a model on the hub, nothing."""
+    if not os.path.isdir(model):
+        return []
+    files = sorted(file for file in Path(model).iterdir() if file.is_file())
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
 def describe_changes(plan: Plan, out: Path, changed: Mapping[ProbeStep, Sequence[str]]) -> list[str]:
     """Return lines on changed runs, and on what to do. :param changed: of :func:`changed_steps`."""
     kept = sum(step.finished() is not None for step in plan.steps if step not in changed)
-    what = f"{len(changed)} runs in {out} were made with other settings than {plan.file} has now"
+    what = f"{len(changed)} runs in {out} were made of something else than {plan.file} says now"
     to_do = f"add --redo to repeat them ({kept} finished runs are kept), or give another --out"
     return [f"{what}: {to_do}", *(line for lines in changed.values() for line in lines)]
 
 
-def _check_models(plan: Plan, steps: Sequence[Step]) -> None:
-    """:raises BadInput: models of the steps are missing, all at once."""
-    faults = []
-    models = {step.model: step.options for step in steps if isinstance(step, ProbeStep)}
-    for model, options in models.items():
-        try:
-            check_model(model, options)
-        except BadInput as error:
-            faults += [f"{plan.places[model]}: {fault}" for fault in error.faults]
+def note_plan(plan: Plan, out: Path, record: Json) -> Notice:
+    """Write the record, with the runs that the plan has now."""
+    models = {step.model: stamps_of(step.model) for step in plan.steps}
+    steps = record["steps"] | {step.name: step.identity for step in plan.steps}
+    write_json(out / PLAN, {"plan": str(plan.file), "steps": steps, "models": record["models"] | models})
+    return Notice(out / PLAN, read_object(out / PLAN))
+
+
+def check_needs(plan: Plan, steps: Iterable[Step], opened: Opened) -> None:
+    """Check that models exist and that selections leave queries. :raises BadInput: with all faults and their lines."""
+    faults: list[str] = []
+    left, checked = {id(step) for step in steps}, set()
+
+    def attempt(key: object, where: str, check: Callable[[], object]) -> None:
+        if key not in checked:
+            checked.add(key)
+            try:
+                check()
+            except BadInput as error:
+                faults.extend(f"{where}: {fault}" for fault in error.faults)
+
+    for run in plan.runs:
+        step = run.step
+        if id(step) in left:
+            loading = repr(step.identity["loading"])
+            attempt((step.model, loading), run.places["model"], lambda: check_model(step.model, step.options))  # noqa: B023
+            selection = step.data, step.options.model_dump_json(include=set(step.options.model_fields))
+            attempt(selection, run.places["run"], lambda: count_queries(step, opened))  # noqa: B023
     refuse(faults)
+
+
+def count_queries(step: ProbeStep, opened: Opened) -> int | None:
+    """Return the number of queries of a run; None if only the model's tokenizer can count them.
+
+    :raises BadInput: nothing is left, or the data lack what is named.
+    """
+    if getattr(step.options, "single_token", False) or getattr(step.options, "tail_tokens", None) is not None:
+        return None
+    return len(select(opened.data(step.data), step.options).data.queries)

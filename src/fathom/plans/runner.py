@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import platform
-import shutil
 import signal
 import threading
 import time
@@ -126,7 +125,7 @@ def run_steps(
     :param retry_failed: repeat failed steps.
     :param tell: called with a line at the end of each step.
     :param report: called with the number of steps that have ended, and of all.
-    :param anew: steps to be repeated, whose folders are removed first.
+    :param anew: steps to be repeated although they are finished; *start* removes their folders.
     :raises BadInput: by *start*, or another process works in *out*; the cluster is missing, or does not see *out*.
     :raises RunFailed: workers of the cluster die before they start; finished steps are kept.
     """
@@ -137,7 +136,7 @@ def run_steps(
     with exclusive_folder(out):
         left = [step for step in steps if step in anew or _is_left(step, retry_failed)]
         together, alone = ([step for step in left if step.exclusive is kind] for kind in (False, True))
-        with _prepared(together, options, lambda: _start(start, left, anew), board) as ended:
+        with _prepared(together, options, lambda: _start(start, left), board) as ended:
             board.start(len(steps) - len(left))
             for step, why in ended:
                 board.ended(step, why)
@@ -146,10 +145,8 @@ def run_steps(
         return [state_of(step) for step in steps]
 
 
-def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step], anew: Collection[Step] = ()) -> Notice:
+def _start(start: Callable[[Sequence[Step]], Notice], retried: Sequence[Step]) -> Notice:
     notice = start(retried)
-    for step in anew:
-        shutil.rmtree(step.folder)
     for step in retried:
         step.forget_failure()
     return notice

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
@@ -28,6 +30,13 @@ class Opened:
     def __init__(self) -> None:
         self._data: dict[str, QuerySet] = {}
         self._model: tuple[Any, Any] = (None, None)
+        self._warm: set[tuple[str, Any]] = set()
+
+    def is_first(self, probe: str, model: Any) -> bool:
+        """Return whether a probe of a model is asked for the first time."""
+        known = (probe, model) in self._warm
+        self._warm.add((probe, model))
+        return not known
 
     def data(self, data: str | Path | QuerySet) -> QuerySet:
         """Read a data set once."""
@@ -156,6 +165,7 @@ class ProbeStep(Step):
 
     :ivar model: name or folder; for studies in one process also a loaded model, or a function that loads it.
     :ivar data: name or folder, or the data.
+    :ivar named: model and data as the plan names them, wherever it is.
     """
 
     def __init__(
@@ -167,29 +177,42 @@ class ProbeStep(Step):
         data: str | Path | QuerySet,
         options: ProbeOptions,
         exclusive: bool = False,
+        named: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(out, name)
         self.probe, self.model, self.data, self.options, self.exclusive = probe, model, data, options, exclusive
+        self.named = named or {"model": str(model), "data": str(data)}
 
     @property
     def identity(self) -> Json:
-        """What decides the numbers of the run: another value makes it another run."""
-        named = {"probe": self.probe, "model": str(self.model), "data": str(self.data)}
-        return {**named, "options": self.options.identity(), "loading": loading_key(self.options)}
+        """All that decides the numbers of the run: another value makes it another run."""
+        timed = {"exclusive": True} if self.exclusive else {}
+        options = {"options": self.options.identity(), "loading": loading_key(self.options)}
+        return {"probe": self.probe, **self.named, **options, **timed}
 
     def make(self, opened: Opened, report: Progress | None = None) -> None:
-        """Evaluate the probe, and note its time."""
+        """Evaluate the probe; of an exclusive run, note its time."""
         from fathom.run import run
 
         model, data = opened.model(self.model, self.options), opened.data(self.data)
-        if self.exclusive:
-            if not self.finished():
-                shutil.rmtree(self.folder, ignore_errors=True)  # a resumed run has no time of its own
-            model.refuses_cache(), model.linear_head()  # checks that are made once per model are not timed
-        began, done = time.perf_counter(), self.finished() is not None
+        if not self.exclusive or self.finished():
+            run(self.probe, model, data, self.options, self.folder, report)
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)  # a resumed run has no time of its own
+        self._warm_up(opened, model, data)
+        began = time.perf_counter()
         folder = run(self.probe, model, data, self.options, self.folder, report)
-        if not done:
-            folder.add_circumstances(**{SECONDS: round(time.perf_counter() - began, 6)})
+        folder.add_circumstances(**{SECONDS: round(time.perf_counter() - began, 6)})
+
+    def _warm_up(self, opened: Opened, model: Any, data: QuerySet) -> None:
+        """Make what happens once per model, such as its self-checks, before the time is measured."""
+        from fathom.run import run
+
+        if opened.is_first(self.probe, self.model):
+            few = self.options.model_copy(update={"limit": 2})
+            with TemporaryDirectory() as folder:
+                run(self.probe, model, data, few, Path(folder) / "run")
+            model.refuses_cache(), model.linear_head()
 
     def check(self) -> None:
         """Check that the data can be found here."""

@@ -47,6 +47,16 @@ def check_model(name: str, options: ProbeOptions) -> None:
         read_config(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
 
 
+def model_hash(name: str, options: ProbeOptions) -> str | None:
+    """Return the content hash of a model in a folder, as in a run's identity; None of one on the hub or a server."""
+    if (isinstance(options, ServerOptions) and options.server is not None) or not os.path.isdir(name):
+        return None
+    from fathom.models.loading import hash_of
+
+    loading = _loading(options)
+    return hash_of(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
+
+
 def loading_key(options: ProbeOptions) -> dict[str, Any]:
     """Return the options that decide how a model is loaded or served; equal ones open the same model."""
     return _loading(options) | options.model_dump(mode="json", include=set(ServerOptions.model_fields))

@@ -100,6 +100,8 @@ def conclude(findings: Sequence[Timing]) -> list[str]:
     """State how long each probe takes."""
     return [
         f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
+        if one.line.slope > 0 and one.seconds > 0
+        else f"{one.probe}: cannot be determined (the line falls: measure more queries)."
         for one in findings
     ]
 

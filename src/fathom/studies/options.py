@@ -64,7 +64,8 @@ class ComparisonOptions(StudyOptions):
     margin: float | None = opt(
         None,
         "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
-        ge=0,
+        gt=0,
+        le=100,
     )
     detect: float | None = opt(
         None,

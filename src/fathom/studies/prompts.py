@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fathom.data.queries import QuerySet
+from fathom.errors import refuse
 from fathom.models.base import Model
 from fathom.probes.options import EmbeddingOptions
 from fathom.results.claims import percent
@@ -28,6 +29,11 @@ def plan(options: EmbeddingOptions, model: Callable[[], Model], data: QuerySet) 
 def analyse(runs: Sequence[RunFolder], cluster: str = "") -> list[HitsLine]:
     """Return Hits@k of each run. :raises BadInput: runs of several models or data sets."""
     check_same(runs, ("model", "data"))
+    refuse(
+        f"{run.path} is of the {probe} probe: expected runs of the embedding probe"
+        for run in runs
+        if (probe := run.manifest["identity"]["probe"]) != "embedding"
+    )
     names = [f"template {run.manifest['identity']['options'].get('tail_template')}" for run in runs]
     return [
         hits_line(facts) for run, name in zip(runs, names, strict=True) for facts in read_scorings(run, name, cluster)
@@ -37,6 +43,8 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> list[HitsLine]:
 def conclude(findings: Sequence[HitsLine]) -> list[str]:
     """State the range of Hits@1 over prompts."""
     best, worst = (choose(findings, key=lambda line: line.hits[0].value) for choose in (max, min))
+    if len({line.hits[0].value for line in findings}) == 1:
+        return [f"Hits@1 is {percent(best.hits[0].value)} by every tail prompt."]
     ends = f"{percent(worst.hits[0].value)} ({worst.name}) to {percent(best.hits[0].value)} ({best.name})"
     return [f"Hits@1 is {ends}, depending on the tail prompt."]
 

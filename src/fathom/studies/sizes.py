@@ -16,7 +16,7 @@ from fathom.probes.options import ProbeOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import read_scorings
+from fathom.results.loading import check_same, read_scorings
 from fathom.results.names import short_names
 from fathom.results.pairing import common_facts, difference
 from fathom.results.rows import grouped
@@ -72,7 +72,11 @@ def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> l
 
 
 def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
-    """Order the runs of each probe by the size of their models, and compare each with the next."""
+    """Order the runs of each probe by the size of their models, and compare each with the next.
+
+    :raises BadInput: runs of several data sets.
+    """
+    check_same(runs, ("data",))
     results: list[tuple[HitsLine, RunFacts]] = []
     for run, name in zip(runs, short_names(runs), strict=True):
         results += [(hits_line(facts, facts.parameters), facts) for facts in read_scorings(run, name, cluster)]
@@ -131,6 +135,8 @@ def conclude(findings: Sizes) -> list[str]:
     """Count the steps to a larger model that change Hits@1."""
     primary = findings.steps[:: len(CUTS)]
     counts = Counter(step.verdict for step in primary)
+    if not primary:
+        return ["One model: there is no step to a larger one."]
     return [
         f"{counts['rise']} of {len(primary)} steps to a larger model raise Hits@1 significantly, "
         f"{counts['drop']} lower it."

@@ -324,7 +324,11 @@ class _Builder:
         return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
 
     def manifest(
-        self, blocked: list[str], steps: list[counts.Step], frequencies: list[counts.Frequencies], notes: list[str]
+        self,
+        blocked: list[str],
+        steps: list[counts.CountedStep],
+        frequencies: list[counts.Frequencies],
+        notes: list[str],
     ) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""
         return {

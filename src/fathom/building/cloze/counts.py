@@ -29,7 +29,7 @@ _SHOWN = 3
 """Examples of each reason."""
 
 
-class Step(NamedTuple):
+class CountedStep(NamedTuple):
     """One reason to drop records or sentences, and how many are left after it, if known also by type."""
 
     what: str
@@ -96,32 +96,32 @@ class Counts:
             if (shown := self.examples.get(outcome)) and lost[outcome]
         ]
 
-    def steps(self, types: Sequence[str], after: str | None) -> list[Step]:
+    def steps(self, types: Sequence[str], after: str | None) -> list[CountedStep]:
         """List the steps from all records to the remaining sentences. :param after: the day of :data:`EARLY`."""
         left = sum(self.documents.values())
-        steps = [Step("records", 0, left)]
+        steps = [CountedStep("records", 0, left)]
         for reason in _DOCUMENT_STEPS:
             dropped = self.documents[reason]
             left -= dropped
             if dropped or reason == SILENT:
-                steps.append(Step(f"{reason} {after}" if reason == EARLY else reason, dropped, left))
+                steps.append(CountedStep(f"{reason} {after}" if reason == EARLY else reason, dropped, left))
         left = sum(self.sentences.values()) + sum(self.typed.values())
-        steps.append(Step("sentences of paragraphs that name an entity", 0, left))
+        steps.append(CountedStep("sentences of paragraphs that name an entity", 0, left))
         by_type = dict.fromkeys(types, 0)
         for (type_, _), count in self.typed.items():
             by_type[type_] += count
         for reason in _SENTENCE_STEPS:
             left -= self.sentences[reason]
-            steps.append(Step(reason, self.sentences[reason], left, dict(by_type) if reason == SHARED else None))
+            steps.append(CountedStep(reason, self.sentences[reason], left, dict(by_type) if reason == SHARED else None))
         for reason in _TYPED_STEPS:
             lost = {type_: self.typed[type_, reason] for type_ in by_type}
             by_type = {type_: count - lost[type_] for type_, count in by_type.items()}
             if any(lost.values()) or reason in (BLOCKED, DUPLICATE):
-                steps.append(Step(reason, sum(lost.values()), sum(by_type.values()), by_type))
+                steps.append(CountedStep(reason, sum(lost.values()), sum(by_type.values()), by_type))
         return steps
 
 
-def explain_empty(steps: list[Step], troubles: list[str]) -> list[str]:
+def explain_empty(steps: list[CountedStep], troubles: list[str]) -> list[str]:
     """Report which step left nothing, and how many the others left."""
     empty = next(number for number, step in enumerate(steps) if not step.left)
     at = steps[empty].what if empty else "there is no record in the input"
@@ -141,7 +141,7 @@ class BuiltCloze(NamedTuple):
     """A finished data set, what each step left, and notes on skipped and odd input."""
 
     out: Path
-    steps: list[Step]
+    steps: list[CountedStep]
     frequencies: list[Frequencies]
     notes: list[str]
 

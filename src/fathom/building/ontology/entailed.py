@@ -47,7 +47,7 @@ class _Definition(NamedTuple):
         return {property_ for property_, _ in self.values} | self.open
 
 
-class Entailment:
+class EntailedTypes:
     """The axioms of all sources that entail types. :param edges: from each class to those one step above."""
 
     def __init__(self, sources: Sequence[Source], edges: Edges, notes: Notes) -> None:

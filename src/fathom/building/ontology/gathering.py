@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.axioms import align, axioms_of_properties, wikidata_first
-from fathom.building.ontology.entailed import Entailment, ReadAssertions
+from fathom.building.ontology.entailed import EntailedTypes, ReadAssertions
 from fathom.building.ontology.hierarchy import (
     EVERYTHING,
     Clashes,
@@ -72,7 +72,7 @@ def gather_classes(
         names = sample.of(rows[: drawn.size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
-    sample.entail(Entailment(sources, edges, notes), read, notes)
+    sample.entail(EntailedTypes(sources, edges, notes), read, notes)
     sample.note(notes)
     _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
@@ -151,7 +151,7 @@ class _Sample:
             self._add(name, types)
         return tuple(names)
 
-    def entail(self, entailment: Entailment, read: ReadAssertions, notes: Notes) -> None:
+    def entail(self, entailment: EntailedTypes, read: ReadAssertions, notes: Notes) -> None:
         """Add the types that follow from what is asserted of the things."""
         stated_types = {thing: stated for thing, (_, stated) in self._things.items()}
         assertions = read(self._called.keys(), entailment.properties)
