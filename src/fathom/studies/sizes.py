@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -169,8 +170,10 @@ def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
 
 
 def hits_table(title: str, lines: Sequence[HitsLine]) -> Table:
-    """Return a row per line, with intervals."""
-    hits = (f"hits@{k}" for k in CUTS)
-    columns = ("probe", "model or prompt", "parameters", *hits, "candidates", "queries", "unscored")
+    """Return a row per line; readers see the interval of the first cut-off."""
+    first, *others = (f"hits@{k}" for k in CUTS)
+    columns = ("probe", "model or prompt", "parameters", first, *others, "candidates", "queries", "unscored")
     rows = [(*line[:3], *line.hits, *line[4:]) for line in lines]
-    return Table.of(rows, title, columns=columns, inline=True, formats={"candidates": ",.0f"})
+    table = Table.of(rows, title, columns=columns, inline=True, formats={"candidates": ",.0f"})
+    hidden = {"candidates", *(end for name in others for end in table.numbers[name])}
+    return replace(table, inline=frozenset({first}), hidden=table.hidden | hidden)
