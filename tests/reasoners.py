@@ -151,21 +151,40 @@ def draw(*of: object) -> float:
     return int.from_bytes(hashlib.blake2b("|".join(map(str, of)).encode(), digest_size=8).digest(), "big") / 2**64
 
 
-Answerer = Callable[[Reading, Sequence[str], World], Scores]
+class Names(tuple[str, ...]):
+    """Candidates or options, indexed once for all texts that share them."""
+
+    @cached_property
+    def by_lower(self) -> dict[str, str]:
+        return {name.lower(): name for name in self}
+
+    @cached_property
+    def words(self) -> dict[str, set[str]]:
+        return {name: _words(name) for name in self}
+
+    @cached_property
+    def by_word(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, words in self.words.items():
+            for word in words:
+                found.setdefault(word, []).append(name)
+        return found
 
 
-def _given(names: Iterable[str], order: Sequence[str], world: World, score: float = 1.0) -> dict[str, float]:
+Answerer = Callable[[Reading, Names, World], Scores]
+
+
+def _given(names: Iterable[str], order: Names, world: World, score: float = 1.0) -> dict[str, float]:
     """Score candidates by their own names, or by the phrases of properties."""
-    by_lower = {name.lower(): name for name in order}
     found = {}
     for name in names:
         for own in (name, world.phrases.get(name, "")):
-            if own.lower() in by_lower:
-                found[by_lower[own.lower()]] = score
+            if own.lower() in order.by_lower:
+                found[order.by_lower[own.lower()]] = score
     return found
 
 
-def _named(reading: Reading, names: Sequence[str], world: World) -> dict[str, int]:
+def _named(reading: Reading, names: Names, world: World) -> dict[str, int]:
     """Candidates that the facts name, with the place of the fact."""
     return {name: place for place, (_, above) in enumerate(reading.facts) for name in _given([above], names, world)}
 
@@ -174,8 +193,9 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def _overlap(words: set[str], names: Sequence[str]) -> Scores:
-    return {name: len(own & words) / len(own) for name in names if (own := _words(name)) & words}
+def _overlap(words: set[str], names: Names) -> Scores:
+    shared = dict.fromkeys(name for word in words for name in names.by_word.get(word, ()))
+    return {name: len(names.words[name] & words) / len(names.words[name]) for name in shared}
 
 
 def _follow(kinds: Iterable[str], links: Mapping[str, str], steps: int = 9) -> list[str]:
@@ -189,72 +209,75 @@ def _follow(kinds: Iterable[str], links: Mapping[str, str], steps: int = 9) -> l
 # --- who does not reason
 
 
-def at_random(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def at_random(reading: Reading, names: Names, world: World) -> Scores:
     return {}
 
 
-def constant(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def constant(reading: Reading, names: Names, world: World) -> Scores:
     """Always the same order of names."""
     return {name: draw("constant", name) for name in names}
 
 
-def first_option(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def first_option(reading: Reading, names: Names, world: World) -> Scores:
     return {names[0]: 1.0}
 
 
-def by_frequency(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def by_frequency(reading: Reading, names: Names, world: World) -> Scores:
     return world.often
 
 
-def root(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def root(reading: Reading, names: Names, world: World) -> Scores:
     """What is right most often, however coarse."""
     return world.general
 
 
-def word_overlap(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def word_overlap(reading: Reading, names: Names, world: World) -> Scores:
     return _overlap(_words(reading.text), names)
 
 
-def bound_overlap(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def bound_overlap(reading: Reading, names: Names, world: World) -> Scores:
     """Words in common with what is stated of the individual in question."""
     return _overlap(_words(" ".join(reading.stated)), names)
 
 
-def substring(reading: Reading, names: Sequence[str], world: World) -> Scores:
-    whole = reading.text.lower()
-    parts = {name: [name[:length] for length in range(4, len(name) + 1)] for name in names}
-    return {name: max((len(one) for one in own if one.lower() in whole), default=0) for name, own in parts.items()}
+def substring(reading: Reading, names: Names, world: World) -> Scores:
+    """The longest beginning of a name that occurs in the text."""
+    whole, found = reading.text.lower(), {}
+    for lower, name in names.by_lower.items():
+        if lower[:4] in whole:
+            found[name] = max(length for length in range(4, max(4, len(lower)) + 1) if lower[:length] in whole)
+    return found
 
 
-def copies_first(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def copies_first(reading: Reading, names: Names, world: World) -> Scores:
     return {name: 1 / (1 + place) for name, place in _named(reading, names, world).items()}
 
 
-def copies_last(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def copies_last(reading: Reading, names: Names, world: World) -> Scores:
     return {name: 1.0 + place for name, place in _named(reading, names, world).items()}
 
 
-def copies_if_stated(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def copies_if_stated(reading: Reading, names: Names, world: World) -> Scores:
     """Copies what a fact names if anything is stated of the individual in question."""
     return copies_last(reading, names, world) if reading.stated else {}
 
 
-def bound_memory(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def bound_memory(reading: Reading, names: Names, world: World) -> Scores:
     """Ignores facts: looks up what is stated of the individual, in memory or among the facts of anyone."""
     return _given([name for premise in reading.stated for name in world.recall(reading.rule, premise)], names, world)
 
 
-def remembers_anyone(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def remembers_anyone(reading: Reading, names: Names, world: World) -> Scores:
     """Says what it remembers of any premise, whoever that is about."""
     return _given([name for *_, premise in reading.about for name in world.recall(reading.rule, premise)], names, world)
 
 
-def remembers_if_stated(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def remembers_if_stated(reading: Reading, names: Names, world: World) -> Scores:
     """The same, if anything is stated of the individual in question."""
     return remembers_anyone(reading, names, world) if reading.stated else {}
 
 
-def first_and_last(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def first_and_last(reading: Reading, names: Names, world: World) -> Scores:
     """Joins the first fact with the last, whatever is between them."""
     facts = dict(reading.facts)
     if len(facts) > 1 and set(reading.kinds()) & facts.keys():
@@ -262,59 +285,59 @@ def first_and_last(reading: Reading, names: Sequence[str], world: World) -> Scor
     return copies_last(reading, names, world)
 
 
-def skips_middle(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def skips_middle(reading: Reading, names: Names, world: World) -> Scores:
     """Checks the first link, and copies the class that no fact leads on from."""
     facts = dict(reading.facts)
     ends = [above for _, above in reading.facts if above not in facts]
     return _given(ends, names, world) if len(facts) > 1 and set(reading.kinds()) & facts.keys() else {}
 
 
-def backwards(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def backwards(reading: Reading, names: Names, world: World) -> Scores:
     """Goes back from the answer to the first fact, and not to the individual."""
     facts = reading.facts
     joined = all(one[1] == two[0] for one, two in pairwise(facts))
     return copies_last(reading, names, world) if joined and reading.stated else {}
 
 
-def any_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def any_subject(reading: Reading, names: Names, world: World) -> Scores:
     """Follows all facts, whoever they are about."""
     return _given(_follow(reading.kinds(whoever=True), dict(reading.facts)), names, world)
 
 
-def last_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def last_subject(reading: Reading, names: Names, world: World) -> Scores:
     """Follows what is stated last, whoever it is about."""
     return _given(_follow(reading.kinds(whoever=True)[-1:], dict(reading.facts)), names, world)
 
 
-def first_subject(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def first_subject(reading: Reading, names: Names, world: World) -> Scores:
     return _given(_follow(reading.kinds(whoever=True)[:1], dict(reading.facts)), names, world)
 
 
-def repeated_word(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def repeated_word(reading: Reading, names: Names, world: World) -> Scores:
     """Copies if some class is mentioned twice, and something is stated of the individual."""
     count = Counter(word for premise in reading.premises for word in re.findall(r"\w{5,}", premise))
     twice = max(count.values(), default=0) > 1
     return copies_last(reading, names, world) if twice and reading.stated else {}
 
 
-def two_premises(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def two_premises(reading: Reading, names: Names, world: World) -> Scores:
     """Copies if there are exactly as many premises as a whole argument has."""
     whole = len(reading.about) == 1 and reading.facts
     return copies_last(reading, names, world) if whole else {}
 
 
-def memory_or_copy(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def memory_or_copy(reading: Reading, names: Names, world: World) -> Scores:
     return bound_memory(reading, names, world) or copies_last(reading, names, world)
 
 
-def copy_or_lookup(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def copy_or_lookup(reading: Reading, names: Names, world: World) -> Scores:
     """Copies for one half of the answers, and for the other copies only what is stated of the individual."""
     found = copies_last(reading, names, world)
     half = draw("half", *sorted(found)) < 0.5
     return found if half or reading.stated else {}
 
 
-def overlap_or_copy(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def overlap_or_copy(reading: Reading, names: Names, world: World) -> Scores:
     return bound_overlap(reading, names, world) or copies_if_stated(reading, names, world)
 
 
@@ -332,19 +355,19 @@ SHORTCUTS: Mapping[str, Answerer] = {
 # --- who reasons
 
 
-def reader(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def reader(reading: Reading, names: Names, world: World) -> Scores:
     """Follows the facts that are stated, and remembers none."""
     return _given(_follow(reading.kinds(), dict(reading.facts)), names, world)
 
 
-def reasoner(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def reasoner(reading: Reading, names: Names, world: World) -> Scores:
     """Draws what follows from facts that are stated and facts that are remembered."""
     return {
         **_given([name for one in reading.stated for name in world.recall(reading.rule, one)], names, world)
     } | reader(reading, names, world)
 
 
-def one_step(reading: Reading, names: Sequence[str], world: World) -> Scores:
+def one_step(reading: Reading, names: Names, world: World) -> Scores:
     return _given(_follow(reading.kinds(), dict(reading.facts), 1), names, world)
 
 
@@ -370,7 +393,7 @@ class Simulated(NamedTuple):
     study: str
     queries: Sequence[Query]
     readings: Sequence[Reading]
-    names: Sequence[Sequence[str]]
+    names: Sequence[Names]
     solved: Mapping[Place, Mapping[str, frozenset[str]]]
 
 
@@ -386,14 +409,15 @@ def simulated(
     texts = argument_queries(tested, patterns, rules, *how, (COMBINES,) if chains else (COMBINES, REMEMBERS))
     if study != "choice":
         readings = [Reading(query.sentences[0].text, query.relation) for query in texts.queries]
-        names = [texts.candidates[query.candidates].names for query in texts.queries]
+        spaces = {name: Names(space.names) for name, space in texts.candidates.items()}
+        names = [spaces[query.candidates] for query in texts.queries]
         return Simulated(study, texts.queries, readings, names, solved_items(asked_texts(texts)))
     nonce = NonceWords(excerpt_of(data, patterns), rules, 2, seed)
     first = replace(texts, queries=tuple(query for query in texts.queries if query.groups["pair"] == "0"))
     asked = choices(nonce.put_in(first), options, seed, sharing_words=True)
     queries = [query for query in asked.queries if len(asked.candidates[query.id]) > 1]
     individuals = {word.lower() for words in nonce.of_rule.values() for word in words}
-    names = [asked.candidates[query.id].names for query in queries]
+    names = [Names(asked.candidates[query.id].names) for query in queries]
     shown = [
         AskedText(
             (*(query.groups[key] for key in ("conclusion", "rule")), "1", PLAIN), query.groups["item"],
@@ -410,9 +434,9 @@ def concluded(texts: Simulated, answerer: Answerer, world: World, seed: int) -> 
     credit, answers, memory = texts.study == "choice", [], {}
     for query, reading, names in zip(texts.queries, texts.readings, texts.names, strict=True):
         scores, own = answerer(reading, names, world), query.groups
-        answers.append((own, value(scores, query, frozenset(names), draw(seed, query.id), credit)))
+        answers.append((own, value(scores, query, names.words, draw(seed, query.id), credit)))
         if (own["conclusion"], own["given"]) == (REMEMBERS, WHOLE):
-            again = value(scores, query, frozenset(names), draw("memory", seed, query.id), credit)
+            again = value(scores, query, names.words, draw("memory", seed, query.id), credit)
             memory.setdefault(own["rule"], {})[own["item"]] = again
     return judge(evidence_of("who", values_by_place(answers), [], memory, texts.solved, "made"))
 
@@ -441,7 +465,7 @@ def scoring(answerer: Answerer, world: World) -> Callable[[Query, Sequence[str]]
 
     def answer(query: Query, names: Sequence[str]) -> list[float]:
         text = query.sentences[0].text if query.sentences else f"<x> is a {query.subject} . Therefore, <x> is a [Y] ."
-        scores = answerer(Reading(text, query.groups.get("rule", "rdfs9")), names, world)
+        scores = answerer(Reading(text, query.groups.get("rule", "rdfs9")), Names(names), world)
         return [scores.get(name, 0.0) + draw(query.id, name) / 1000 for name in names]
 
     return answer
@@ -461,7 +485,7 @@ class Reasoning(ScriptedChat):
         if found := re.fullmatch(r"What is the superclass of (.+)\?", question):
             question = f"<x> is a {found[1]} . Therefore, <x> is a [Y] ."
         reading = Reading(question, self.rule, self.individuals | MARKS)
-        scores = self.answerer(reading, options, self.world)
+        scores = self.answerer(reading, Names(options), self.world)
         best = max(options, key=lambda name: (scores.get(name, 0.0), draw(question, *options, name)))
         return f"({ascii_lowercase[options.index(best)]})"
 
