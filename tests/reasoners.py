@@ -126,6 +126,10 @@ def _fact(premise: str) -> tuple[str, str] | None:
     if premise.startswith("one has to be"):
         found = re.fullmatch(r"one has to be an? (.+) if (.+)", premise)
         return (found[2], found[1]) if found else None
+    if found := re.fullmatch(r"(?:one|something) has to (\w+) (?:something|that) if (?:one|that) is an? (.+)", premise):
+        return found[2], found[1]
+    if found := re.fullmatch(r"if (?:one|that) is an? (.+) , (?:one|something) (\w+)s .+", premise):
+        return found[1], found[2]
     plain = other or re.fullmatch(r"having (.+) means having (.+)|(?:every )?(.+?) (?:is an?|implies) (.+)", premise)
     return tuple(filter(None, plain.groups())) if plain else None  # type: ignore[return-value]
 
@@ -313,6 +317,16 @@ def first_subject(reading: Reading, names: Names, world: World) -> Scores:
     return _given(_follow(reading.kinds(whoever=True)[:1], dict(reading.facts)), names, world)
 
 
+def undirected(reading: Reading, names: Names, world: World) -> Scores:
+    """Follows facts in either direction."""
+    links = [*reading.facts, *((above, below) for below, above in reading.facts)]
+    found, now = set(), set(reading.kinds())
+    for _ in range(4):
+        now = {above for below, above in links if below in now} - found
+        found |= now
+    return _given(found, names, world)
+
+
 def repeated_word(reading: Reading, names: Names, world: World) -> Scores:
     """Copies if some class is mentioned twice, and something is stated of the individual."""
     count = Counter(word for premise in reading.premises for word in re.findall(r"\w{5,}", premise))
@@ -346,7 +360,7 @@ SHORTCUTS: Mapping[str, Answerer] = {
     for one in (
         at_random, constant, first_option, by_frequency, root, word_overlap, bound_overlap, substring, copies_first,
         copies_last, copies_if_stated, remembers_anyone, remembers_if_stated, first_and_last, skips_middle,
-        backwards, any_subject, last_subject, first_subject, repeated_word, two_premises, memory_or_copy,
+        backwards, any_subject, last_subject, first_subject, undirected, repeated_word, two_premises, memory_or_copy,
         copy_or_lookup, overlap_or_copy,
     )
 }  # fmt: skip

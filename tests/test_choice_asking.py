@@ -273,12 +273,12 @@ def test_no_option_is_right_too(shared_data, tmp_path):
 def test_every_question_draws_its_own_options(tmp_path):
     folder = ontology(tmp_path / "ontology")
     counts = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built", options=4, seed=1))
-    assert counts["arguments/rdfs9-altered"] == (8 + 5 + 2) * 64, "whole and altered texts of each conclusion"
+    assert counts["arguments/rdfs9-altered"] == (9 + 5 + 2) * 64, "whole and altered texts of each conclusion"
     assert counts["memorizing/subClassOf"] == 64
     made = read(tmp_path / "built")
     shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
     items = [query for query in made.queries if "item" in query.groups]
-    assert len(items) == 2 * 17 * 64
+    assert len(items) == 2 * 18 * 64
     assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 40
     by_id = {query.id: query for query in made.queries}
     true = [query for query in items if query.groups.get("given") != OF_TEXT]
@@ -337,7 +337,7 @@ def test_a_sample_holds_items_together(tmp_path, limit):
         chosen = select(read(tmp_path / "built"), Selection(limit=limit, seed=seed)).data
         assert len(chosen.queries) == limit
         forms = Counter(query.groups["item"] for query in chosen.queries if "item" in query.groups)
-        assert set(forms.values()) <= {17}
+        assert set(forms.values()) <= {18}
         ids = {query.id for query in chosen.queries}
         assert {query.groups["premise"] for query in chosen.queries if "item" in query.groups} <= ids
 

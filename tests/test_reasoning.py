@@ -25,6 +25,7 @@ from fathom.prompts.alterations import (
     NOTHING,
     OTHER_SUBJECT,
     REMEMBERS,
+    REVERSED,
     SUBJECTS_EXCHANGED,
     WHOLE,
     WITHOUT_FIRST,
@@ -221,6 +222,8 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     found = choice.analyse([fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder])
     expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
     assert [one.decision.word for one in found.conclusions] == expected
+    if answerer is copies_if_stated:
+        assert [(one.text.value, one.memory.value) for one in found.counterfactuals] == [(1.0, 0.0)]
     asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
     chat = Reasoning(answerer, world, _chat_words(data))
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
@@ -239,7 +242,7 @@ def test_texts_of_two_facts_by_hand(things):
     item = next(query for query in queries if query.subject == "thing5").groups["item"]
     own = [query for query in queries if query.groups["item"] == item and query.groups["pair"] == "0"]
     names = nonce_names(f"0 rdfs9 {item}", excerpt_of(read(things), {}))
-    _, _, beyond, first, second, _, other, other_second, _ = (next(names) for _ in range(9))
+    _, _, beyond, first, other, second, other_second = (next(names) for _ in range(7))
     given = {
         query.groups["given"]: query.sentences[0].text.removesuffix(" Therefore, <x> is a particular [Y] .")
         for query in own
@@ -259,10 +262,17 @@ def test_texts_of_two_facts_by_hand(things):
         f"{first.capitalize()} is a {second} . {second.capitalize()} is a {beyond} . "
         f"{other_second.capitalize()} is a {gold} . <x> is a {first} ."
     )
+    assert given[REVERSED] == (
+        f"{first.capitalize()} is a {second} . {gold.capitalize()} is a {second} . <x> is a {first} ."
+    )
     for depth in (1, 2, 3):
         texts = {query.groups["given"] for query in own if query.groups["depth"] == str(depth)}
-        assert texts == {WHOLE, *needed(COMBINES, depth)}
-    assert MIDDLE_MISSING in needed(COMBINES, 3)
+        assert texts == {WHOLE, *needed(COMBINES, "rdfs9", depth)}
+    assert MIDDLE_MISSING in needed(COMBINES, "rdfs9", 3)
+    alone = argument_queries(read(things), {}, ["rdfs9"], (1,), ("plain",), 2, 0, (COMBINES, REMEMBERS)).queries
+    texts = {query.id: query.sentences for query in queries}
+    same = [query for query in alone if query.groups["conclusion"] == COMBINES]
+    assert all(texts[query.id] == query.sentences for query in same), "depth 1 is what the entailment study asks"
 
 
 @pytest.mark.parametrize(("rule", "expected"), [
@@ -307,7 +317,7 @@ def test_shuffled_facts_keep_one_order(things):
     queries = argument_queries(read(things), {}, ["rdfs9"], (2,), ("shuffled",), 2, 0).queries
     sentences = {
         query.groups["given"]: query.sentences[0].text.replace("<z>", "<x>").split(" . ")[:-1]
-        for query in queries[: len(needed(COMBINES, 2)) + 1]
+        for query in queries[: len(needed(COMBINES, "rdfs9", 2)) + 1]
     }
     whole = sentences[WHOLE]
     assert len(whole) == 5  # two facts, what is stated of <x>, two facts of others
@@ -320,7 +330,7 @@ def test_shuffled_facts_keep_one_order(things):
 
 def evidence(values, memory=None, conclusion=COMBINES, solved=None, twins=()):
     """:param values: of the whole text and the altered ones, by item."""
-    names = [WHOLE, *needed(conclusion)]
+    names = [WHOLE, *needed(conclusion, "rdfs9")]
     by_text = {name: {str(item): own[min(at, 1)] for item, own in enumerate(values)} for at, name in enumerate(names)}
     return Evidence("m", "plain", "rdfs9", conclusion, 1, by_text, twins, memory, solved or {}, "MRR")
 
@@ -438,7 +448,7 @@ def test_tables_name_shortcuts_and_what_could_have_been_shown(things):
     [row] = verdicts.objects()
     assert (row["verdict"], row["items"], row["shortcuts"]) == (NO_DIFFERENCE, 31, 1)
     assert 0 < row["detectable"] < 0.1
-    assert len(over.rows) == len(needed(COMBINES))
+    assert len(over.rows) == len(needed(COMBINES, "rdfs9"))
     assert [one["root"] for one in alone.objects()] == [1]
 
 

@@ -47,17 +47,18 @@ WHOLE = "whole"
 NOTHING, WITHOUT_FIRST, WITHOUT_SECOND = "no premise", "premise 1 missing", "premise 2 missing"
 ANOTHER_FIRST, ANOTHER_SECOND = "another premise 1", "another premise 2"
 OTHER_SUBJECT, SUBJECTS_EXCHANGED = "about another subject", "subjects exchanged"
-ANSWERS_EXCHANGED, MIDDLE_MISSING = "answers exchanged", "a middle fact missing"
+ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "last fact reversed"
 """Texts of an item. Premise 1 is the facts, premise 2 what is stated of the subject. *Another* premise is about a
 class or property that the other premise does not mention. *Subjects exchanged*: the subject has another premise 2, and
-another subject the right one. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one."""
+another subject the right one. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one. *Last
+fact reversed*: "artist is a blavedok"."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
 """Two queries of one text, whose premise 1 names another item's answer."""
 _OF_SECOND = (OTHER_SUBJECT, SUBJECTS_EXCHANGED, ANOTHER_SECOND)
 NEEDED = {
-    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, *_OF_SECOND),
+    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, REVERSED, *_OF_SECOND),
     REMEMBERS: (NOTHING, *_OF_SECOND),
 }
 """The altered texts to which a conclusion needs the whole text to be preferred; see :func:`needed`."""
@@ -68,11 +69,12 @@ DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
 
 
-def needed(conclusion: str, depth: int = 1) -> tuple[str, ...]:
+def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
     """Return the altered texts that a conclusion needs: each of several facts is altered in turn."""
     of_facts = [
         of_fact(text, place, depth)
         for text in NEEDED[conclusion]
+        if text != REVERSED or rule in RULES  # an axiom says the same in both directions, or has no other
         for place in range(depth if text in (ANOTHER_FIRST, ANSWERS_EXCHANGED) else 1)
     ]
     return (*of_facts, *([MIDDLE_MISSING] if depth > 2 else []))
@@ -105,12 +107,14 @@ class Premises(NamedTuple):
     :param facts: premise 1, one fact for each step.
     :param replaced: the same facts about other classes or properties; empty if there are none.
     :param diverted: the same facts with other answers; empty if there are none.
+    :param reversed_last: the last fact with its names exchanged; None if it cannot be.
     :param second: premise 2, *another* one of the same subject (None if there is none), and that *of_other* subjects.
     """
 
     facts: Sequence[Premise]
     replaced: Sequence[Premise]
     diverted: Sequence[Premise]
+    reversed_last: Premise | None
     second: Sequence[Premise]
     another: Sequence[Premise] | None
     of_other: Sequence[Premise]
@@ -129,6 +133,8 @@ class Premises(NamedTuple):
             given[of_fact(ANOTHER_FIRST, place, len(facts))] = [*before, fact, *after]
             if diverted:
                 given[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*before, diverted[place], fact, *after]
+        if self.reversed_last is not None:
+            given[REVERSED] = [*facts[:-1], (facts[-1][0], self.reversed_last), *own]
         if len(facts) > 2:
             middle = len(facts) // 2
             given[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *own]
@@ -240,14 +246,15 @@ def _combining(
     strange = [one for one in others if one.name != argument.name and one.gold not in argument.right]
     drawn = random.Random(own_seed).sample(strange, min(DISTRACTORS, len(strange)))
     distractors = [_fact(rule, next(names), one.name, True) for one in drawn]
-    beyond, *chain = (next(names) for _ in range(max(depths) + 1))
-    others_of = [next(names) for _ in range(max(depths))]
+    beyond = next(names)
+    chain, others_of = zip(*((next(names), next(names)) for _ in range(max(depths))), strict=True)
     for depth in depths:
         above = [*chain[1:depth], argument.name]
         premises = Premises(
             [_fact(rule, chain[place], name, place == 0) for place, name in enumerate(above)],
             [_fact(rule, others_of[place], name, place == 0) for place, name in enumerate(above)],
             [_fact(rule, chain[place], beyond, place == 0) for place in range(depth)],
+            _reversed(rule, chain[depth - 1], argument.name, depth == 1),
             [_about(rule, chain[0], X, Y)],
             [_about(rule, beyond, X, Y)],
             [_about(rule, chain[0], Z, W)],
@@ -352,6 +359,17 @@ def _fact(rule: str, below: str, above: str, first: bool) -> Premise:
     if rule in ("rdfs5", "rdfs7"):
         return Premise(f"{capitalized(below)} implies {above} .", f"Having {below} means having {above} .")
     return Premise(f"{capitalized(below)} is {with_article(above)} .", f"Every {below} is {with_article(above)} .")
+
+
+def _reversed(rule: str, below: str, above: str, first: bool) -> Premise:
+    """Return the converse of a fact."""
+    if first and rule == "rdfs2":
+        clause = f"one is {with_article(above)}"
+        return Premise(f"One has to {below} something if {clause} .", f"If {clause} , one {below}s something .")
+    if first and rule == "rdfs3":
+        clause = f"that is {with_article(above)}"
+        return Premise(f"Something has to {below} that if {clause} .", f"If {clause} , something {below}s that .")
+    return _fact(rule, above, below, first=False)
 
 
 def _about(rule: str, name: str, x: str, y: str) -> Premise:

@@ -155,7 +155,9 @@ def _strange(item: AxiomItem, other: AxiomItem) -> bool:
 def _premises(item: AxiomItem, strange: Sequence[AxiomItem]) -> Premises:
     replaced, diverted = _altered(item, strange[0]) if strange else ([], [])
     another = _begins(item, strange[0]) if strange else None
-    return Premises([item.fact], replaced, diverted, _begins(item, item), another, _begins(item, item, of_others=True))
+    return Premises(
+        [item.fact], replaced, diverted, None, _begins(item, item), another, _begins(item, item, of_others=True)
+    )
 
 
 def _altered(item: AxiomItem, other: AxiomItem) -> tuple[list[Premise], list[Premise]]:

@@ -199,7 +199,7 @@ class _Weighed:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, values = evidence, evidence.values
-        self.altered = needed(evidence.conclusion, evidence.depth)
+        self.altered = needed(evidence.conclusion, evidence.rule.partition(",")[0], evidence.depth)
         self.every = list(values.get(WHOLE, ()))
         texts = (WHOLE, *self.altered)
         whole = [item for item in self.every if all(item in values.get(text, ()) for text in texts)]

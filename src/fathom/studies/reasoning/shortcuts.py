@@ -208,9 +208,11 @@ def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[
             reading = _Reading(one, candidates[id(one.names)][1], often)
             for name, shortcut in SHORTCUTS.items():
                 credit[name][one.item][one.given] = _credit(shortcut(reading), one, reading.candidates.words)
-        conclusion, depth = place[0], int(place[2])
+        conclusion, rule, depth = place[0], place[1], int(place[2])
         solved[place] = {
-            name: frozenset(item for item, values in items.items() if _is_solved(values, needed(conclusion, depth)))
+            name: frozenset(
+                item for item, values in items.items() if _is_solved(values, needed(conclusion, rule, depth))
+            )
             for name, items in credit.items()
         }
     return solved
