@@ -24,9 +24,12 @@ from fathom.store.folder import RunFolder
 from fathom.studies import compute_time
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
+from tests.conftest import build
 from tests.forked import ForkedCall
 from tests.messages import mentioned
+from tests.reasoners import KINDS, write_things
 from tests.sharing import called
+from tests.test_entailment_causal import byte_level
 
 PLAN = """
 title: Three small models
@@ -279,6 +282,36 @@ def test_parts_share_a_plan(fathom: Command, plan: Path, tmp_path: Path) -> None
     assert fathom("plan", plan, "--out", out, "--part", "1/2")[0] == 0
     assert len(list(out.glob("runs/*/*/*/manifest.json"))) == 4
     assert (out / "report.html").is_file()
+
+
+def test_a_study_that_makes_its_own_runs(fathom: Command, tmp_path: Path) -> None:
+    """Chains of an ontology, in a plan without other runs; typed again, it makes nothing new."""
+    tokenizer, things = byte_level([f"thing{n} is a {KINDS[n % 12]} ." for n in range(120)]), write_things(tmp_path)
+    tokenizer.save_pretrained(tmp_path / "saved")
+    network = build("GPT2LMHeadModel", vocab_size=len(tokenizer), n_embd=32, n_layer=1, n_head=2)
+    network.save_pretrained(tmp_path / "saved")
+    plan, out = tmp_path / "plan.yaml", tmp_path / "out"
+    options = "rules: rdfs9, depth: 2, limit: 8, forms: plain, untrained: 0"
+    text = f"models: {{m: saved}}\ndata: {{onto: {things.name}}}\nstudies:\n  chains: {{{options}}}\n"
+    plan.write_text(text)
+    code, _, log = fathom("plan", plan, "--out", out)
+    assert code == 0, log
+    assert (out / "studies" / "chains" / "chains.json").is_file()
+    before = written(out)
+    assert before
+    assert fathom("plan", plan, "--out", out)[0] == 0
+    assert written(out) == before
+    assert "runs of chains" in fathom("plan", plan, "--out", out, "--dry-run")[1]
+    for old, new, words in (
+        ("depth: 2", "dept: 2", ["plan.yaml:4", "--dept", "depth"]),
+        ("forms: plain", "runs: x", ["plan.yaml:4", "models:", "data:"]),
+        ("forms: plain", "models: n", ["plan.yaml:4", "'n'"]),
+    ):
+        plan.write_text(text.replace(old, new))
+        code, _, log = fathom("plan", plan, "--out", tmp_path / "no")
+        assert code == 2
+        assert mentioned(log, *words)
+    assert not (tmp_path / "no").exists()
 
 
 FAULTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -72,9 +72,13 @@ class StudyPart(_Part):
 
     :param study: by default the one of the same name as the part.
     :param each: parts of the runs' names by which it is repeated.
+    :param models: of a study that makes its runs itself; by default all.
+    :param data: likewise; it is repeated for each.
     """
 
     study: str = ""
+    models: Words = ()
+    data: Words = ()
     runs: Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)] = ("*",)
     each: Words = ()
 
@@ -87,7 +91,7 @@ class PlanContent(BaseModel):
     title: str = ""
     models: dict[str, PlannedModel] = Field(min_length=1)
     data: dict[str, PlannedData] = Field(min_length=1)
-    runs: dict[str, RunsPart] = Field(min_length=1)
+    runs: dict[str, RunsPart] = {}
     studies: dict[str, StudyPart] = {}
 
 
@@ -144,6 +148,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     """Read a plan, whose names are still to be checked. :raises BadInput: everything that is no plan."""
     content, faults = _in_full(read_yaml(file)), PlanFaults(file)
+    if not content.get("runs") and not content.get("studies"):
+        raise BadInput(f"{file}: expected runs: or studies: to make")
     try:
         return PlanContent(**content), faults
     except ValidationError as error:
@@ -163,3 +169,19 @@ def _in_full(content: Given) -> Given:
                 str(name): {key: part} if isinstance(part, str) else part or {} for name, part in parts.items()
             }
     return full
+
+
+def with_paths(kind: type[BaseModel], given: Given, base: Path) -> Given:
+    """Return options in which those that are paths are relative to the file's folder."""
+    paths = {
+        name: path_from(value, base)
+        for name, value in given.items()
+        if isinstance(value, str) and name in kind.model_fields
+        if Path in (kind.model_fields[name].annotation, *get_args(kind.model_fields[name].annotation))
+    }
+    return given | paths
+
+
+def path_from(place: str, base: Path) -> str:
+    """Return a path relative to the file's folder as one from here; leave names of models and data sets."""
+    return str(base / place) if (base / place).exists() else place

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.plans.file import Plan, PlannedStudy
+from fathom.plans.file import Plan
 from fathom.plans.options import WorkerOptions
 from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
 from fathom.plans.steps import Notice, Opened, Step, StepState
-from fathom.progress import Progress, unseen
+from fathom.plans.studies import PlannedStudy
+from fathom.progress import Progress, line, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
@@ -126,7 +127,11 @@ def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Pat
         return StudyResult(name, why=f"needs runs that failed: {', '.join(failed)}")
     folders = list({id(run): run for run in map(runs.__getitem__, planned.runs)}.values())
     try:
-        findings = study.analyse(folders, **dict(planned.options))
+        if planned.models:
+            place = out / RUNS / "of-studies" / name
+            findings = study.analyse(planned.models, planned.data, planned.options, place, line)
+        else:
+            findings = study.analyse(folders, **dict(planned.options))
         study.save(findings, out / STUDIES / name)
         return StudyResult(name, study.tables(findings), study.conclude(findings))
     except FathomError as error:

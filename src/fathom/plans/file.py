@@ -16,63 +16,41 @@
 
 A run is named ``RUN/MODEL/DATA`` and the values of its matrix. Studies refer to runs by such a name, the first parts of
 one, or a pattern with ``*``. With ``each: model`` a study is repeated for the runs of each model; likewise ``data``,
-``run``, or an option of the matrix.
+``run``, or an option of the matrix. Studies that make their runs themselves have ``models`` and ``data`` instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from functools import partial
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from fathom.errors import BadInput
 from fathom.formats import locate
 from fathom.options import Given, option_faults
-from fathom.plans.comparison import COMPARISON
-from fathom.plans.content import PlanContent, PlanFaults, RunsPart, StudyPart, Where, closest, read_content
-from fathom.plans.steps import ProbeStep
+from fathom.plans.content import (
+    PlanContent,
+    PlanFaults,
+    RunsPart,
+    Where,
+    closest,
+    path_from,
+    read_content,
+    with_paths,
+)
+from fathom.plans.steps import PlannedStep, ProbeStep
+from fathom.plans.studies import PlannedStudy, plan_studies
 from fathom.probes import PROBES, Entry
-from fathom.studies import STUDIES, Study
 
 _NAME = re.compile(r"[\w-][\w.-]{0,99}")
 
 
 FOR_ALL = ("part", "engine")
 """Options of the whole plan, which its runs cannot have."""
-
-
-class PlannedStep(NamedTuple):
-    """A run of a plan.
-
-    :param name: by which studies refer to it.
-    :param step: which makes it; equal runs share one.
-    :param keys: its run, model, data and values of the matrix, by which studies are repeated.
-    :param places: line and key of its run and its model.
-    """
-
-    name: str
-    step: ProbeStep
-    keys: Mapping[str, str]
-    places: Mapping[str, str]
-
-
-class PlannedStudy(NamedTuple):
-    """A study of a plan.
-
-    :param name: path of its folder.
-    :param runs: names of its runs.
-    """
-
-    name: str
-    study: Study
-    options: BaseModel
-    runs: tuple[str, ...]
 
 
 class Plan(NamedTuple):
@@ -96,9 +74,7 @@ def read_plan(file: Path, out: Path) -> Plan:
     content, faults = read_content(file)
     _check_names(content, faults)
     runs = _Runs(content, file.parent, out, faults).all()
-    studies = [
-        study for name, part in content.studies.items() for study in _studies(name, part, runs, file.parent, faults)
-    ]
+    studies = plan_studies(content, runs, file.parent, faults)
     faults.stop_if_any()
     return Plan(file, content.title or file.stem, runs, studies)
 
@@ -121,8 +97,8 @@ class _Runs:
 
     def __init__(self, content: PlanContent, base: Path, out: Path, faults: PlanFaults) -> None:
         self.content, self.base, self.out, self.faults = content, base, out, faults
-        self.models = {name: _path(part.model, base) for name, part in content.models.items()}
-        self.data = {name: _path(part.data, base) for name, part in content.data.items()}
+        self.models = {name: path_from(part.model, base) for name, part in content.models.items()}
+        self.data = {name: path_from(part.data, base) for name, part in content.data.items()}
         self.shared: dict[str, ProbeStep] = {}
         for name, place in self.data.items():
             try:
@@ -191,28 +167,12 @@ class _Runs:
         for where, name in ((place, name) for name in FOR_ALL for place, layer in layers if name in layer):
             self.faults.add((*where, name), f"it is for all runs: give --{name} to fathom plan")
         try:
-            return entry.options(**_with_paths(entry.options, given, self.base) | dict.fromkeys(["part"]))
+            return entry.options(**with_paths(entry.options, given, self.base) | dict.fromkeys(["part"]))
         except ValidationError as error:
             for name, fault in option_faults(entry.options, error):
                 where = next((place for place, layer in reversed(layers) if name in layer), ())
                 self.faults.add((*where, name), f"{entry.name} probe: {fault}")
             return None
-
-
-def _with_paths(kind: type[BaseModel], given: Given, base: Path) -> Given:
-    """Return options in which those that are paths are relative to the file's folder."""
-    paths = {
-        name: _path(value, base)
-        for name, value in given.items()
-        if isinstance(value, str) and name in kind.model_fields
-        if Path in (kind.model_fields[name].annotation, *get_args(kind.model_fields[name].annotation))
-    }
-    return given | paths
-
-
-def _path(place: str, base: Path) -> str:
-    """Return a path relative to the file's folder as one from here; leave names of models and data sets."""
-    return str(base / place) if (base / place).exists() else place
 
 
 def _combinations(part: RunsPart) -> list[Given]:
@@ -224,50 +184,3 @@ def _spelt(value: Any) -> str:
     """Return a value of a matrix as a part of a folder's name."""
     text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
     return re.sub(r"[^\w.%+@-]+", "-", text).strip(".") or "-"
-
-
-def _studies(
-    name: str, part: StudyPart, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
-) -> Iterator[PlannedStudy]:
-    """Yield a study, or one for each value of ``each``."""
-    known = {study.name: study for study in (COMPARISON, *STUDIES.entries()) if study.analysis is not None}
-    add = partial(_add, faults, name)
-    study = known.get(part.study or name)
-    if study is None or study.analysis is None:
-        add("study", f"no study '{part.study or name}' of finished runs; {closest(part.study or name, known)}")
-        return
-    chosen = _matching(part.runs, runs, partial(add, "runs"))
-    kinds = dict.fromkeys(key for run in chosen for key in run.keys)
-    for missing in (key for key in part.each if chosen and key not in kinds):
-        add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
-    groups: dict[str, list[str]] = {}
-    for run in chosen:
-        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in part.each))), []).append(run.name)
-    try:
-        options = study.analysis(**_with_paths(study.analysis, part.options, base))
-    except ValidationError as error:
-        for option, fault in option_faults(study.analysis, error):
-            add(option, fault)
-        return
-    yield from (PlannedStudy(path, study, options, tuple(own)) for path, own in groups.items())
-
-
-def _add(faults: PlanFaults, study: str, key: str, text: str) -> None:
-    faults.add(("studies", study, key), text)
-
-
-def _matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
-    """Return the runs that patterns name, each once. :param add: called with a fault for a pattern without any."""
-    chosen: dict[str, PlannedStep] = {}
-    for pattern in patterns:
-        matching = {run.name: run for run in runs if _matches(pattern, run.name)}
-        if runs and not matching:
-            add(f"no run '{pattern}'; {closest(pattern, [run.name for run in runs])}")
-        chosen |= matching
-    return list(chosen.values())
-
-
-def _matches(pattern: str, name: str) -> bool:
-    """Return whether a pattern is the name of a run, or its first parts."""
-    parts, own = pattern.split("/"), name.split("/")
-    return len(parts) <= len(own) and all(fnmatchcase(one, part) for one, part in zip(own, parts, strict=False))

@@ -64,7 +64,8 @@ def forecast(plan: Plan, out: Path) -> list[RunForecast]:
             counts[key] = count_queries(step, opened)
         seconds = _seconds(points.get((step.probe, str(step.model)), ()), counts[key]) if left else 0.0
         rows.append(RunForecast(run.name, state, counts[key], None if seconds is None else seconds * left))
-    return rows
+    own = [study for study in plan.studies if study.models]
+    return rows + [RunForecast(f"runs of {study.name}", "made by the study", None, None) for study in own]
 
 
 def _sound(step: ProbeStep) -> RunFolder | None:

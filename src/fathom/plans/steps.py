@@ -220,3 +220,18 @@ class ProbeStep(Step):
 
         if not isinstance(self.data, QuerySet):
             locate(self.data)
+
+
+class PlannedStep(NamedTuple):
+    """A run of a plan.
+
+    :param name: by which studies refer to it.
+    :param step: which makes it; equal runs share one.
+    :param keys: its run, model, data and values of the matrix, by which studies are repeated.
+    :param places: line and key of its run and its model.
+    """
+
+    name: str
+    step: ProbeStep
+    keys: Mapping[str, str]
+    places: Mapping[str, str]

@@ -1,0 +1,136 @@
+"""The studies of a plan, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from fathom.options import Given, option_faults
+from fathom.plans.comparison import COMPARISON
+from fathom.plans.content import PlanContent, PlanFaults, StudyPart, closest, path_from, with_paths
+from fathom.plans.steps import PlannedStep
+from fathom.probes.models import open_model
+from fathom.studies import STUDIES, Study
+
+
+class PlannedStudy(NamedTuple):
+    """A study of a plan.
+
+    :param name: path of its folder.
+    :param runs: names of its runs; none of a study that makes them itself.
+    :param models: of such a study, names and loaders.
+    :param data: of such a study.
+    """
+
+    name: str
+    study: Study
+    options: BaseModel
+    runs: tuple[str, ...] = ()
+    models: tuple[tuple[str, Callable[[], Any]], ...] = ()
+    data: str = ""
+
+
+def plan_studies(
+    content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
+) -> list[PlannedStudy]:
+    """Return all studies; a fault for each that is wrong. :param base: folder to which paths are relative."""
+    known = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
+    planned: list[PlannedStudy] = []
+    for name, part in content.studies.items():
+        add = partial(_add, faults, name)
+        study = known.get(part.study or name)
+        if study is None:
+            add("study", f"no study '{part.study or name}'; {closest(part.study or name, known)}")
+        elif study.analysis is None:
+            planned += _with_own_runs(name, part, study, content, base, add)
+        else:
+            for key in (key for key in ("models", "data") if getattr(part, key)):
+                add(key, "this study takes runs: give runs: with their names")
+            planned += _of_runs(name, part, study, runs, base, add)
+    return planned
+
+
+def _add(faults: PlanFaults, study: str, key: str, text: str) -> None:
+    faults.add(("studies", study, key), text)
+
+
+Add = Callable[[str, str], None]
+"""Takes a key of a study, and a fault."""
+
+
+def _parsed(kind: type[BaseModel], given: Given, base: Path, add: Add) -> Any:
+    """Return the options of a study; None, with faults, if some are wrong."""
+    try:
+        return kind(**with_paths(kind, given, base))
+    except ValidationError as error:
+        for option, fault in option_faults(kind, error):
+            add(option, fault)
+        return None
+
+
+def _of_runs(
+    name: str, part: StudyPart, study: Study, runs: Sequence[PlannedStep], base: Path, add: Add
+) -> Iterator[PlannedStudy]:
+    """Yield a study of runs, or one for each value of ``each``."""
+    assert study.analysis is not None
+    chosen = _matching(part.runs, runs, partial(add, "runs"))
+    kinds = dict.fromkeys(key for run in chosen for key in run.keys)
+    for missing in (key for key in part.each if chosen and key not in kinds):
+        add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
+    groups: dict[str, list[str]] = {}
+    for run in chosen:
+        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in part.each))), []).append(run.name)
+    options = _parsed(study.analysis, part.options, base, add)
+    if options is not None:
+        yield from (PlannedStudy(path, study, options, tuple(own)) for path, own in groups.items())
+
+
+def _with_own_runs(
+    name: str, part: StudyPart, study: Study, content: PlanContent, base: Path, add: Add
+) -> Iterator[PlannedStudy]:
+    """Yield a study that makes its runs itself, one for each data set."""
+    if part.runs != ("*",) or part.each:
+        add("runs", "this study makes its runs itself: give models: and data: instead of runs: and each:")
+    names: dict[str, list[str]] = {}
+    for key, known in (("models", content.models), ("data", content.data)):
+        wanted = getattr(part, key) or tuple(known)
+        for missing in (one for one in wanted if one not in known):
+            add(key, f"no '{missing}' under {key}; {closest(missing, known)}")
+        names[key] = [one for one in wanted if one in known]
+    for option in (option for option in study.without if option in part.options):
+        add(option, "the study sets this option itself")
+    for source in names["data"]:
+        options = _parsed(study.options, content.data[source].options | part.options, base, add)
+        if options is not None:
+            models = tuple((model, _loader(model, content, options, base)) for model in names["models"])
+            path = name if len(names["data"]) == 1 else f"{name}/{source}"
+            yield PlannedStudy(path, study, options, (), models, path_from(content.data[source].data, base))
+
+
+def _loader(name: str, content: PlanContent, options: Any, base: Path) -> Callable[[], Any]:
+    """Return a function that loads a model with the options that the plan gives it."""
+    part = content.models[name]
+    own = {key: value for key, value in part.options.items() if key in type(options).model_fields}
+    return partial(open_model, path_from(part.model, base), options.model_copy(update=own))
+
+
+def _matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
+    """Return the runs that patterns name, each once. :param add: called with a fault for a pattern without any."""
+    chosen: dict[str, PlannedStep] = {}
+    for pattern in patterns:
+        matching = {run.name: run for run in runs if _matches(pattern, run.name)}
+        if runs and not matching:
+            add(f"no run '{pattern}'; {closest(pattern, [run.name for run in runs])}")
+        chosen |= matching
+    return list(chosen.values())
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a pattern is the name of a run, or its first parts."""
+    parts, own = pattern.split("/"), name.split("/")
+    return len(parts) <= len(own) and all(fnmatchcase(one, part) for one, part in zip(own, parts, strict=False))
