@@ -102,7 +102,7 @@ class CheckedLengths:
 
     @property
     def why(self) -> str | None:
-        """What was wrong at any length so far, or None."""
+        """The refusal at any length so far, or None."""
         return None if self._refusal is None else self._refusal[1]
 
     def refusal(self, longest: int) -> str | None:
@@ -132,8 +132,8 @@ class CheckedLengths:
 def check_tree(model: Model, longest: int = SHORTEST) -> str | None:
     """Compare a packed tree (one prefix, many branches) with the plain path.
 
-    There are many branches because some models (GPT-Neo) keep a window by the place in the packed sequence instead of
-    the position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more:
+    There are many branches because some models (GPT-Neo) keep a window by the place in the packed sequence, not the
+    position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more:
     there the tree must be twenty times closer to the plain path than the same tokens without the mask. First, masked
     tokens must not be seen at all (:func:`_leak`).
 

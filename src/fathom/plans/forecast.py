@@ -1,7 +1,7 @@
-"""What a plan has done and what is left, with an estimate of the time (``fathom plan --dry-run``).
+"""The state of a plan's runs, and the time that is left (``fathom plan --dry-run``).
 
-The time of a run is extrapolated from finished runs of the same probe and model in the plan's folder, by the line of
-``fathom study compute-time``; with fewer than three, in proportion to the number of queries.
+The time of a run is extrapolated from finished runs of the same probe and model by the line of ``study compute-time``.
+With fewer than three of them it is proportional to the number of queries.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from fathom.store.locks import AT_WORK, Claims, exclusive_folder, shared_folder
 
 
 class Job(NamedTuple):
-    """What workers of a cluster make: steps by name, and the notice that they must find."""
+    """The work of a cluster: steps by name, and the notice that its workers must find."""
 
     steps: dict[str, Step]
     notice: Notice
