@@ -490,10 +490,12 @@ class Reasoning(ScriptedChat):
 
     def __init__(self, answerer: Answerer, world: World, individuals: Iterable[str], rule: str = "rdfs9") -> None:
         self.answerer, self.world, self.individuals, self.rule = answerer, world, frozenset(individuals), rule
+        self.seen: set[str] = set()
         super().__init__(self._letter, answerer.__name__)
         self.identity = Identity(self.model, None, "server", f"{answerer.__name__} {world.known}")
 
     def _letter(self, text: str) -> str:
+        self.seen.add(text)
         question, _, rest = text.partition("\n")[0].partition(" (a) ")
         options = re.split(r", \([b-z]\) ", rest)
         if found := re.fullmatch(r"What is the superclass of (.+)\?", question):

@@ -216,8 +216,8 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     """The questions that ``build choices`` writes are those that the entailment study asks a server."""
     data, world = read(things), knows(read(things), {}, ["rdfs9"], 0.5)
     build_choices(ChoicesBuildOptions(data=str(things), out=tmp_path / "built", options=8, subset="all"))
-    words = NonceWords(excerpt_of(data, {}), list(RULES), 2, 0).of_rule["rdfs9"]
-    model = Reasoning(answerer, world, map(str.lower, words))
+    words = [word.lower() for word in NonceWords(excerpt_of(data, {}), ["rdfs9"], 2, 0).of_rule["rdfs9"]]
+    model = Reasoning(answerer, world, words)
     options = {"relations": ("subClassOf", "rdfs9-altered")}
     found = choice.analyse([fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder])
     expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
@@ -225,13 +225,12 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     if answerer is copies_if_stated:
         assert [(one.text.value, one.memory.value) for one in found.counterfactuals] == [(1.0, 0.0)]
     asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
-    chat = Reasoning(answerer, world, _chat_words(data))
+    chat = Reasoning(answerer, world, words)
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
     assert [one.decision.word for one in also.conclusions] == expected
-
-
-def _chat_words(data):
-    return map(str.lower, NonceWords(excerpt_of(data, {}), ["rdfs9"], 2, 0).of_rule["rdfs9"])
+    altered = {text for text in model.seen if "Therefore" in text}
+    assert len(altered) == (9 + 5 + 2) * 120
+    assert len(altered & chat.seen) == (9 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"
 
 
 # --- texts by hand

@@ -9,7 +9,7 @@ import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence
@@ -25,16 +25,18 @@ _OF_WORDS = ("rdfs5", "rdfs11")
 
 
 class NonceWords:
-    """The nonce words of an ontology's rules, the same for all its queries.
+    """The nonce words of an ontology's rules, the same for all its queries, and for any other rules and more pairs.
 
     :param avoid: casefolded words that are excluded (:func:`excerpt_of`).
     :param pairs: number of pairs per rule.
     """
 
     def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
-        drawn = iter(_drawn(seed, set(avoid)))
         self.pairs = pairs
-        self.of_rule = {rule: [_written(rule, next(drawn)) for _ in range(2 * pairs)] for rule in rules}
+        self.of_rule = {
+            rule: [_written(rule, word) for word in islice(_drawn(f"{seed} {rule}", set(avoid)), 2 * pairs)]
+            for rule in rules
+        }
 
     def put_in(self, queries: QuerySet) -> QuerySet:
         """Return the queries with nonce words for pseudowords."""
@@ -70,7 +72,7 @@ def nonce_names(seed: str, avoid: Collection[str]) -> Iterator[str]:
     return _drawn(seed, set(avoid), 2)
 
 
-def _drawn(seed: int | str, avoid: set[str], middles: int = 1) -> Iterator[str]:
+def _drawn(seed: str, avoid: set[str], middles: int = 1) -> Iterator[str]:
     """Yield distinct words of a syllable more than *middles*, endlessly."""
     generator = random.Random(f"nonce {seed}")
     while True:
