@@ -23,7 +23,7 @@ from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
-from fathom.metrics.uncertainty import ENOUGH, interval
+from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
 from fathom.probes.ontology_options import OntologyOptions
 from fathom.prompts.entailment import (
@@ -397,7 +397,7 @@ def test_the_better_half_is_remembered_better(done):
 
 
 def test_numbers_by_hand(done):
-    """MRR of a cell from the predictions; the mean over rules gives each rule one weight; effects are paired."""
+    """MRR of a cell from the predictions; the mean over rules gives each rule one weight."""
     made = of_words(done.found)
     groups = {row["query_id"]: dict(row["groups"]) for row in made.queries().to_pylist()}
     cells: dict[tuple[str, ...], list[tuple[str, int, float]]] = {}
@@ -418,19 +418,6 @@ def test_numbers_by_hand(done):
     [mean] = [one for one in done.found.means if (one.first, one.second) == ("explicit", "absent")]
     by_rule = [np.mean([value for *_, value in cells[rule, "explicit", "absent"]]) for rule in RULES]
     assert mean.mrr.value == pytest.approx(np.mean(by_rule))
-    [effect] = [one for one in done.found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
-    silent = {
-        (item, pair): value
-        for (rule, first, second), own in cells.items()
-        if rule == "rdfs9" and first and "explicit" not in (first, second)
-        for item, pair, value in own
-    }
-    loud = cells["rdfs9", "explicit", "explicit"]
-    expected = [value - silent[item, pair] for item, pair, value in loud]
-    assert len(silent) == len(loud)
-    alone = interval(expected, [item for item, *_ in loud], limits=(-1.0, 1.0))
-    assert effect.difference[:4] == alone[:4]
-    assert effect.difference.p_value == alone.p_value
 
 
 def test_second_premises_are_asked_of_each_pair(done):
@@ -451,7 +438,7 @@ def test_tables_and_maps(done, tmp_path):
     assert titles == [
         "does it reason?", "gain over each altered text", "items that shortcuts solve", "counterfactual premises",
         "all rules (figure 3)",
-        *(f"{rule}, every setting" for rule in RULES), "what saying premises adds",
+        *(f"{rule}, every setting" for rule in RULES),
         "how premises are remembered",
     ]  # fmt: skip
     assert all(len(table.rows) == 9 for table in tables[4:11])
@@ -480,7 +467,7 @@ def test_pictures_of_several_wordings():
     lines = [line("words", [1, 2, 4]), line("learnt", [1, 1, 1])]
     whole = {one.setting.wording: (one.numbers["MRR"], one.numbers["MRR"]) for one in lines}
     plots = {
-        plot.name: plot for plot in entailment.plots(Entailment(lines, means_of(lines), whole, [], [], [], [], [], []))
+        plot.name: plot for plot in entailment.plots(Entailment(lines, means_of(lines), whole, [], [], [], [], []))
     }
     maps = [f"entailment-tiny-{wording}-rdfs9" for wording in ("words", "learnt", "all-wordings")]
     assert {*maps, "entailment-wordings"} <= plots.keys()
@@ -517,7 +504,7 @@ def test_a_killed_study_goes_on(done, tmp_path, monkeypatch):
         raise AssertionError("nothing is left")
 
     monkeypatch.setattr(RunFolder, "add_shard", refuses)
-    assert asked(done.model, done.folder, tmp_path, list(RULES)).effects == done.found.effects
+    assert asked(done.model, done.folder, tmp_path, list(RULES)).lines == done.found.lines
     with pytest.raises(BadInput, match=mentions("0.5", "0.4")):
         asked(done.model, done.folder, tmp_path, list(RULES), alpha=0.4)
 
@@ -686,7 +673,7 @@ def test_a_mean_over_wordings_and_the_rules_in_it():
     assert [(mean.wording, mean.mrr.value, mean.rules) for mean in means] == [
         ("words", 0.75, ("rdfs9",)), ("learnt", 1.0, ("rdfs9",)), ("", 0.875, ("rdfs9",))
     ]  # fmt: skip
-    [table, *_] = entailment.tables(Entailment(lines, means, {}, [], [], [], [], [], []))
+    [table, *_] = entailment.tables(Entailment(lines, means, {}, [], [], [], [], []))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [(row["wording"], row["rules"]) for row in rows] == [("words", 1), ("learnt", 1), ("all wordings", 1)]
     assert {row["recipe"] for row in rows} == {"MRR, MRRₐ|data:town|cluster:item"}
@@ -734,11 +721,6 @@ def test_a_key_may_be_named(done, key):
     if key != "fact":
         expected = interval([value for value, _ in own], [label for _, label in own], limits=(0.0, 1.0))
         assert line.numbers["MRR"][:4] == pytest.approx(expected[:4])
-    [effect] = [one for one in found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
-    assert effect.difference.sample == sample
-    [usual] = [one for one in done.found.effects if (one.rule, one.said) == ("rdfs9", "P1 and P2")]
-    assert (effect.items, effect.difference.value) == (usual.items, pytest.approx(usual.difference.value))
-    assert usual.items == usual.difference.clusters
     text = render(entailment.tables(found), "text")
     assert ("intervals: for other" if key in ("query", "fact") else f"clustered by {key}") in text
     assert "clustered by item" not in text
@@ -747,23 +729,6 @@ def test_a_key_may_be_named(done, key):
 def test_every_group_of_texts_is_a_key_or_none_for_a_reason(done):
     groups = {name for row in of_words(done.found).queries().to_pylist() for name, _ in row["groups"]}
     assert groups == {*KEYS, *BY_DESIGN} - {FOLD}
-
-
-@pytest.mark.parametrize("limit", [None, 6])
-def test_effects_say_of_how_many_items(done, tmp_path, limit):
-    found = done.found if limit is None else asked(done.model, done.folder, tmp_path, ["rdfs9"], limit=limit)
-    [table] = [one for one in entailment.tables(found) if one.title == "what saying premises adds"]
-    assert table.columns[-3:] == ("items", "note", "recipe")
-    places = {name: place for place, name in enumerate(table.columns)}
-    hypothesis = {
-        line.setting.rule: len(set(line.items))
-        for line in found.lines
-        if line.setting.first == line.setting.second == "explicit"
-    }
-    assert {row[places["rule"]]: row[places["items"]] for row in table.rows} == hypothesis
-    notes = {row[places["items"]]: row[places["note"]] for row in table.rows}
-    assert all(notes[count] for count in notes if count < ENOUGH)
-    assert (min(notes) < ENOUGH) == (limit is not None)
 
 
 def test_artifacts_can_be_read_by_whom_the_umask_lets(done, tmp_path):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fathom.data.queries import QuerySet
 from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
-from fathom.results.estimates import Estimate, difference, mean, point_estimate
+from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.names import folder_names
 from fathom.results.plots import Plot
 from fathom.results.recipes import recipe
@@ -42,7 +42,6 @@ from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_argument
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
-SAID = {"P1": (True, False), "P2": (False, True), "P1 and P2": (True, True)}
 ONE_PAIR = (
     "one pair of pseudowords: nothing can be stated of another subject, so that nothing is concluded; use --pairs 2"
 )
@@ -119,17 +118,6 @@ class Mean(NamedTuple):
     rules: tuple[str, ...]
 
 
-class PremiseEffect(NamedTuple):
-    """The gain in 1 / rank from stating premises (a key of :data:`SAID`), over the same items and pairs."""
-
-    model: str
-    wording: str
-    rule: str
-    said: str
-    difference: Estimate
-    items: int
-
-
 @dataclass(frozen=True)
 class Entailment:
     """The findings.
@@ -142,7 +130,6 @@ class Entailment:
     lines: list[EntailmentLine]
     means: list[Mean]
     by_wording: dict[str, tuple[Estimate, Estimate]]
-    effects: list[PremiseEffect]
     remembered: list[PremiseMemory]
     conclusions: list[Conclusion]
     counterfactuals: list[Counterfactual]
@@ -192,7 +179,6 @@ def analyse(
         lines,
         means_of(lines),
         _by_wording(lines),
-        [effect for about in by_wording for effect in _effects(*about, plan.rules)],
         [remembered for one in evaluated for remembered in one.remembered],
         judge(evidence),
         against,
@@ -266,25 +252,6 @@ def line_of(setting: EntailmentSetting, trials: Sequence[Trial], made: str) -> E
     )
 
 
-def _effects(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[PremiseEffect]:
-    """Compare the same items and pairs with premises stated and with none, for rules that have such."""
-    trials = grouped(
-        ((one.rule, one.first == EXPLICIT, one.second == EXPLICIT), ((one.item, one.pair), one))
-        for one in _trials(rows)
-        if one.scored
-    )
-    effects = []
-    for rule, (name, premises) in product(rules, SAID.items()):
-        stated, silent = (dict(trials.get((rule, *which), [])) for which in (premises, (False, False)))
-        both = [key for key in stated if key in silent]
-        if both:
-            one, other = ([own[key].values[_MRR] for key in both] for own in (stated, silent))
-            sample = sample_of_origins([stated[key].origin for key in both])
-            added = difference(one, other, sample, f"MRR{_recipe(rows, rule)}|said:{name} − none", form="+.3f")
-            effects.append(PremiseEffect(model, wording, rule, name, added, len({item for item, _ in both})))
-    return effects
-
-
 def means_of(lines: Sequence[EntailmentLine]) -> list[Mean]:
     """Average over rules, for each model and wording, and over all models or wordings if there are several."""
     models, wordings = (list(dict.fromkeys(line.setting[part] for line in lines)) for part in (0, 1))
@@ -330,7 +297,7 @@ def conclude(findings: Entailment) -> list[str]:
 
 def tables(findings: Entailment) -> list[Table]:
     """Return the conclusions, means over rules (figure 3), wordings (figure 4), each rule in all settings (figures 2
-    and 8), what stating premises adds, and how premises are remembered."""
+    and 8), and how premises are remembered."""
     rules = dict.fromkeys(line.setting.rule for line in findings.lines)
     published = _AS_PUBLISHED + (_CONCLUDED if findings.conclusions else _NOT_CONCLUDED)
     return [
@@ -338,12 +305,6 @@ def tables(findings: Entailment) -> list[Table]:
         _means(findings, published),
         *([_wordings(findings)] if len(findings.by_wording) > 1 else []),
         *(_rule(findings, rule, published) for rule in rules),
-        Table.of(
-            findings.effects,
-            "what saying premises adds",
-            ["1 / rank with the premises said, minus with none said, of the same items and pairs"],
-            columns=("model", "wording", "rule", "said", "difference", "items"),
-        ),
         Table.of(
             [(*one[:-1], "; ".join(one.middle) or None) for one in findings.remembered],
             "how premises are remembered",

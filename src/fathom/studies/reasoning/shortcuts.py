@@ -58,7 +58,6 @@ class _Candidates:
     """Names of candidates, found by their words and by parts of words."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.count = len(names)
         self.words = {name: _words(name) for name in names}
         self.by_word: dict[str, list[str]] = defaultdict(list)
         self.by_part: dict[str, list[str]] = defaultdict(list)
@@ -103,19 +102,15 @@ class _Reading:
         """The other premises."""
         return [words for words in self.premises if self.subject not in words]
 
+    def named(self, premises: Iterable[list[str]]) -> dict[str, int]:
+        """Return the candidates that these premises name, with their places."""
+        return self.candidates.named(_flat(premises))
+
     def overlap(self, words: Iterable[str]) -> dict[str, float]:
         """Return the share of each candidate's words among *words*."""
         given = set(words)
         names = dict.fromkeys(name for word in given for name in self.candidates.by_word.get(word, ()))
         return {name: len(given & set(own)) / len(set(own)) for name in names for own in [self.candidates.words[name]]}
-
-
-def _word_overlap(text: _Reading) -> Mapping[str, float]:
-    return text.overlap(_words(text.asked.text))
-
-
-def _bound_overlap(text: _Reading) -> Mapping[str, float]:
-    return text.overlap(word for words in text.bound for word in words if word != text.subject)
 
 
 def _substring(text: _Reading) -> Mapping[str, float]:
@@ -129,28 +124,12 @@ def _substring(text: _Reading) -> Mapping[str, float]:
     return found
 
 
-def _first_named(text: _Reading) -> Mapping[str, float]:
-    named = text.candidates.named([word for words in text.premises for word in words])
-    return {name: 1 / (1 + place) for name, place in named.items()}
-
-
-def _last_named(text: _Reading) -> Mapping[str, float]:
-    named = text.candidates.named([word for words in text.premises for word in words])
-    return {name: 1.0 + place for name, place in named.items()}
-
-
-def _of_stated_subject(text: _Reading) -> Mapping[str, float]:
-    """Copy what the facts name if anything is stated of the subject."""
-    named = text.candidates.named([word for words in text.facts for word in words]) if text.bound else {}
-    return dict.fromkeys(named, 1.0)
-
-
 def _first_and_last(text: _Reading) -> Mapping[str, float]:
     """Copy what the last fact names if the first mentions what the subject is stated to be."""
     own = {word for words in text.bound for word in words if len(word) > 3}
     if len(text.facts) < 2 or not own & set(text.facts[0]):
         return {}
-    return dict.fromkeys(text.candidates.named(text.facts[-1]), 1.0)
+    return dict.fromkeys(text.named(text.facts[-1:]), 1.0)
 
 
 def _any_subject(text: _Reading) -> Mapping[str, float]:
@@ -164,25 +143,21 @@ def _any_subject(text: _Reading) -> Mapping[str, float]:
     return {}
 
 
-def _root(text: _Reading) -> Mapping[str, float]:
-    return text.often["right"]
-
-
 def _frequency(text: _Reading) -> Mapping[str, float]:
     often = text.often["gold"]
     return {**often, text.asked.gold: often[text.asked.gold] - 1}
 
 
 SHORTCUTS: Mapping[str, Callable[[_Reading], Mapping[str, float]]] = {
-    "word overlap": _word_overlap,
-    "overlap with the bound premise": _bound_overlap,
+    "word overlap": lambda text: text.overlap(_words(text.asked.text)),
+    "overlap with the bound premise": lambda text: text.overlap(_flat(text.bound)),
     "longest common substring": _substring,
-    "copying the first class": _first_named,
-    "copying the last class": _last_named,
-    "copying for a stated subject": _of_stated_subject,
+    "copying the first class": lambda text: {name: 1 / (1 + at) for name, at in text.named(text.premises).items()},
+    "copying the last class": lambda text: {name: 1 + at for name, at in text.named(text.premises).items()},
+    "copying for a stated subject": lambda text: dict.fromkeys(text.named(text.facts) if text.bound else (), 1.0),
     "first and last": _first_and_last,
     "any subject": _any_subject,
-    "root": _root,
+    "root": lambda text: text.often["right"],
     "frequency": _frequency,
 }
 
@@ -230,6 +205,10 @@ def _credit(scores: Mapping[str, float], asked: AskedText, names: Collection[str
 def _is_solved(values: Mapping[str, float], altered: Sequence[str]) -> bool:
     given = [values[text] for text in altered if text in values]
     return WHOLE in values and bool(given) and values[WHOLE] - max(given) >= SOLVES
+
+
+def _flat(premises: Iterable[list[str]]) -> list[str]:
+    return [word for words in premises for word in words]
 
 
 def _words(text: str) -> list[str]:
