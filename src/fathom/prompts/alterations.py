@@ -18,7 +18,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import NamedTuple
 
 from fathom.data.queries import Query, QuerySet, cardinality_of
@@ -218,13 +218,13 @@ def argument_queries(
             if one.item.query.id in tested:
                 if COMBINES in conclusions:
                     queries += _combining(rule, one, others, words, depths, forms, pairs, seed)
-                unrelated = [other for other in others if _is_unrelated(one, other)]
+                unrelated = (other for other in others if _is_unrelated(one, other))
                 if REMEMBERS in conclusions:
                     beyond = next(nonce_names(f"{seed} {rule} {one.item.query.id}", words))
-                    queries += _remembering(rule, one, unrelated, beyond, pairs)
-                untrue = [other for other in unrelated if other.gold not in one.right]
-                if COUNTERFACTUAL in conclusions and untrue:
-                    queries += _counterfactual(rule, one, untrue, pairs)
+                    queries += _remembering(rule, one, [*islice(unrelated, pairs)], beyond, pairs)
+                if COUNTERFACTUAL in conclusions:
+                    untrue = (other for other in others if _is_unrelated(one, other) and _is_unrelated(other, one))
+                    queries += _counterfactual(rule, one, [*islice(untrue, pairs)], pairs)
     golds = {rule: [gold for query in queries if query.relation == rule for gold in query.gold] for rule in rules}
     relations = {rule: cardinality_of(golds[rule]) for rule in rules}
     return pseudoword_queries(data, patterns, queries, relations, notes)
@@ -286,7 +286,7 @@ def _remembering(
 
 
 def _counterfactual(rule: str, argument: Argument, untrue: Sequence[Argument], pairs: int) -> Iterator[Query]:
-    for pair in range(pairs):
+    for pair in range(pairs if untrue else 0):
         other, item = untrue[pair % len(untrue)], argument.item
         first = first_premise(rule, RuleWording(), item._replace(first=other.name))
         text = " ".join([*map(str, first), _own_second(rule, item), "Therefore,", _conclusion(rule)])

@@ -100,18 +100,8 @@ def choices(
         gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
         wordless = HEAD_ASKED if query.direction == "head" else NO_WORDS
         queries.append(gold if question or query.unscored else replace(gold, unscored=wordless))
-    return Choices(
-        data.name,
-        tuple(queries),
-        spaces,
-        data.relations,
-        data.version,
-        data.licence,
-        data.subsets,
-        data.notes,
-        data.graph,
-        questions=questions,
-    )
+    about = data.relations, data.version, data.licence, data.subsets, data.notes, data.graph
+    return Choices(data.name, tuple(queries), spaces, *about, questions=questions)
 
 
 def check_options(data: QuerySet, count: int | None) -> None:

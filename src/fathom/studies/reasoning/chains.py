@@ -32,12 +32,11 @@ from fathom.studies.options import ChainStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
     conclusion_tables,
-    evidence_of,
+    evidence_of_runs,
     in_depth,
     judge,
     recipe_of,
     summarise,
-    values_of_run,
 )
 from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, planned, tested
 from fathom.studies.reasoning.runs import run_arguments
@@ -114,9 +113,8 @@ def analyse(
         check_kind(name, model, plan)
         made = run_arguments(name, model, plan, queries, options.untrained, out, announce)
         runs += [folder for folder, _ in made]
-        own, *others = (values_of_run(rows, _values(rows)) for _, rows in made)
         lines += _lines(name, made[0][1], options.forms[0])
-        evidence += evidence_of(name, own, others, {}, solved, recipe_of(made[0][1]))
+        evidence += evidence_of_runs(name, [rows for _, rows in made], {}, solved, _values)
     return Chains(lines, judge(evidence), runs, list(queries.notes[len(plan.data.notes) :]))
 
 

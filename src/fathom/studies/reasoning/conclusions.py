@@ -10,7 +10,7 @@ one than for the others. Where there are untrained twins, a conclusion also need
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -153,6 +153,21 @@ def evidence_of(
     ]
 
 
+def evidence_of_runs(
+    model: str,
+    runs: Sequence[Rows],
+    memory: Mapping[str, Mapping[str, float]],
+    solved: Mapping[Place, Mapping[str, frozenset[str]]],
+    scores: Callable[[Rows], Floats | None] = lambda rows: None,
+) -> list[Evidence]:
+    """Return the evidence of a model's run and of those of its untrained twins.
+
+    :param scores: values of a run's predictions, by default 1 / rank or credit.
+    """
+    own, *twins = (values_of_run(rows, scores(rows)) for rows in runs)
+    return evidence_of(model, own, twins, memory, solved, recipe_of(runs[0]))
+
+
 def in_depth(rule: str, depth: int) -> str:
     """Return "rdfs9", or "rdfs9, depth 2" for several facts."""
     return rule if depth == 1 else f"{rule}, depth {depth}"
@@ -182,6 +197,11 @@ def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> li
             text, memory = (mean(column, Sample(_ITEMS), f"{made}|rule:{rule}|{conclusion}") for column in pairs.T)
             found.append(Counterfactual(model, rule, len(pairs), text, memory))
     return found
+
+
+def counterfactuals_of_run(model: str, rows: Rows) -> list[Counterfactual]:
+    """Return the shares of each rule in a run."""
+    return counterfactuals(model, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
 
 
 def judge(evidence: Sequence[Evidence]) -> list[Conclusion]:

@@ -30,12 +30,10 @@ from fathom.studies.reasoning.conclusions import (
     Conclusion,
     Counterfactual,
     conclusion_tables,
-    counterfactuals,
-    evidence_of,
+    counterfactuals_of_run,
+    evidence_of_runs,
     judge,
-    recipe_of,
     summarise,
-    values_of_run,
 )
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
 from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments
@@ -162,18 +160,15 @@ def analyse(
     solved = solved_items(asked_texts(argued)) if argued is not None else {}
     evaluated, evidence, against, runs = [], [], [], []
     for name, load in loaders.items():
-        model = load()
-        one = ModelRuns(name, model, plan, items, known, out, announce)
+        one = ModelRuns(name, model := load(), plan, items, known, out, announce)
         evaluated.append(one)
         runs += one.runs
         if argued is not None:
             made = run_arguments(name, model, plan, argued, options.untrained, out, announce)
             runs += [folder for folder, _ in made]
-            own, *others = (values_of_run(rows) for _, rows in made)
-            rows = made[0][1]
-            evidence += evidence_of(name, own, others, one.memory, solved, recipe_of(rows))
-            against += counterfactuals(name, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
-    by_wording = [(one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items()]
+            evidence += evidence_of_runs(name, [rows for _, rows in made], one.memory, solved)
+            against += counterfactuals_of_run(name, made[0][1])
+    by_wording = ((one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items())
     lines = [line for about in by_wording for line in _lines(*about, plan.rules)]
     return Entailment(
         lines,

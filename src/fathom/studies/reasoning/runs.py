@@ -255,9 +255,9 @@ class ModelRuns:
                 wording.name, queries, soft=learnt, soft_conjunction=wording.conjunction, learnt=vectors
             )
             if wording == RuleWording():
-                self.memory = self._of_first(
-                    _memory_ranks(memory.rows, self.way, self._tested_ids, _finest(memory.rows))
-                )
+                rows = memory.rows
+                finest = np.where(np.isnan(rows.rank), rows.correct, rows.reciprocal_of_finest())
+                self.memory = self._of_first(_memory_ranks(rows, self.way, self._tested_ids, finest))
 
     def _items(self, wording: RuleWording) -> QuerySet:
         """Return the queries for P1, each with its fold if the wording is learnt by cross-validation."""
@@ -401,15 +401,6 @@ def _memory_ranks(rows: Rows, way: str, ids: Collection[str], values: Floats | N
         particular = [value for prompt, value in by_prompt.items() if prompt.endswith(PARTICULAR)]
         ranks[query] = float(np.mean(particular or list(by_prompt.values())))
     return ranks
-
-
-def _finest(rows: Rows) -> Floats:
-    """Return 1 / rank of the first, finest gold answer without the others; credit where nothing is ranked."""
-    values = rows.reciprocal_or_credit()
-    for place, ranks in enumerate(rows.table.column("gold_ranks").to_pylist()):
-        if ranks and ranks[0] is not None and not np.isnan(ranks[0]):
-            values[place] = 1 / (ranks[0] - sum(rank < ranks[0] for rank in ranks[1:]))
-    return values
 
 
 def _second_ranks(rows: Rows) -> dict[tuple[str, int], list[tuple[str, float]]]:
