@@ -50,6 +50,8 @@ _AS_PUBLISHED = (
     "such numbers as well"
 )
 NO_ARGUMENTS = "nothing can be concluded: the questions have no altered texts, which fathom build choices writes"
+_EARLIER = "control"
+"""Group of questions without conclusions in runs of earlier versions."""
 _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
 
 
@@ -164,7 +166,7 @@ def _reasoning(model: ModelQuestions) -> list[ChoiceLine]:
     parts = grouped(
         ((question.groups["rule"], _premise(question, model.questions)), question)
         for question in model.questions.values()
-        if "conclusion" not in question.groups and "rule" in question.groups
+        if "rule" in question.groups and not {"conclusion", _EARLIER} & question.groups.keys()
     )
     rules = list(dict.fromkeys(rule for rule, _ in parts))
     order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
