@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fathom._version import VERSION
 from fathom.errors import BadInput, FathomError, all_of
 from fathom.metrics.table import Metric, metric
-from fathom.reading import json_file
+from fathom.reading import json_file, opened
 from fathom.report.charts import Drawing, chart, classes_of, drawable, library, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
@@ -110,7 +110,7 @@ def report(
 
 
 def _is_report(path: Path) -> bool:
-    with path.open("rb") as file:
+    with opened(path, unpack=False) as file:
         return GENERATOR in file.read(1000)
 
 
