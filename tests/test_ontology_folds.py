@@ -131,7 +131,7 @@ def test_a_fold_asks_by_its_own_template(model, tmp_path):  # noqa: F811
     one = run("ontology", model, town(), options.model_copy(update={"limit": 1}), tmp_path / "one")
     [row] = one.predictions().to_pylist()
     [same] = [other for other in every.predictions().to_pylist() if other["query_id"] == row["query_id"]]
-    np.testing.assert_allclose(row["scores"], same["scores"], atol=1e-6)
+    np.testing.assert_allclose(row["scores"], same["scores"], atol=1e-5)  # batches of other sizes
     assert (every.manifest["circumstances"]["trainings"], one.manifest["circumstances"]["trainings"]) == (3, 1)
     others = {tuple(other["scores"]) for other in every.predictions().to_pylist()}
     assert len(others) == 16

@@ -364,8 +364,8 @@ def test_a_text_that_cannot_be_made_is_named():
     values = one.values | {OTHER_SUBJECT: {}}
     [found] = judge([one._replace(values=values)])
     assert found.decision.reason == (
-        "0 items that no shortcut solves, 30 are needed (of 20: 20 lack 'about another subject', as every other item "
-        "has the same answer)"
+        "0 items that no shortcut solves, 30 are needed (of 20: 20 lack 'about another subject', as no other item "
+        "has an unrelated answer)"
     )
 
 

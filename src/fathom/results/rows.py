@@ -295,19 +295,22 @@ class Rows:
     def finest_rank(self) -> Floats:
         """Rank of the finest gold answer without the coarser ones; NaN where ranks of all were not recorded.
 
-        Without a hierarchy the first gold answer is the finest: data list the nearest first.
+        Without a hierarchy all gold answers are as fine.
         """
         ranks = zip(self.query.tolist(), self.table.column("gold_ranks").to_pylist(), strict=True)
         return np.array([finest_rank(golds or (), self.at_distance(query)) for query, golds in ranks], dtype=np.float64)
 
     def reciprocal_of_finest(self) -> Floats:
-        """Return 1 / rank of the finest gold answer; of an only gold answer as :meth:`reciprocal`, ties expected."""
-        alone = np.array([len(gold) == 1 for gold in self.gold], dtype=bool)[self.query]
+        """Return 1 / rank of the finest gold answer; of gold answers that are as fine as :meth:`reciprocal`, ties
+        expected."""
+        alike = zip(self.gold, self.distances, strict=True)
+        alone = np.array([len(gold) == 1 or not steps for gold, steps in alike], dtype=bool)[self.query]
         return np.where(alone, self.reciprocal(), 1 / self.finest_rank)
 
     def at_distance(self, query: int, distance: int = 1) -> list[int]:
         """Return the places, among a query's gold answers, of those at a distance."""
-        return [place for place, own in enumerate(self.distances[query] or (1,)) if own == distance]
+        steps = self.distances[query] or [1] * len(self.gold[query])
+        return [place for place, own in enumerate(steps) if own == distance]
 
     def even_weight(self) -> Floats:
         """Return 1 / number of scored predictions of the same relation and scoring; NaN where unscored."""

@@ -254,10 +254,12 @@ class _Counted(NamedTuple):
     seed: int
 
     def of_finest(self, above: Above) -> _Counted:
-        """Return the same with the finest right answers alone, the first of each item without a hierarchy."""
+        """Return the same with the finest right answers alone; without a hierarchy all are as fine."""
+        if not above:
+            return self
 
         def fine(golds: list[str]) -> list[str]:
-            return finest(golds, above) if above else golds[:1]
+            return finest(golds, above)
 
         training = None if self.training is None else list(map(fine, self.training))
         return self._replace(training=training, items=[(subject, fine(golds)) for subject, golds in self.items])

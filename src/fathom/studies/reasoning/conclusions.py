@@ -25,7 +25,7 @@ from fathom.prompts.alterations import (
     WHOLE,
     needed,
 )
-from fathom.results.claims import NO_DIFFERENCE, Claim, Contrast, Decision, decide
+from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED, Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, contrast, difference, mean
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
@@ -44,7 +44,8 @@ _NOTES = (
     f"text; {REMEMBERS}: for the items whose premise 1 is remembered better",
     "shortcuts: items that a shortcut solves without a model, which are excluded; detectable: the smallest true gain "
     "found in 80 % of cases",
-    "significant: every contrast is above 0, by Holm over all conclusions of the table",
+    "significant: every contrast is above 0, by Holm over all conclusions of the table; p and interval of the gain are "
+    "of this family",
 )
 
 Values = Mapping[str, Mapping[str, float]]
@@ -226,13 +227,10 @@ class _Weighed:
         self._lacking = next(
             (text for text in texts if any(item not in values.get(text, ()) for item in self.every)), ""
         )
-        answered = [
-            item
-            for item in whole
-            if not np.isnan([values[text][item] for text in texts]).any()
-            and (evidence.memory is None or item in evidence.memory)
-        ]
+        answered = [item for item in whole if not np.isnan([values[text][item] for text in texts]).any()]
         self.complete, self.unanswered = len(whole), len(whole) - len(answered)
+        remembered = [item for item in answered if evidence.memory is None or item in evidence.memory]
+        self.not_asked, answered = len(answered) - len(remembered), remembered
         solved = frozenset().union(*evidence.solved.values())
         self.items = [item for item in answered if item not in solved]
         self.excluded = len(answered) - len(self.items)
@@ -260,6 +258,10 @@ class _Weighed:
         objection = ""
         if self.unanswered > MOST_UNANSWERED * self.complete:
             objection = f"{self.unanswered} of {self.complete} items lack an answer"
+        elif self.not_asked > MOST_UNANSWERED * self.complete:
+            objection = (
+                f"whether the model remembers premise 1 is unknown for {self.not_asked} of {self.complete} items"
+            )
         if missing := self._missing():
             return Claim(name, (Contrast(_GAIN, None, 1, missing),), objection=objection)
         of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.better)
@@ -280,7 +282,8 @@ class _Weighed:
             counts = {
                 "are solved by one": self.excluded,
                 "have no answer": self.unanswered,
-                f"lack '{self._lacking}', as every other item has the same answer": len(self.every) - self.complete,
+                "have a premise 1 whose memory is unknown": self.not_asked,
+                f"lack '{self._lacking}', as no other item has an unrelated answer": len(self.every) - self.complete,
             }
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             few = f"{len(self.items)} items that no shortcut solves, {FEWEST} are needed"
@@ -328,7 +331,10 @@ def summarise(conclusions: Sequence[Conclusion]) -> list[str]:
     for (model, conclusion), own in by_model.items():
         holds = [f"{one.evidence.prompt} {one.evidence.rule}" for one in own if one.decision.holds]
         names = f" ({', '.join(holds)})" if holds else ""
-        sentences.append(f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules{names}.")
+        unknown = sum(one.decision.word == UNDETERMINED for one in own)
+        rest = f"; {unknown} cannot be determined" if unknown else ""
+        what = f"{model} {conclusion}: significant for {len(holds)} of {len(own)} prompts and rules"
+        sentences.append(f"{what}{names}{rest}.")
     return sentences
 
 
@@ -341,10 +347,11 @@ def conclusion_tables(
     for one in conclusions:
         estimates = {contrast.name: contrast.estimate for contrast in one.decision.claim.contrasts}
         smallest = one.decision.smallest if one.decision.word == NO_DIFFERENCE else None
+        gain = estimates.get(_GAIN) if one.decision.p_value is None else one.decision.estimate
         rows.append(
             one.about
             | {"verdict": one.decision.word, "because": one.decision.reason or None, "items": one.items}
-            | {"shortcuts": one.excluded, "gain": estimates.get(_GAIN), "detectable": smallest}
+            | {"shortcuts": one.excluded, "gain": gain, "detectable": smallest}
             | {_MORE: estimates.get(_MORE), _BEYOND: estimates.get(_BEYOND)}
         )
     over = [one.about | {"over": text, "gain": gain} for one in conclusions for text, gain in one.over.items()]
