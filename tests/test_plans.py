@@ -182,7 +182,13 @@ def test_a_failed_run_is_listed_and_the_others_go_on(
     assert (out / "studies/compare/compare.json").is_file()
 
 
-def test_a_plan_that_changed_says_which_runs(fathom: Command, plan: Path, tmp_path: Path) -> None:
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_plan_that_changed_says_which_runs(
+    fathom: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     runs = "  s: {probe: statement, data: capitals, models: [a, b]}\n  e: {probe: embedding, data: capitals, shots: 2}"
     only(plan, runs.replace("\n  e:", "\n  # e:"))
@@ -198,6 +204,10 @@ def test_a_plan_that_changed_says_which_runs(fathom: Command, plan: Path, tmp_pa
     states = {row.run: row.state for row in forecast(read_plan(plan, out), out)}
     assert states["s/a/capitals"] == "finished"
     assert "--redo" in states["e/a/capitals"]
+    with monkeypatch.context() as killed:
+        killed.setattr("fathom.plans.execution.shutil.rmtree", interrupted)
+        assert fathom("plan", plan, "--out", out, "--redo")[0] == 130
+    assert fathom("plan", plan, "--out", out)[0] == 2  # what was not removed is not taken for new
     assert fathom("plan", plan, "--out", out, "--redo")[0] == 0
     changed = {file for file, when in written(out).items() if before.get(file) != when}
     assert {file.parts[-5] for file in changed} == {"e"}
