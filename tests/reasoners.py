@@ -86,7 +86,7 @@ class Reading:
         self.asked = asked.strip().lower()
 
     @cached_property
-    def whom(self) -> str:
+    def subject(self) -> str:
         """The individual that is asked about."""
         tokens = re.findall(r"<.>|\w+", self.asked)
         return next((token for token in tokens if token in self.individuals), "")
@@ -108,11 +108,11 @@ class Reading:
     @property
     def stated(self) -> list[str]:
         """The premises about the individual in question, without names."""
-        return [premise for named, _, premise in self.about if self.whom in named]
+        return [premise for named, _, premise in self.about if self.subject in named]
 
-    def kinds(self, whoever: bool = False) -> list[str]:
+    def kinds(self, of_anyone: bool = False) -> list[str]:
         """What the individual in question, or any, is stated to be."""
-        return [kind for named, kind, _ in self.about if whoever or self.whom in named]
+        return [kind for named, kind, _ in self.about if of_anyone or self.subject in named]
 
     def _named(self, premise: str) -> frozenset[str]:
         return self.individuals.intersection(re.findall(r"<.>|\w+", premise))
@@ -272,7 +272,7 @@ def bound_memory(reading: Reading, names: Names, world: World) -> Scores:
 
 
 def remembers_anyone(reading: Reading, names: Names, world: World) -> Scores:
-    """Says what it remembers of any premise, whoever that is about."""
+    """Says what it remembers of any premise, about any subject."""
     return _given([name for *_, premise in reading.about for name in world.recall(reading.rule, premise)], names, world)
 
 
@@ -304,17 +304,17 @@ def backwards(reading: Reading, names: Names, world: World) -> Scores:
 
 
 def any_subject(reading: Reading, names: Names, world: World) -> Scores:
-    """Follows all facts, whoever they are about."""
-    return _given(_follow(reading.kinds(whoever=True), dict(reading.facts)), names, world)
+    """Follows all facts, about any subject."""
+    return _given(_follow(reading.kinds(of_anyone=True), dict(reading.facts)), names, world)
 
 
 def last_subject(reading: Reading, names: Names, world: World) -> Scores:
-    """Follows what is stated last, whoever it is about."""
-    return _given(_follow(reading.kinds(whoever=True)[-1:], dict(reading.facts)), names, world)
+    """Follows what is stated last, about any subject."""
+    return _given(_follow(reading.kinds(of_anyone=True)[-1:], dict(reading.facts)), names, world)
 
 
 def first_subject(reading: Reading, names: Names, world: World) -> Scores:
-    return _given(_follow(reading.kinds(whoever=True)[:1], dict(reading.facts)), names, world)
+    return _given(_follow(reading.kinds(of_anyone=True)[:1], dict(reading.facts)), names, world)
 
 
 def undirected(reading: Reading, names: Names, world: World) -> Scores:

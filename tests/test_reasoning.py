@@ -456,7 +456,7 @@ def test_readings_of_answerers():
     reading = Reading(
         "Every blek is a dof . Having a means having b . <x> belongs to the class blek . Therefore, <x> is"
     )
-    assert (reading.facts, reading.whom, reading.kinds()) == ([("blek", "dof"), ("a", "b")], "<x>", ["blek"])
+    assert (reading.facts, reading.subject, reading.kinds()) == ([("blek", "dof"), ("a", "b")], "<x>", ["blek"])
     limited = Reading(
         "One has to be a song if something bleks that . <x> bleks <y> . Therefore, <y> is a particular [Y] ."
     )

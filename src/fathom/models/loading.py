@@ -104,28 +104,21 @@ def load(
     return model if screen is None else _screened(model, screen)
 
 
-def read_config(
+def find_model(
     name: str,
     revision: str | None = None,
     tokenizer: str | None = None,
     adapter: Sequence[str] | None = None,
     trust_remote_code: bool = False,
-) -> Any:
-    """Read the configuration of a model, see :func:`load`. :raises BadInput: there is none."""
-    parts = _parts(name, adapter or (), tokenizer, revision)
-    return _config(parts, name, {"trust_remote_code": trust_remote_code})
+) -> tuple[list[str], Any]:
+    """Return the parts and the configuration of a model, for :func:`content_hash`, without loading it.
 
+    See :func:`load` for the parameters.
 
-def hash_of(
-    name: str,
-    revision: str | None = None,
-    tokenizer: str | None = None,
-    adapter: Sequence[str] | None = None,
-    trust_remote_code: bool = False,
-) -> str:
-    """Return the content hash that :func:`load` gives a model, without loading it. :raises BadInput: there is none."""
+    :raises BadInput: there is none.
+    """
     parts = _parts(name, adapter or (), tokenizer, revision)
-    return content_hash(parts.folders, _config(parts, name, {"trust_remote_code": trust_remote_code}))
+    return parts.folders, _config(parts, name, {"trust_remote_code": trust_remote_code})
 
 
 class _Parts(NamedTuple):

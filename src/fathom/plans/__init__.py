@@ -2,7 +2,10 @@
 
 - :mod:`~fathom.plans.steps`: one run of a plan, made once and resumed where it stopped;
 - :mod:`~fathom.plans.runner`: runs the steps here, in processes, on a Ray cluster, or as one of several commands;
-- :mod:`~fathom.plans.file`: PLAN.yaml, read and checked;
+- :mod:`~fathom.plans.file`: PLAN.yaml, read and checked, with :mod:`~fathom.plans.content` and
+  :mod:`~fathom.plans.studies`;
+- :mod:`~fathom.plans.record`: what each run was made of, by which changes are noticed;
+- :mod:`~fathom.plans.forecast`: the state and the time of each run, for ``--dry-run``;
 - :mod:`~fathom.plans.execution`: the whole plan, its studies and its report;
 - :mod:`~fathom.plans.planned_study`: the plans that come with studies, such as ``fathom study ablation``;
 - :mod:`~fathom.plans.grid`: the plan of ``fathom kgc study``.

@@ -6,7 +6,7 @@ The plan is one YAML file, see :mod:`fathom.studies.memory_plan`. Each cell is a
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,8 +90,8 @@ def states(plan: StudyPlan, out: Path) -> list[CellState]:
     return _cells(map(state_of, steps_of(plan, out)))
 
 
-def _cells(steps: Sequence[StepState] | map[StepState]) -> list[CellState]:
-    return [CellState(state.step.cell, state.run, state.failed) for state in steps]
+def _cells(states: Iterable[StepState]) -> list[CellState]:
+    return [CellState(state.step.cell, state.run, state.failed) for state in states]
 
 
 def run_grid(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from fathom.data.selection.filters import select
+from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, refuse
 from fathom.plans.file import Plan
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
@@ -118,10 +120,9 @@ def check_needs(plan: Plan, steps: Iterable[Step], opened: Opened) -> None:
     for run in plan.runs:
         step = run.step
         if id(step) in left:
-            loading = repr(step.identity["loading"])
-            attempt((step.model, loading), run.places["model"], lambda: check_model(step.model, step.options))  # noqa: B023
-            selection = step.data, step.options.model_dump_json(include=set(step.options.model_fields))
-            attempt(selection, run.places["run"], lambda: count_queries(step, opened))  # noqa: B023
+            loading, selection = repr(step.identity["loading"]), Selection.from_options(step.options)
+            attempt((step.model, loading), run.places["model"], partial(check_model, step.model, step.options))
+            attempt((step.data, selection), run.places["run"], partial(count_queries, step, opened))
     refuse(faults)
 
 
@@ -130,6 +131,7 @@ def count_queries(step: ProbeStep, opened: Opened) -> int | None:
 
     :raises BadInput: nothing is left, or the data lack what is named.
     """
-    if getattr(step.options, "single_token", False) or getattr(step.options, "tail_tokens", None) is not None:
+    selection = Selection.from_options(step.options)
+    if selection.single_token or selection.tail_tokens is not None:
         return None
     return len(select(opened.data(step.data), step.options).data.queries)

@@ -40,21 +40,26 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
 
 def check_model(name: str, options: ProbeOptions) -> None:
     """Check that a model to be loaded here exists. :raises BadInput: it does not."""
-    if not isinstance(options, ServerOptions) or options.server is None:
-        from fathom.models.loading import read_config
-
-        loading = _loading(options)
-        read_config(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
+    if not _is_served(options):
+        _find(name, options)
 
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
     """Return the content hash of a model in a folder, as in a run's identity; None of one on the hub or a server."""
-    if (isinstance(options, ServerOptions) and options.server is not None) or not os.path.isdir(name):
-        return None
-    from fathom.models.loading import hash_of
+    from fathom.models.loading import content_hash
+
+    return None if _is_served(options) or not os.path.isdir(name) else content_hash(*_find(name, options))
+
+
+def _is_served(options: ProbeOptions) -> bool:
+    return isinstance(options, ServerOptions) and options.server is not None
+
+
+def _find(name: str, options: ProbeOptions) -> tuple[list[str], Any]:
+    from fathom.models.loading import find_model
 
     loading = _loading(options)
-    return hash_of(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
+    return find_model(name, **{key: loading[key] for key in ("revision", "tokenizer", "adapter", "trust_remote_code")})
 
 
 def loading_key(options: ProbeOptions) -> dict[str, Any]:

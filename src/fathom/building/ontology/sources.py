@@ -1,6 +1,6 @@
 """Sources of ontologies, all with the same queries: RDF files in a local store, or a SPARQL endpoint.
 
-RDF is whatever :mod:`fathom.formats.rdf_syntax` reads, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
+RDF is read by :mod:`fathom.formats.rdf_syntax`, plain, ``.gz`` or ``.bz2``. Only what the queries need is kept:
 types, labels, hierarchies, domains, constraints, equivalences and lists of classes. A dump of hundreds of millions of
 triples thus becomes a store of those that matter.
 """
@@ -67,7 +67,7 @@ class Source(Protocol):
 
     name: str
     at_hand: bool
-    """Return whether all it holds is at hand, so that what is left out of it can be counted."""
+    """Return whether the whole source can be read, so that exclusions can be counted."""
 
     def rows(self, query: str) -> Iterator[Row]:
         """Yield all solutions, in the query's order. :raises BadInput: it cannot be asked."""

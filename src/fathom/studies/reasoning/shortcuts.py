@@ -133,7 +133,7 @@ def _first_and_last(text: _Reading) -> Mapping[str, float]:
 
 
 def _any_subject(text: _Reading) -> Mapping[str, float]:
-    """Copy what a fact names whose other words another premise has, whoever that is about."""
+    """Copy the name in a fact that shares its other words with a premise about any subject."""
     for place, words in enumerate(text.premises):
         others = {word for other in (*text.premises[:place], *text.premises[place + 1 :]) for word in other}
         named = text.candidates.named(words)
