@@ -1,8 +1,8 @@
 """Data sets fetched by name from where they are published, checked, and kept as ordinary data folders.
 
 Files come into the cache's ``downloads`` first, one folder for each data set, where an attempt that breaks off is gone
-on with; the data folder is made of them when all are there, whole or not at all. What was fetched before under the same
-address must be the same again (``checksums.json``).
+on with. The data folder is made when all files are there and a reader accepts them, whole or not at all. What was
+fetched before under the same address must be the same again (``checksums.json``).
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.building.options import FetchOptions
 from fathom.data.published import PublishedDataset, PublishedFile, fetched, shelf
 from fathom.errors import BadInput, RunFailed
+from fathom.formats import examine, format_of
 from fathom.reading import Unreadable, file_exists, json_file
-from fathom.reading.archives import is_archive, unpack
+from fathom.reading.archives import is_archive, looks_wrong, unpack
 from fathom.reading.download import OnBytes, download, sha256_of
 from fathom.results.tables import Table
 from fathom.store.files import make_folder, write_json
-from fathom.store.locks import exclusive_folder
+from fathom.store.locks import AT_WORK, exclusive_folder
 from fathom.store.outputs import whole_folder
 
 RECORD = "fetched.json"
@@ -34,16 +36,20 @@ CHECKSUMS = "checksums.json"
 
 
 class FetchResult(NamedTuple):
-    """:param made: False where it had been fetched before. :param first: addresses whose contents had no checksum."""
+    """:param made: False where it had been fetched before.
+    :param first: addresses whose contents had no checksum.
+    :param reads: folders in it that ``--data`` takes.
+    """
 
     folder: Path
     made: bool
     first: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ("",)
 
     def typed(self, entry: PublishedDataset) -> list[str]:
         """Return arguments of ``--data``: names if the folder is in the cache, else paths."""
         at_name = fetched(entry.name) == self.folder
-        return [str((Path(entry.name) if at_name else self.folder) / part) for part in entry.reads or ("",)]
+        return [str((Path(entry.name) if at_name else self.folder) / part) for part in self.reads]
 
 
 def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
@@ -68,12 +74,12 @@ def fetch(
     *,
     on_bytes: OnBytes | None = None,
     pause_s: float = 1.0,
-    check: Callable[[Path], None] = lambda folder: None,
+    check: Callable[[Path], tuple[str, ...]] | None = None,
 ) -> FetchResult:
     """Make the data folder of *entry*: the one of *options*, or its folder in the cache.
 
     :param on_bytes: called with the bytes received of a file, and its size.
-    :param check: raises BadInput if the files must not become a data folder.
+    :param check: returns the folders that ``--data`` takes, or raises BadInput; by default a reader tries the files.
     :raises BadInput: not there, a wrong checksum, no archive, something is in the way; nothing is written.
     :raises RunFailed: no connection, a full disk; what has come is kept for the next attempt.
     """
@@ -91,9 +97,10 @@ def fetch(
             _come(source, desk / f"{_short(source.url)}.part", on_bytes, pause_s) for source in entry.whole_sources
         ]
         with whole_folder(folder) as made:
-            first = _put_together(entry, files, made, place.parent / CHECKSUMS, options.accept, check)
+            check = check or partial(_readable_in, entry)
+            first, reads = _put_together(entry, files, made, place.parent / CHECKSUMS, options.accept, check)
         _clear(desk, files)
-    return FetchResult(folder, True, first)
+    return FetchResult(folder, True, first, reads)
 
 
 def one_source(address: str, name: str | None, sha256: str | None = None) -> PublishedDataset:
@@ -113,6 +120,24 @@ def one_source(address: str, name: str | None, sha256: str | None = None) -> Pub
         if "sha256" in fault["loc"]:
             raise BadInput(f"--sha256: expected 64 hexadecimal digits, found {fault['input']!r}") from error
         raise BadInput(f"{name or end!r} is no name of a data set: type fathom data fetch NAME --url …") from error
+
+
+def _readable_in(entry: PublishedDataset, folder: Path) -> tuple[str, ...]:
+    """Return the folders in *folder* that ``--data`` takes: those of the entry, else itself or all that a format fits.
+
+    :raises BadInput: one of them cannot be read.
+    """
+    faults = [fault for part in entry.reads or ("",) for fault in examine(folder / part)[1].found]
+    if not faults:
+        return entry.reads or ("",)
+    inner = sorted(path.name for path in folder.iterdir() if path.is_dir() and format_of(path) is not None)
+    if not entry.reads and inner:
+        return _readable_in(entry.model_copy(update={"reads": tuple(inner)}), folder)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != AT_WORK]
+    wrong = looks_wrong(files[0]) if len(files) == 1 else None
+    first = faults[0].removeprefix(f"{folder}: ").replace(f"{folder}/", "")
+    more = f" (and {len(faults) - 1:,} more faults)" if faults[1:] else ""
+    raise BadInput(f"{entry.home}: {f'{wrong} arrived' if wrong else f'{first}{more}'}; nothing is kept")
 
 
 def contents_of(folder: Path, places: Iterable[str]) -> str:
@@ -143,9 +168,9 @@ def _put_together(
     folder: Path,
     checksums: Path,
     accept: bool,
-    check: Callable[[Path], None],
-) -> tuple[str, ...]:
-    """Fill the folder. :returns: addresses whose contents are recorded for the first time."""
+    check: Callable[[Path], tuple[str, ...]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fill the folder. :returns: addresses whose contents are recorded for the first time; folders for ``--data``."""
     known = _known(checksums)
     placed: dict[str, str] = {}
     before = dict(known)
@@ -161,14 +186,15 @@ def _put_together(
         known[_key(source)] = digest
         placed |= dict.fromkeys(places, source.url)
     try:
-        check(folder)
+        reads = check(folder)
     except BadInput:
         _clear(files[0].parent, files)
         raise
-    write_json(folder / RECORD, _record(entry, folder, placed))
+    write_json(folder / RECORD, _record(entry, folder, placed) | {"reads": reads})
     if known != before:
         write_json(checksums, known)
-    return tuple(source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
+    first = (source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
+    return tuple(first), reads
 
 
 def _place(source: PublishedFile, file: Path, folder: Path) -> list[str]:
@@ -216,6 +242,7 @@ def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
     record = json_file(folder / RECORD)
     try:
         name, files = record["name"], {place: about["sha256"] for place, about in record["files"].items()}
+        reads = tuple(map(str, record.get("reads", entry.reads or ("",))))
     except (TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{folder / RECORD} is damaged: delete {folder}, and fetch it again") from error
     if name != entry.name:
@@ -225,7 +252,7 @@ def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
     if changed:
         shown = f"{changed[0]}{f' and {len(changed) - 1} more' if changed[1:] else ''}"
         raise BadInput(f"{folder}: {shown} changed since it was fetched: delete the folder, and fetch it again")
-    return FetchResult(folder, False)
+    return FetchResult(folder, False, reads=reads)
 
 
 def _short(address: str) -> str:

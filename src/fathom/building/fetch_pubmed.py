@@ -87,8 +87,8 @@ def _list_files(folder: str, on_bytes: OnBytes | None, pause_s: float) -> dict[s
     return {name: date.fromisoformat(day) for name, day in sorted(dict(lines).items())}
 
 
-def _check(folder: Path) -> None:
-    """Check each file against its MD5 file. :raises BadInput: it is another."""
+def _check(folder: Path) -> tuple[str, ...]:
+    """Check each file against its MD5 file. :returns: the folder for a builder. :raises BadInput: it is another."""
     for md5_file in sorted(folder.glob("*.md5")):
         expected = _MD5.search(md5_file.read_text(encoding="utf-8", errors="replace").casefold())
         file = md5_file.with_suffix("")
@@ -97,3 +97,4 @@ def _check(folder: Path) -> None:
         if expected is None or expected[0] != actual:
             wanted = expected[0] if expected else f"in {md5_file.name}"
             raise BadInput(f"{file.name} has another checksum: expected MD5 {wanted}, found {actual}; nothing is kept")
+    return ("",)

@@ -75,6 +75,11 @@ def locate(data: str | Path) -> Path:
     )
 
 
+def format_of(path: Path) -> Format | None:
+    """Return the first format that fits a folder or file; None if none does."""
+    return next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
+
+
 def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     """Read a folder and return its faults instead of raising them; None if it cannot be read.
 
@@ -82,7 +87,7 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     """
     path = locate(data)
     faults = Faults()
-    layout = next((entry for entry in FORMATS.entries() if entry.fits(path)), None)
+    layout = format_of(path)
     if layout is not None:
         return layout.read(path, faults), faults
     *others, last = (entry.expects for entry in FORMATS.entries())

@@ -69,7 +69,8 @@ def _members(archive: Path) -> Iterator[list[_Member]]:
             with tarfile.open(archive) as tarred:
                 yield _checked(archive, _of_tar(tarred))
         else:
-            raise Unreadable(archive, None, f"is neither a zip nor a tar archive{_begins(archive)}")
+            wrong = looks_wrong(archive)
+            raise Unreadable(archive, None, f"is neither a zip nor a tar archive{f': it is {wrong}' if wrong else ''}")
     except _BROKEN as error:
         raise Unreadable(archive, None, f"is damaged: {error}") from error
 
@@ -128,7 +129,12 @@ def _write(archive: Path, member: _Member, to: Path, room: int) -> int:
     return room
 
 
-def _begins(archive: Path) -> str:
-    """Recognise a web page, the commonest fault."""
-    with archive.open("rb") as file:
-        return ": a web page came instead" if file.read(512).lstrip().startswith(b"<") else ""
+def looks_wrong(file: Path) -> str | None:
+    """Recognise by its first bytes what often arrives in place of data: a web page, nothing, part of an archive."""
+    with file.open("rb") as opened:
+        begin = opened.read(512)
+    if begin.lstrip().startswith(b"<") and b"<html" in begin.lower() or b"<!doctype" in begin.lower():
+        return "a web page"
+    if begin.startswith(b"PK\x03\x04") and not zipfile.is_zipfile(file):
+        return "a truncated zip archive"
+    return None if begin else "an empty file"
