@@ -133,7 +133,7 @@ def looks_wrong(file: Path) -> str | None:
     """Recognise by its first bytes what often arrives in place of data: a web page, nothing, part of an archive."""
     with file.open("rb") as opened:
         begin = opened.read(512)
-    if begin.lstrip().startswith(b"<") and b"<html" in begin.lower() or b"<!doctype" in begin.lower():
+    if begin.lstrip().startswith(b"<") and any(tag in begin.lower() for tag in (b"<html", b"<!doctype")):
         return "a web page"
     if begin.startswith(b"PK\x03\x04") and not zipfile.is_zipfile(file):
         return "a truncated zip archive"
