@@ -27,13 +27,13 @@ from fathom.links.base import Predictor, rank_links
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
-from fathom.plans.grid import CellStep, run_grid, states
+from fathom.plans.grid import CellStep, read_plan, run_grid, states
 from fathom.plans.options import WorkerOptions
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
 from fathom.studies.memory import Curve, correlations
-from fathom.studies.memory_plan import Cell, cells_of, read_plan
+from fathom.studies.memory_plan import Cell, cells_of
 from fathom.training.loop import NotANumber
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
@@ -333,7 +333,7 @@ def test_what_programs_read_is_tables_alone(plan_file, tmp_path, monkeypatch):
     assert "[1/10] reader" in first.stderr
     told, kept = json.loads(first.stdout), [tmp_path / "out" / f"{name}.json" for name in ("memory", "correlations")]
     assert set(told) == {title for file in kept for title in json.loads(file.read_text())}
-    monkeypatch.setattr("fathom.cli.kgc.is_quiet", lambda: True)
+    monkeypatch.setattr("fathom.cli.plan.is_quiet", lambda: True)
     quiet = CliRunner().invoke(make_app(), typed)
     assert quiet.stdout == first.stdout
     assert "[1/10]" not in quiet.stderr
@@ -350,7 +350,7 @@ LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
         (("knows: 0.0", "nose: 0.0"), ("other: ", "--nose")),
         (("line: blind", "line: blond"), ("line: ", "'blond'")),
         (("anonymised-er,", "anonymous-er,"), "anonymous-er"),
-        (("data: graph", "date: graph"), ("data: ", "date: ", "data, worlds")),
+        (("data: graph", "date: graph"), ("plan.yaml:2: date: ", "mean data", "data: ")),
         (("data: graph", "data: ["), "not YAML"),
         (("model: blind, worlds", "model: TransD2, worlds"), ("blind: --model: ", "'TransD2'")),
         (("knows: 0.0", "asking: {knows: 0.0}"), ("other: asking: ", "knows", "expected one of nothing")),
@@ -386,10 +386,10 @@ def test_a_model_that_was_left_out_does_not_come_back_as_another(plan_file, tmp_
         plan_file.write_text(text)
         run_grid(read_plan(plan_file), tmp_path / "out")
     noted = (tmp_path / "out" / "study.json").read_text()
-    assert "blind" in json.loads(noted)["models"]
+    assert "cells/blind/only/base" in json.loads(noted)["steps"]
     plan_file.write_text(PLAN.replace("{model: blind,", "{model: blind, learning_rate: 0.5,"))
     for parts in (WorkerOptions(), WorkerOptions(part="1/2")):
-        with pytest.raises(BadInput, match=r"blind\.options\.learning_rate"):
+        with pytest.raises(BadInput, match=r"blind\.learning_rate"):
             run_grid(read_plan(plan_file), tmp_path / "out", parts)
     assert (tmp_path / "out" / "study.json").read_text() == noted
     plan_file.write_text(PLAN)

@@ -23,10 +23,9 @@ from fathom.links.folder import open_links, train_links
 from fathom.links.options import Ultra
 from fathom.links.ultra import LAYERS, WIDTH, Predictor
 from fathom.metrics.uncertainty import ALIKE
-from fathom.plans.grid import run_grid
+from fathom.plans.grid import read_plan, run_grid
 from fathom.studies import memory
 from fathom.studies.memory import NAMELESS
-from fathom.studies.memory_plan import read_plan
 from tests.conftest import write_graph_folder
 from tests.messages import mentioned, mentions
 

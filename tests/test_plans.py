@@ -252,7 +252,7 @@ def test_dry_run_forecasts_from_finished_runs(fathom: Command, plan: Path, tmp_p
     assert not out.exists()
     assert printed.count("to be made") == 3
     made = read_plan(plan, out)
-    note_plan(made, out, read_record(made, out))
+    note_plan(made, out, read_record(made.steps, out))
     for step, seconds in zip(made.steps[:2], (2.0, 3.0), strict=True):
         step.make(Opened())
         circumstances = json.loads((step.folder / "manifest.json").read_text())
@@ -270,7 +270,7 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     made = read_plan(only(plan, runs, "  compute-time: {runs: t, total: 1000}"), out)
     assert len(made.steps) == 4
     first = made.steps[0]
-    note_plan(made, out, read_record(made, out))
+    note_plan(made, out, read_record(made.steps, out))
     first.make(Opened())
     next(first.folder.rglob("part-*.parquet")).unlink()  # as if it had been killed
     (first.folder / "left").touch()
@@ -281,7 +281,9 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     [timing] = compute_time.analyse([state.run for state in result.states], 1000)
     assert sorted(count for count, _ in timing.points) == [5, 5, 10, 10]
     only(plan, runs.replace("exclusive: true, repeats: 2, ", ""), "  compute-time: {runs: t}")
-    assert len(changed_steps(read_plan(plan, out).steps, read_record(read_plan(plan, out), out))) == 0  # other folders
+    assert (
+        len(changed_steps(read_plan(plan, out).steps, read_record(read_plan(plan, out).steps, out))) == 0
+    )  # other folders
     untimed = carry_out(read_plan(plan, tmp_path / "untimed"), tmp_path / "untimed")
     assert [mentioned(study.why, "exclusive: true") for study in untimed.studies] == [True]
 

@@ -19,13 +19,12 @@ from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.plans import file as plan_file
 from fathom.plans.execution import carry_out
-from fathom.plans.grid import run_grid, states
+from fathom.plans.grid import read_plan, run_grid, states
 from fathom.plans.options import WorkerOptions
 from fathom.probes import PROBES
 from fathom.run import run
 from fathom.run.pool import connected
 from fathom.store.folder import RunFolder
-from fathom.studies.memory_plan import read_plan
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests import dying

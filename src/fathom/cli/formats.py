@@ -25,6 +25,11 @@ class PrintOptions(BaseModel):
 
     format: Literal["text", "json", "csv", "md", "latex"] = opt("text", "Format of the tables.")
 
+    @property
+    def is_for_programs(self) -> bool:
+        """Whether programs read standard output, which then has the tables alone."""
+        return self.format != "text"
+
     def show(self, tables: Sequence[Table], answer: Sequence[str] = ()) -> None:
         """Print *tables* to standard output, after the sentences of *answer*."""
         from fathom.results.tables import render

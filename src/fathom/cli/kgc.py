@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,13 +12,14 @@ from pydantic import BaseModel, ConfigDict
 from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, say
+from fathom.cli.plan import PlanFolder, say_unfinished, working
 from fathom.cli.probe import RunFolder, unfinished
-from fathom.errors import RunFailed, all_of
+from fathom.errors import RunFailed
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
-from fathom.options import ARGUMENT, REPEATED, Given, Group, opt, parse_options
+from fathom.options import ARGUMENT, REPEATED, Given, Group, opt
 from fathom.plans.options import WorkerOptions
-from fathom.progress import is_quiet, shown, starting
+from fathom.progress import shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
@@ -53,12 +53,7 @@ def make(does: str) -> typer.Typer:
     add_command(
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
     )
-    add_command(
-        app,
-        study,
-        example="fathom kgc study infer-or-remember.yaml --out studies/memory",
-        flags=flags_of(WorkerOptions),
-    )
+    add_command(app, study, example="fathom kgc study infer-or-remember.yaml --out studies/memory")
     add_command(
         app,
         pretrain,
@@ -126,15 +121,10 @@ class PredictOptions(LinkFiles):
     device: Device = None
 
 
-class StudyFiles(BaseModel):
+class StudyFiles(PlanFolder):
     """Options of ``fathom kgc study``; :class:`~fathom.plans.options.WorkerOptions` says where cells run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    group: ClassVar = Group.RUN
-
     plan: Path = opt(..., "YAML file: data, worlds, models with their options, seconds per cell.", ARGUMENT)
-    out: Path = opt(..., "Folder of the study. The same command resumes it.", Group.OUTPUT)
-    retry_failed: bool = opt(False, "Retry failed cells.")
     seeds: str | None = opt(
         None, "Train each cell with each of these seeds, separated by commas; by default as PLAN says."
     )
@@ -209,32 +199,22 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
     printed.show([predictions_table(predict_links(options.model, read(options.data), **chosen))])
 
 
-def study(chosen: StudyFiles, printed: PrintOptions, given: Given) -> None:
+def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
     """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
     from fathom.building.worlds import tabulate_audits
-    from fathom.plans.grid import check_same, run_grid, states
+    from fathom.plans.grid import read_plan, run_grid, states
     from fathom.results.plots import save
     from fathom.results.tables import write_tables
     from fathom.studies import memory, memory_tables
-    from fathom.studies.memory_plan import check_plan, read_plan
 
-    out = chosen.out
-    plan, options = all_of(partial(read_plan, chosen.plan, chosen.seeds), partial(parse_options, WorkerOptions, given))
-    quietly = printed.format != "text"  # programs read the tables alone on standard output
+    out, plan = chosen.out, read_plan(chosen.plan, chosen.seeds)
     if chosen.report_only:
-        check_plan(plan)
-        check_same(plan, out)
         cells = states(plan, out)
     else:
-        with shown("cells") as report:
-            tell = (lambda line: None) if is_quiet() else partial(say, err=quietly)
-            cells = run_grid(plan, out, options, chosen.retry_failed, tell, report)
+        with working("cells", printed) as (tell, report):
+            cells = run_grid(plan, out, workers, chosen.retry_failed, tell, report)
         if left := sum(cell.run is None and not cell.failed for cell in cells):
-            say(
-                f"written to {out}: {len(cells) - left:,} of {len(cells):,} cells; other parts may be at work on the "
-                "rest: the same command without --part finishes the study",
-                err=quietly,
-            )
+            say_unfinished(out, printed, len(cells) - left, len(cells), "cells")
             return
     result = memory.analyse(plan, cells, out)
     answer = memory.conclude(result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +16,7 @@ from fathom.cli.formats import PrintOptions, notes, say
 from fathom.errors import RunFailed
 from fathom.options import ARGUMENT, Group, opt
 from fathom.plans.options import WorkerOptions
-from fathom.progress import is_quiet, shown, starting
+from fathom.progress import Progress, is_quiet, shown, starting
 
 
 def make(does: str) -> typer.Typer:
@@ -22,16 +24,22 @@ def make(does: str) -> typer.Typer:
     return single(does, plan, "fathom plan plan.yaml --out results --dry-run")
 
 
-class PlanFiles(BaseModel):
-    """Options of ``fathom plan``."""
+class PlanFolder(BaseModel):
+    """Options of commands that make many runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
 
+    plan: Path
+    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
+    retry_failed: bool = opt(False, "Retry what failed.")
+
+
+class PlanFiles(PlanFolder):
+    """Options of ``fathom plan``."""
+
     plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
-    out: Path = opt(..., "Folder of the runs, tables and report. The same command resumes the plan.", Group.OUTPUT)
     dry_run: bool = opt(False, "Only check the plan, and print the state and the estimated time of each run.")
-    retry_failed: bool = opt(False, "Retry failed runs.")
     redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
 
 
@@ -53,18 +61,12 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report
 
-    err = printed.format != "text"  # programs read the tables alone on standard output
-    with shown("runs") as progress:
-        tell = (lambda line: None) if is_quiet() else partial(say, err=err)
+    with working("runs", printed) as (tell, progress):
         result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress)
     if result.runs is None:
-        say(
-            f"written to {out}: {len(result.states) - result.missing:,} of {len(result.states):,} runs; other parts "
-            "may be at work on the rest: the same command without --part finishes the plan",
-            err=err,
-        )
+        say_unfinished(out, printed, len(result.states) - result.missing, len(result.states), "runs")
         return
-    if err:
+    if printed.is_for_programs:
         printed.show(result.tables, result.answer)
     else:
         printed.show([result.runs])
@@ -74,9 +76,22 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with starting("writing the report"):
         notes(write_report(result, out))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
-    say(f"written to {out}: runs, tables of studies{page}", err=err)
+    say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     if result.failures:
         retry = f"to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies could not be made"
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
+
+
+@contextmanager
+def working(what: str, printed: PrintOptions) -> Iterator[tuple[Callable[[str], None], Progress]]:
+    """Yield a function that prints a line at the end of each step, and one that draws the progress."""
+    with shown(what) as progress:
+        yield (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs), progress
+
+
+def say_unfinished(out: Path, printed: PrintOptions, done: int, total: int, what: str) -> None:
+    """Report how many steps are finished, and what finishes the others."""
+    rest = "other parts may be at work on the rest: the same command without --part finishes it"
+    say(f"written to {out}: {done:,} of {total:,} {what}; {rest}", err=printed.is_for_programs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -14,6 +14,7 @@ from fathom.errors import BadInput, alike
 from fathom.options import Given, read_yaml, separated
 from fathom.reading import shown, yaml_lines
 
+Content = TypeVar("Content", bound=BaseModel)
 Where = tuple[str, ...]
 """Path of a key in the file."""
 
@@ -119,12 +120,12 @@ class PlanFaults:
         line = f":{self.positions[known]}" if known else ""
         return f"{self.file}{line}: {'.'.join(where)}"
 
-    def add_invalid(self, error: ValidationError) -> None:
-        """Add all faults that pydantic has found."""
+    def add_invalid(self, error: ValidationError, keys: Iterable[str]) -> None:
+        """Add all faults that pydantic has found. :param keys: of the file."""
         for fault in error.errors():
             where = tuple(map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                self.add(where, f"unknown key; {closest(where[-1], PlanContent.model_fields)}")
+                self.add(where, f"unknown key; {closest(where[-1], keys)}")
             elif fault["type"] in MESSAGES:
                 self.add(where, f"{MESSAGES[fault['type']]}, found {shown(fault['input'])}")
             elif fault["type"] == "missing":
@@ -150,10 +151,15 @@ def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     content, faults = _in_full(read_yaml(file)), PlanFaults(file)
     if not content.get("runs") and not content.get("studies"):
         raise BadInput(f"{file}: expected runs: or studies: to make")
+    return parse_content(PlanContent, content, faults), faults
+
+
+def parse_content(kind: type[Content], content: Given, faults: PlanFaults) -> Content:
+    """Parse what a file contains. :raises BadInput: with all faults and their lines."""
     try:
-        return PlanContent(**content), faults
+        return kind(**content)
     except ValidationError as error:
-        faults.add_invalid(error)
+        faults.add_invalid(error, kind.model_fields)
         raise BadInput(faults.lines) from error
 
 

@@ -97,7 +97,7 @@ def carry_out(
     options = options or WorkerOptions()
     if redo and options.part is not None:
         raise BadInput(f"--redo and --part {options.part}: expected one of them")
-    record, opened = read_record(plan, out), Opened()
+    record, opened = read_record(plan.steps, out), Opened()
     changed = changed_steps(plan.steps, record, opened)
     if changed and not redo:
         raise BadInput(describe_changes(plan, out, changed))

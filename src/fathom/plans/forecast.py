@@ -42,7 +42,7 @@ def forecast(plan: Plan, out: Path) -> list[RunForecast]:
 
     :raises BadInput: *out* is no folder of a plan; a model is missing, or a selection leaves no query.
     """
-    record, opened = read_record(plan, out), Opened()
+    record, opened = read_record(plan.steps, out), Opened()
     check_needs(plan, plan.steps, opened)
     changed = changed_steps(plan.steps, record)
     counts: dict[tuple[str, Selection], int | None] = {}

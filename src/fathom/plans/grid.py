@@ -5,42 +5,88 @@ The plan is one YAML file, see :mod:`fathom.studies.memory_plan`. Each cell is a
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
-
-from fathom.building.worlds import WorldOptions, build_worlds, check_comparable_worlds
+from fathom.building.worlds import WorldOptions, build_worlds, check_comparable_worlds, parse_variants
 from fathom.data.graph.queries import graph_of, link_queryset
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.links.folder import MANIFEST, open_links, read_begun, train_links
 from fathom.links.options import LinkOptions
+from fathom.options import read_yaml
+from fathom.plans.content import PlanFaults, Where, parse_content, path_from
 from fathom.plans.options import WorkerOptions
+from fathom.plans.record import STUDY, changed_steps, note_steps, read_record
 from fathom.plans.runner import run_steps
-from fathom.plans.steps import RECORDS, Notice, Opened, Step, StepState, read_object, state_of
+from fathom.plans.steps import Notice, Opened, Step, StepState, state_of
 from fathom.progress import Progress, unseen
-from fathom.reading import stands
+from fathom.reading import Json, stands
 from fathom.run import run
-from fathom.store.files import write_json
-from fathom.store.folder import differences
-from fathom.store.locks import AT_WORK, CLAIMS
-from fathom.studies.memory_plan import (
-    Cell,
-    CellState,
-    StudyPlan,
-    cells_of,
-    check_model,
-    check_plan,
-    describe_fault,
-    options_of,
-)
+from fathom.studies.memory_plan import Cell, CellState, StudyPlan, cells_of, check_model, options_of
 
-STUDY = "study.json"
-"""The plan, in the folder of the study."""
+_NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
+
+
+def read_plan(file: Path, seeds: str | None = None) -> StudyPlan:
+    """Read and check a plan.
+
+    :param seeds: instead of the plan's own, separated by commas.
+    :raises BadInput: it is invalid, with all faults.
+    """
+    more = {} if seeds is None else {"seeds": seeds}
+    content, faults = read_yaml(file) | more, PlanFaults(file)
+    plan = _with_paths(parse_content(StudyPlan, content, faults), file.parent)
+    _check(plan, faults)
+    faults.stop_if_any()
+    return plan
+
+
+def _with_paths(plan: StudyPlan, base: Path) -> StudyPlan:
+    """Resolve paths relative to the file's folder; names of models and data sets stay."""
+    models = {
+        name: model.model_copy(update={"weights": path_from(str(model.options["weights"]), base)})
+        if "weights" in model.options
+        else model
+        for name, model in plan.models.items()
+    }
+    return plan.model_copy(update={"data": path_from(plan.data, base), "models": models})
+
+
+def _check(plan: StudyPlan, faults: PlanFaults) -> None:
+    """Check names of worlds, kinds, options and models."""
+
+    def attempt(where: Where, check: Callable[[], Any]) -> None:
+        try:
+            check()
+        except BadInput as error:
+            for fault in error.faults:
+                faults.add(where, fault)
+
+    attempt(("worlds",), partial(parse_variants, plan.worlds))
+    named: list[tuple[Where, str | None]] = [(("line",), plan.line)]
+    named += [(("contrasts",), name) for pair in plan.contrasts for name in pair]
+    named += [(("controls",), name) for pair in plan.controls.items() for name in pair]
+    for name, model in plan.models.items():
+        where: Where = ("models", name)
+        attempt(where, partial(check_model, model, plan))
+        if missing := sorted(set(model.worlds or ()) - set(plan.worlds)):
+            faults.add(where, f"{', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
+        if not _NAME.fullmatch(name) or not name.isprintable():
+            kind = "1 to 100 printable characters without / and no leading dot"
+            faults.add(where, f"the name of a model becomes a folder; give {kind}")
+        named.append(((*where, "random_from"), model.random_from))
+        donor = plan.models.get(model.random_from or "")
+        if donor is not None and (donor.random_from is not None or "random" not in donor.init):
+            faults.add((*where, "random_from"), f"{model.random_from} has no random cells itself")
+    for where, one in named:
+        if one is not None and one not in plan.models:
+            faults.add(where, f"unknown model '{one}'; expected one of {', '.join(plan.models)}")
 
 
 class CellStep(Step):
@@ -57,6 +103,17 @@ class CellStep(Step):
     def run_folder(self) -> Path:
         """The run, next to the folder of the link predictor."""
         return self.folder / "run"
+
+    @property
+    def identity(self) -> Json:
+        """Return the settings of the cell."""
+        settings = self.plan.model_dump(mode="json", include={"data", "seed", "relax", "limit", "seconds"})
+        model = self.plan.models[self.cell.model].model_dump(mode="json", exclude={"worlds", "init"})
+        return settings | {"models": {self.cell.model: model}}
+
+    def has_begun(self) -> bool:
+        """Return whether its training has begun."""
+        return stands(self.cell.model_folder(self.out) / MANIFEST)
 
     def check(self) -> None:
         """Check the options of the cell's model."""
@@ -75,7 +132,7 @@ class CellStep(Step):
     def clear(self) -> None:
         """Remove a failed training."""
         folder = self.cell.model_folder(self.out)
-        ended = read_begun(folder)["ended"] if stands(folder / MANIFEST) else None
+        ended = read_begun(folder)["ended"] if self.has_begun() else None
         if ended is not None and ended.get("failed"):
             shutil.rmtree(folder)
 
@@ -86,8 +143,13 @@ def steps_of(plan: StudyPlan, out: Path) -> list[CellStep]:
 
 
 def states(plan: StudyPlan, out: Path) -> list[CellState]:
-    """Return the state of each cell, in the order of :func:`cells_of`."""
-    return _cells(map(state_of, steps_of(plan, out)))
+    """Return the state of each cell, in the order of :func:`cells_of`.
+
+    :raises BadInput: *out* contains the study of another plan, or something else.
+    """
+    steps = steps_of(plan, out)
+    _unchanged(steps, out)
+    return _cells(map(state_of, steps))
 
 
 def _cells(states: Iterable[StepState]) -> list[CellState]:
@@ -104,62 +166,32 @@ def run_grid(
 ) -> list[CellState]:
     """Train and evaluate every missing cell, see :func:`fathom.plans.runner.run_steps`.
 
-    :raises BadInput: the plan is invalid, or *out* contains another study; and what ``run_steps`` refuses.
+    :raises BadInput: *out* contains another study; and what ``run_steps`` refuses.
     """
-    check_plan(plan)
     steps = steps_of(plan, out)
-    return _cells(
-        run_steps(steps, out, options or WorkerOptions(), partial(_start, plan, out), retry_failed, tell, report)
-    )
+
+    def start(left: Sequence[Step]) -> Notice:
+        """Make the missing worlds and write the record."""
+        record = _unchanged(steps, out)
+        if left or not stands(out / STUDY):
+            folder, source = out / "worlds", read(plan.data)
+            graph = graph_of(source)
+            check_comparable_worlds(folder, plan.worlds, graph, plan.seed)
+            if missing := [world for world in plan.worlds if not (folder / world).exists()]:
+                worlds = WorldOptions(relax=plan.relax)
+                build_worlds(graph, folder, missing, plan.seed, worlds, name=source.name, audit=True)
+        return note_steps(steps, out, record, STUDY)
+
+    return _cells(run_steps(steps, out, options or WorkerOptions(), start, retry_failed, tell, report))
 
 
-def _start(plan: StudyPlan, out: Path, steps: Sequence[Step]) -> Notice:
-    """Make the missing worlds and write the plan. :raises BadInput: *out* or a world was made of another plan."""
-    check_same(plan, out)
-    if steps or not stands(out / STUDY):
-        folder, source = out / "worlds", read(plan.data)
-        graph = graph_of(source)
-        check_comparable_worlds(folder, plan.worlds, graph, plan.seed)
-        if missing := [world for world in plan.worlds if not (folder / world).exists()]:
-            options = WorldOptions(relax=plan.relax)
-            build_worlds(graph, folder, missing, plan.seed, options, name=source.name, audit=True)
-    return note_plan(plan, out)
-
-
-def note_plan(plan: StudyPlan, out: Path) -> Notice:
-    """Write the plan to the folder of the study. Models that it no longer has stay, as their cells may exist."""
-    content = plan.model_dump(mode="json")
-    noted = read_object(out / STUDY) if stands(out / STUDY) else {}
-    content |= {"models": noted.get("models", {}) | content["models"]}
-    if content != noted:
-        write_json(out / STUDY, content)
-    return Notice(out / STUDY, content)
-
-
-def check_same(plan: StudyPlan, out: Path) -> None:
-    """Check that settings of existing cells are unchanged; models and worlds may be added or dropped.
+def _unchanged(steps: Sequence[CellStep], out: Path) -> Json:
+    """Return the record of a study. Models and worlds may be added or dropped, but no setting of a cell may change.
 
     :raises BadInput: *out* contains the study of another plan, or something else.
     """
-    file, content = out / STUDY, plan.model_dump(mode="json")
-    if not stands(file):
-        if out.exists() and any(entry.name not in ("worlds", RECORDS, AT_WORK, CLAIMS) for entry in out.iterdir()):
-            raise BadInput(f"{out} is not empty and not a study: choose another --out")
-        return
-    before = read_object(file)
-    try:
-        StudyPlan.model_validate(before)
-    except ValidationError as error:
-        raise BadInput(
-            [f"{file}: {describe_fault(fault)}; choose another --out" for fault in error.errors()]
-        ) from error
-    fixed = ("data", "seed", "relax", "limit", "seconds")
-    models = before["models"].keys() & content["models"].keys()
-    then, now = (
-        {key: version.get(key, False) for key in fixed}
-        | {name: version["models"][name] | {"worlds": None, "init": None} for name in models}
-        for version in (before, content)
-    )
-    differing = list(differences(then, now))
-    if differing:
-        raise BadInput([f"{out} contains the study of another plan: choose another --out", *differing])
+    record = read_record(steps, out, STUDY, "worlds")
+    if changes := changed_steps(steps, record):
+        lines = dict.fromkeys(line for _, *own in changes.values() for line in own)
+        raise BadInput([f"{out} contains the study of another plan: choose another --out", *lines])
+    return record

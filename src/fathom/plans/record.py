@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
@@ -18,39 +19,42 @@ from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, MANIFESTS
 
-PLAN = "plan.json"
-"""Identity of each run by its name, in the folder of a plan."""
+PLAN, STUDY = "plan.json", "study.json"
+"""Identity of each step by its name, in the folder of a plan or of ``kgc study``."""
 RUNS = "runs"
 """Folder of the runs, and name of their table."""
+AnyStep = TypeVar("AnyStep", bound=Step)
 _DEEP = 6
 """Folders above --out in which a run or a plan is looked for."""
 
 
-def read_record(plan: Plan, out: Path) -> Json:
-    """Return the identities of the runs made before, and the state of the models' files.
+def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str) -> Json:
+    """Return the identities of the steps made before, and the state of the models' files.
 
     Steps take the folders of equal runs that were made under another name.
 
+    :param known: entries that *out* may have before the record.
     :raises BadInput: *out* is in a folder of Fathom, or contains something else.
     """
     for folder in list(out.absolute().parents)[:_DEEP]:
         if any(stands(folder / name) for name in MANIFESTS):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
-    if not stands(out / PLAN):
-        known = (RECORDS, AT_WORK, CLAIMS)
-        if out.exists() and (not out.is_dir() or any(entry.name not in known for entry in out.iterdir())):
-            raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
+    if not stands(out / file):
+        expected = {RECORDS, AT_WORK, CLAIMS, *known}
+        if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
+            what = "a plan" if file == PLAN else "a study"
+            raise BadInput(f"{out} is not empty and not the folder of {what}: choose another --out")
         return {"steps": {}, "models": {}}
-    record: Json = {"steps": {}, "models": {}} | read_object(out / PLAN)
-    for step in plan.steps:
-        if not RunFolder(step.run_folder).has_manifest():
+    record: Json = {"steps": {}, "models": {}} | read_object(out / file)
+    for step in steps:
+        if not step.has_begun():
             identity = as_read_back(step.identity)
             equal = (name for name, noted in record["steps"].items() if noted == identity)
             step.name = next((name for name in equal if RunFolder(out / name).has_manifest()), step.name)
     return record
 
 
-def changed_steps(steps: Sequence[ProbeStep], record: Json, opened: Opened | None = None) -> dict[ProbeStep, list[str]]:
+def changed_steps(steps: Sequence[AnyStep], record: Json, opened: Opened | None = None) -> dict[AnyStep, list[str]]:
     """Return the steps that were made otherwise, each with its differences.
 
     :param record: of :func:`read_record`.
@@ -59,9 +63,9 @@ def changed_steps(steps: Sequence[ProbeStep], record: Json, opened: Opened | Non
     noted, hashes = record["steps"], dict[str, str | None]()
     changes = {}
     for step in steps:
-        if step.name in noted and RunFolder(step.run_folder).has_manifest():
+        if step.name in noted and step.has_begun():
             lines = list(differences(noted[step.name], step.identity))
-            if not lines and opened is not None:
+            if not lines and opened is not None and isinstance(step, ProbeStep):
                 lines = list(_replaced(step, record, opened, hashes))
             if lines:
                 changes[step] = [f"  {step}", *lines]
@@ -98,10 +102,14 @@ def describe_changes(plan: Plan, out: Path, changed: Mapping[ProbeStep, Sequence
 
 def note_plan(plan: Plan, out: Path, record: Json) -> Notice:
     """Write the record, with the runs that the plan has now."""
-    models = {step.model: stamps_of(step.model) for step in plan.steps}
-    steps = record["steps"] | {step.name: step.identity for step in plan.steps}
-    write_json(out / PLAN, {"plan": str(plan.file), "steps": steps, "models": record["models"] | models})
-    return Notice(out / PLAN, read_object(out / PLAN))
+    models = record["models"] | {step.model: stamps_of(step.model) for step in plan.steps}
+    return note_steps(plan.steps, out, record, PLAN, plan=str(plan.file), models=models)
+
+
+def note_steps(steps: Sequence[Step], out: Path, record: Json, file: str, **more: Any) -> Notice:
+    """Write a record with these steps. Those that the plan no longer has stay, as their folders may exist."""
+    write_json(out / file, {**more, "steps": record["steps"] | {step.name: step.identity for step in steps}})
+    return Notice(out / file, read_object(out / file))
 
 
 def check_needs(plan: Plan, steps: Iterable[Step], opened: Opened) -> None:

@@ -88,6 +88,15 @@ class Step:
         """The folder of its lock and its failure."""
         return self.out / RECORDS / self.name
 
+    @property
+    def identity(self) -> Json:
+        """All that decides the numbers of the run: another value makes it another run."""
+        raise NotImplementedError
+
+    def has_begun(self) -> bool:
+        """Return whether the folder has a part of the run."""
+        return RunFolder(self.run_folder).has_manifest()
+
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Make the run, or resume it. :raises FathomError: it fails."""
         raise NotImplementedError
@@ -185,7 +194,6 @@ class ProbeStep(Step):
 
     @property
     def identity(self) -> Json:
-        """All that decides the numbers of the run: another value makes it another run."""
         timed = {"exclusive": True} if self.exclusive else {}
         options = {"options": self.options.identity(), "loading": loading_key(self.options)}
         return {"probe": self.probe, **self.named, **options, **timed}

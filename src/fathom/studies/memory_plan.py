@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from fathom.building.worlds import THIRTEEN, parse_variants
-from fathom.errors import BadInput, refuse
+from fathom.building.worlds import THIRTEEN
+from fathom.errors import BadInput
 from fathom.links import find
-from fathom.options import Seed, listed, parse_options, read_yaml, separated
+from fathom.options import Given, Seed, listed, parse_options, separated
 from fathom.reading import Json
 from fathom.store.folder import RunFolder
 
 Init = Literal["pretrained", "random"]
 INITS: tuple[Init, Init] = ("pretrained", "random")
-_NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
 Worlds = Annotated[tuple[str, ...], BeforeValidator(separated)]
 
 
@@ -31,10 +27,9 @@ def _check_unique(seeds: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class ModelPlan(BaseModel):
-    """One link predictor of a study.
+    """One link predictor of a study; keys that are not fields are options of its kind.
 
     :param model: its kind, as in ``fathom kgc train --model``.
-    :param options: of its kind.
     :param init: initial weights of its trainings.
     :param worlds: None for all of the study.
     :param random_from: another model of the study with the same shape and tokenizer, whose random cells it shares.
@@ -42,15 +37,19 @@ class ModelPlan(BaseModel):
     :param asking: options of its evaluation.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     model: str
-    options: Json = {}
     init: Annotated[tuple[Init, ...], BeforeValidator(separated)] = INITS
     worlds: Worlds | None = None
     random_from: str | None = None
     seconds: float | None = Field(None, gt=0)
     asking: Json = {}
+
+    @property
+    def options(self) -> Given:
+        """Options of its kind."""
+        return {name.replace("-", "_"): value for name, value in (self.model_extra or {}).items()}
 
 
 class StudyPlan(BaseModel):
@@ -131,96 +130,6 @@ class CellState(NamedTuple):
     cell: Cell
     run: RunFolder | None
     failed: str
-
-
-def read_plan(file: Path, seeds: str | None = None) -> StudyPlan:
-    """Read a plan.
-
-    :param seeds: instead of the plan's own, separated by commas.
-    :raises BadInput: it is invalid, with all faults.
-    """
-    more = {} if seeds is None else {"seeds": seeds}
-    try:
-        return _with_paths(StudyPlan(**_nested(read_yaml(file) | more)), file.parent)
-    except ValidationError as error:
-        raise BadInput([f"{file}: {describe_fault(fault)}" for fault in error.errors()]) from error
-
-
-def describe_fault(fault: Any) -> str:
-    """Describe a fault in one line. :param fault: of pydantic."""
-    where = ".".join(map(str, fault["loc"]))
-    if fault["type"] == "extra_forbidden":
-        return f"{where}: unknown key; expected one of {', '.join(StudyPlan.model_fields)}"
-    if fault["type"] == "missing":
-        return f"{where}: this key is missing"
-    return f"{where}: {fault['msg'].removeprefix('Value error, ')}, found {str(fault['input'])[:60]!r}"
-
-
-def _nested(content: Json) -> Json:
-    """Move options of models, which the file lists next to ``model:``, to their own mapping."""
-    models = content.get("models")
-    if not isinstance(models, dict) or not all(isinstance(model, dict) for model in models.values()):
-        return content
-    fields = ModelPlan.model_fields.keys() - {"options"}
-    return content | {
-        "models": {
-            str(name): {key: value for key, value in model.items() if key in fields}
-            | {"options": {str(key).replace("-", "_"): value for key, value in model.items() if key not in fields}}
-            for name, model in models.items()
-        }
-    }
-
-
-def _with_paths(plan: StudyPlan, base: Path) -> StudyPlan:
-    """Resolve paths relative to the file's folder; names of models and data sets stay."""
-
-    def resolved(name: str) -> str:
-        return str(base / name) if (base / name).exists() else name
-
-    models = dict(plan.models)
-    for name, model in models.items():
-        if "weights" in model.options:
-            options = model.options | {"weights": resolved(str(model.options["weights"]))}
-            models[name] = model.model_copy(update={"options": options})
-    return plan.model_copy(update={"data": resolved(plan.data), "models": models})
-
-
-def check_plan(plan: StudyPlan) -> None:
-    """Check names of worlds, kinds, options and models. :raises BadInput: with all faults."""
-    faults: list[str] = []
-
-    def attempt(step: Callable[[], Any], where: str = "") -> None:
-        try:
-            step()
-        except BadInput as error:
-            faults.extend(f"{where}{fault}" for fault in error.faults)
-
-    attempt(partial(parse_variants, plan.worlds))
-    for name, model in plan.models.items():
-        attempt(partial(check_model, model, plan), f"{name}: ")
-        missing = sorted(set(model.worlds or ()) - set(plan.worlds))
-        if missing:
-            faults.append(f"{name}: {', '.join(missing)} not in the worlds of the study: {', '.join(plan.worlds)}")
-        if not _NAME.fullmatch(name) or not name.isprintable():
-            faults.append(
-                f"{name[:60]!r}: the name of a model becomes a folder; give 1 to 100 printable characters without / "
-                "and no leading dot"
-            )
-    named = [("line", plan.line), *(("contrasts", name) for pair in plan.contrasts for name in pair)]
-    named += [("controls", name) for pair in plan.controls.items() for name in pair]
-    named += [(f"{name}: random_from", model.random_from) for name, model in plan.models.items()]
-    faults += [
-        f"{where}: unknown model '{name}'; expected one of {', '.join(plan.models)}"
-        for where, name in named
-        if name is not None and name not in plan.models
-    ]
-    faults += [
-        f"{name}: random_from: {model.random_from} has no random cells itself"
-        for name, model in plan.models.items()
-        if (donor := plan.models.get(model.random_from or "")) is not None
-        and (donor.random_from is not None or "random" not in donor.init)
-    ]
-    refuse(faults)
 
 
 def check_model(model: ModelPlan, plan: StudyPlan) -> None:
