@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.data.published import read_table, readable
+from fathom.data.published import catalogue
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
 from fathom.formats import FORMATS, examine, read
@@ -35,12 +35,12 @@ def faults_of(path: Path) -> list[str]:
 # --- which there are
 
 
-def test_the_list_names_every_reader_and_all_that_can_be_fetched():
+def test_the_catalogue_names_every_reader():
     own = {"native", "choices", "rdf"}  # of no one published data set
-    assert {one.format for one in readable()} == {entry.name for entry in FORMATS.entries()} - own
-    fetched = {one.ready.removeprefix("fathom data fetch ") for one in readable() if " fetch " in one.ready}
-    assert fetched == set(read_table())
-    assert all(all(one) for one in readable())
+    entries = catalogue().values()
+    assert {one.format for one in entries} == {entry.name for entry in FORMATS.entries()} - own
+    assert all(one.paper and one.size and one.home and one.licence for one in entries)
+    assert all("fathom data" in one.preparation for one in entries)
 
 
 SHARED = {
@@ -55,6 +55,8 @@ SHARED = {
     "bear/BEAR-big": "bear",
     "kamel": "kamel",
     "biomedical/biolama": "biolama",
+    "counterfact/known_1000.json": "known-facts",
+    "fictional_knowledge": "fictional-knowledge",
 }
 
 
@@ -62,7 +64,7 @@ SHARED = {
 def test_the_list_says_the_size_that_is_read(shared_data, folder, format_):
     """The number of queries, or for edits of prompts, stands in what the list says."""
     count = f"{len(read(shared_data / folder).queries):,}"
-    assert any(count in one.size for one in readable() if one.format == format_), count
+    assert any(count in one.size for one in catalogue().values() if one.format == format_), count
 
 
 def test_the_list_for_programs(fathom):
@@ -137,7 +139,7 @@ def test_popqa_faults(tmp_path):
         popqa_row(4, "Dan", "baker", ["baker"], question="What is his occupation?"),
     ]
     found = faults_of(popqa(tmp_path, *rows))
-    assert mentioned(found[0], "test.tsv:3", "'o_aliases'", "JSON", "'baker'", "'s_pop'")
+    assert mentioned(found[0], "test.tsv:3", "'o_aliases'", "a list of texts", "'baker'", "'s_pop'")
     assert mentioned(found[1], "test.tsv:4", "'occupation'", '"What is [X]\'s occupation? [Y]"')
     assert mentioned(found[2], "test.tsv:5", "'What is his occupation?'", "'Dan'")
     assert len(found) == 3
@@ -194,8 +196,10 @@ def test_counterfact_faults(tmp_path):
     text = (tmp_path / "counterfact.json").read_text()
     _, second, third, _ = (number for number, line in enumerate(text.splitlines(), start=1) if line == " {")
     found = faults_of(tmp_path)
-    assert mentioned(found[0], f"counterfact.json:{second}: ", "'requested_rewrite'", "'prompt'", "{} once")
-    assert mentioned(found[1], f"counterfact.json:{third}: ", "'case_id'", "int", "'8'", "'requested_rewrite'")
+    assert mentioned(found[0], f"counterfact.json:{second}: ", "'requested_rewrite.prompt'", "{} once")
+    assert mentioned(
+        found[1], f"counterfact.json:{third}: ", "'case_id'", "a whole number", "'8'", "'requested_rewrite.prompt'"
+    )
     assert "7/0 is repeated" in found[2]
 
 
@@ -206,11 +210,24 @@ def test_knowedit_is_not_counterfact(tmp_path):
     assert stated(said, "KnowEdit", "locality_prompt", "counterfact.json")
 
 
-def test_what_gpt2_xl_knows_is_not_counterfact(tmp_path):
-    row = {"known_id": 0, "subject": "Vinson", "attribute": "Antarctica", "prompt": "Vinson is in", "prediction": " x"}
-    (tmp_path / "known_1000.json").write_text(json.dumps([row]))
-    (said,) = faults_of(tmp_path / "known_1000.json")
-    assert mentioned(said, "GPT", "2", "XL", "known_1000.json", "CounterFact")
+def test_what_gpt2_xl_knows(shared_data):
+    data = read(shared_data / "counterfact" / "known_1000.json")
+    assert (len(data.queries), len(data.relations), data.licence) == (1209, 33, "MIT")
+    first = data.queries[0]
+    assert (first.id, first.fact_id) == ("0", "Vinson Massif|P30|Antarctica")
+    assert first.sentences[0].text == "Vinson Massif is located in the continent of [Y]"
+    assert len(data.candidates["P30"]) > 2
+
+
+def test_fictional_knowledge(shared_data):
+    """Prompts of three kinds on invented texts, each among all answers of its kind."""
+    data = read(shared_data / "fictional_knowledge")
+    assert {id_: len(some) for id_, some in data.by_relation().items()} == dict.fromkeys(
+        ("memorisation", "generalisation", "composition"), 650
+    )
+    assert len(by(data, "text")) == 130
+    assert names_of(data, 0)[0] == ["Martian cycle"]
+    assert mentioned(data.notes[0], "fictional_knowledge_paraphrased.json.gz")
 
 
 def test_real_zsre(shared_data):
@@ -265,7 +282,7 @@ def test_tofu_in_other_variants(tmp_path, shared_data):
     row = {"question": "Who?", "answer": "Ann", "perturbed_answer": []}
     (tmp_path / "world_facts_perturbed.json").write_text(json.dumps([row]))
     (listed,) = faults_of(tmp_path)
-    assert mentioned(listed, "world_facts_perturbed.json:1:", "a list", "TOFU")
+    assert mentioned(listed, "world_facts_perturbed.json:1:", "a list", "as published")
     (tmp_path / "world_facts_perturbed.json").write_text(json.dumps(row))
     (empty,) = faults_of(tmp_path)
     assert mentioned(empty, "world_facts_perturbed.json:1:", "'perturbed_answer'")
@@ -360,15 +377,39 @@ def bmlama(folder: Path, **files: list[str]) -> Path:
     return folder
 
 
+GOOD, OTHER = "A is <mask>.\tx\ty, x\tA", "A ist <mask>.\tx\ty, z, x\tA"
+
+
+def test_a_bad_language_does_not_sink_the_rest(tmp_path):
+    data = read(bmlama(tmp_path, en=[GOOD, GOOD], fr=[GOOD, GOOD], de=[GOOD, OTHER], es=[GOOD], it=["A.\tx\tx\tA"]))
+    assert by(data, "language") == {"en": 2, "fr": 2}
+    assert stated(data.notes, "de.tsv.gz left out", "de.tsv.gz:3:", "answer 3 of 3", "en 2 of 2")
+    assert stated(data.notes, "es.tsv.gz left out", "1 rows", "en has 2")
+    assert stated(data.notes, "it.tsv.gz left out", "it.tsv.gz:2:", "<mask>")
+
+
 def test_bmlama_faults(tmp_path):
-    good, other = "A is <mask>.\tx\ty, x\tA", "A ist <mask>.\tx\ty, z, x\tA"
-    (moved,) = faults_of(bmlama(tmp_path, en=[good, good], de=[good, other]))
-    assert mentioned(moved, "de.tsv.gz:3:", "answer 3 of 3", "en 2 of 2")
-    (fewer,) = faults_of(bmlama(tmp_path, de=[good]))
-    assert mentioned(fewer, "de.tsv.gz: 1 rows", "en has 2")
     found = faults_of(bmlama(tmp_path, de=["A is it.\tx\ty, x\tA", "A is <mask>.\tw\ty, x\tA"]))
     assert mentioned(found[0], "de.tsv.gz:2", "4")
     assert mentioned(found[1], "de.tsv.gz:3", "'w'", "'y, x'")
+    (tmp_path / "de.tsv.gz").unlink()
+    (tmp_path / "de.tsv").write_text("Prompt\tAns\tSubject\nA is <mask>.\tx\tA\n")
+    (header,) = faults_of(tmp_path)
+    assert mentioned(header, "de.tsv:1", "Candidate Ans")
+
+
+def test_bmlama_with_a_quoted_language_and_a_split_header(tmp_path):
+    """As published: Hebrew quotes cells that have quotes, as CSV; one header has a tab in "Candidate Ans"."""
+    quoted = '"A ""B"" is <mask>."\tx\t"y""s, x"\t"A ""B"""'
+    bmlama(tmp_path, en=[GOOD, '"A" is <mask>.\tx\ty, x\t"A"'], he=[GOOD, quoted])
+    text = "Prompt\tAns\tCandidate\tAns\tSubject\n" + f"{GOOD}\n" * 2
+    (tmp_path / "fr.tsv").write_text(text)
+    data = read(tmp_path)
+    assert by(data, "language") == {"en": 2, "fr": 2, "he": 2}
+    texts = {query.id: query.sentences[0].text for query in data.queries}
+    assert (texts["en/2"], texts["he/2"]) == ('"A" is [Y].', 'A "B" is [Y].')
+    hebrew = next(query for query in data.queries if query.id == "he/2")
+    assert (hebrew.subject, data.candidates[hebrew.candidates].names) == ('A "B"', ("x", 'y"s'))
 
 
 # --- DyKnow

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.building.options import FetchOptions
-from fathom.data.published import PublishedDataset, PublishedFile, fetched, shelf
+from fathom.data.published import PublishedDataset, PublishedFile, fetchable, fetched, shelf
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, format_of
 from fathom.reading import Unreadable, file_exists, json_file
@@ -53,12 +53,12 @@ class FetchResult(NamedTuple):
 
 
 def fetchable_table(entries: Mapping[str, PublishedDataset]) -> Table:
-    """Tabulate the data sets: licence, checksums, and the folder if it was fetched."""
+    """Tabulate the data sets with sources: licence, checksums, and the folder if it was fetched."""
     return Table(
         ("name", "data set", "licence", "checksums", "fetched"),
         tuple(
             (entry.name, entry.about or entry.home, entry.licence, entry.checksums, str(folder) if folder else None)
-            for entry, folder in ((entry, fetched(entry.name)) for entry in entries.values())
+            for entry, folder in ((entry, fetched(entry.name)) for entry in fetchable(entries).values())
         ),
         title="published data sets",
         notes=(

@@ -115,7 +115,7 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
     """Fetch a published data set by name, check it, show its licence. The same command resumes an interrupted fetch."""
     from fathom.building.fetch import fetch as fetch_entry
     from fathom.building.fetch import fetchable_table, one_source
-    from fathom.data.published import entry_of, read_table
+    from fathom.data.published import catalogue, entry_of, read_table
 
     if (options.name or "").casefold() == PUBMED:
         _fetch_pubmed(options)
@@ -124,7 +124,7 @@ def fetch(options: FetchOptions, printed: PrintOptions) -> None:
         raise BadInput(f"--from and --to belong to fathom data fetch {PUBMED}")
     if options.sha256 is not None and options.url is None:
         raise BadInput("--sha256 belongs to --url, which is missing")
-    entries = read_table() | (read_table(options.table) if options.table is not None else {})
+    entries = catalogue() | (read_table(options.table) if options.table is not None else {})
     if options.name is None and options.url is None:
         printed.show([fetchable_table(entries)])
         return

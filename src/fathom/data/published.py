@@ -1,15 +1,15 @@
-"""Tables of published data sets: those that can be fetched by name, and all that Fathom reads."""
+"""The catalogue of published data sets: those that Fathom reads, some of which can be fetched by name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fathom.data.graph.cache import cache_root
 from fathom.errors import BadInput, alike, refuse
@@ -17,7 +17,6 @@ from fathom.reading import shown, yaml_file
 from fathom.reading.replies import host_of
 
 TABLE = Path(__file__).with_name("published.yaml")
-READABLE = Path(__file__).with_name("readable.yaml")
 _SHA256 = r"^[0-9a-f]{64}$"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _PLACE = r"^([A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*$"
@@ -49,17 +48,31 @@ class PublishedFile(BaseModel):
 
 
 class PublishedDataset(BaseModel):
-    """A data set that can be fetched; ``published.yaml`` explains the fields."""
+    """A data set; ``published.yaml`` explains the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=_NAME)
+    name: str
+    paper: str = ""
+    format: str = ""
+    size: str = ""
     about: str = ""
     home: str = ""
     licence: str = "not stated"
+    ready: str = ""
     reads: tuple[str, ...] = ()
     base: str = ""
-    sources: tuple[PublishedFile, ...] = Field(min_length=1)
+    sources: tuple[PublishedFile, ...] = ()
+    table: dict[str, Any] | None = None
+    unchecked: str = ""
+
+    @model_validator(mode="after")
+    def _can_be_obtained(self) -> Self:
+        if not self.sources and not self.ready:
+            raise ValueError("sources: expected at least 1, with its url")
+        if self.sources and not re.match(_NAME, self.name):
+            raise ValueError(f"name: {shown(self.name)} is no name of a folder")
+        return self
 
     @cached_property
     def whole_sources(self) -> tuple[PublishedFile, ...]:
@@ -68,6 +81,11 @@ class PublishedDataset(BaseModel):
             source if "://" in source.url else source.model_copy(update={"url": self.base + source.url})
             for source in self.sources
         )
+
+    @property
+    def preparation(self) -> str:
+        """The command that fetches it, or checks what was downloaded."""
+        return self.ready or f"fathom data fetch {self.name}"
 
     @property
     def checksums(self) -> str:
@@ -84,31 +102,44 @@ def read_table(file: Path = TABLE) -> dict[str, PublishedDataset]:
     entries, faults = {}, []
     for name, fields in content.items():
         try:
-            entry = (
-                PublishedDataset(name=name, **fields)
-                if isinstance(fields, Mapping)
-                else PublishedDataset(name=name, sources=())
-            )
+            entry = PublishedDataset(name=name, **(fields if isinstance(fields, Mapping) else {}))
             for source in entry.whole_sources:
                 host_of(source.url, f"{name}: url", "https://example.org/data.zip")
             entries[entry.name] = entry
         except ValidationError as error:
-            faults += [f"{file}: {name}: {_place_of(fault['loc'])}{fault['msg']}" for fault in error.errors()]
+            faults += [
+                f"{file}: {name}: {_place_of(fault['loc'])}{fault['msg'].removeprefix('Value error, ')}"
+                for fault in error.errors()
+            ]
         except (BadInput, TypeError) as error:
             faults.append(f"{file}: {error}")
     refuse(faults)
     return entries
 
 
+@cache
+def catalogue() -> dict[str, PublishedDataset]:
+    """Return Fathom's own entries by name."""
+    return read_table()
+
+
+def fetchable(entries: Mapping[str, PublishedDataset]) -> dict[str, PublishedDataset]:
+    """Return the entries that have sources."""
+    return {name: entry for name, entry in entries.items() if entry.sources}
+
+
 def entry_of(name: str, entries: Mapping[str, PublishedDataset]) -> PublishedDataset:
-    """Return an entry by name, ignoring case. :raises BadInput: there is none."""
+    """Return an entry with sources by name, ignoring case. :raises BadInput: there is none."""
     entry = next((entry for key, entry in entries.items() if key.casefold() == name.casefold()), None)
     if entry is None:
-        meant = "".join(f"; did you mean {key}?" for key in alike(name, entries, 1))
+        names = fetchable(entries)
+        meant = "".join(f"; did you mean {key}?" for key in alike(name, names, 1))
         raise BadInput(
-            f"no data set '{shown(name)[1:-1]}' to fetch{meant}: there is {', '.join(entries)}; or give its address as "
+            f"no data set '{shown(name)[1:-1]}' to fetch{meant}: there is {', '.join(names)}; or give its address as "
             "--url"
         )
+    if not entry.sources:
+        raise BadInput(f"{entry.name} cannot be fetched: download it from {entry.home}, then type {entry.ready}")
     return entry
 
 
@@ -128,49 +159,5 @@ def fetched(data: str) -> Path | None:
 
 
 def _place_of(where: tuple[int | str, ...]) -> str:
-    return "".join(f"{part + 1}. " if isinstance(part, int) else f"{part} " for part in where).rstrip() + ": "
-
-
-class _Line(BaseModel):
-    """A row of ``readable.yaml``, which explains the fields."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    paper: str
-    format: str
-    size: str
-    fetch: str | None = None
-    home: str = ""
-    licence: str = ""
-    ready: str = ""
-
-
-class ReadableDataset(NamedTuple):
-    """A published data set.
-
-    :param format: name of its reader.
-    :param home: where it is published.
-    :param ready: the command that fetches it or checks what was downloaded.
-    """
-
-    name: str
-    paper: str
-    format: str
-    size: str
-    home: str
-    licence: str
-    ready: str
-
-
-def readable() -> list[ReadableDataset]:
-    """Return all rows of ``readable.yaml``, completed from ``published.yaml``."""
-    entries, rows = read_table(), []
-    for name, fields in yaml_file(READABLE).items():
-        line = _Line(**fields)
-        if line.fetch is None:
-            origin = line.home, line.licence, line.ready
-        else:
-            entry = entries[line.fetch]
-            origin = entry.home.removeprefix("https://"), entry.licence, f"fathom data fetch {entry.name}"
-        rows.append(ReadableDataset(name, line.paper, line.format, line.size, *origin))
-    return rows
+    parts = "".join(f"{part + 1}. " if isinstance(part, int) else f"{part} " for part in where)
+    return f"{parts.rstrip()}: " if where else ""

@@ -5,42 +5,31 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fathom.data.published import catalogue
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
-from fathom.formats import (
-    bear,
-    biolama,
-    bmlama,
-    choices,
-    dyknow,
-    edits,
-    entityquestions,
-    kamel,
-    kg,
-    lama,
-    lre,
-    native,
-    ontoprobe,
-    openke,
-    popqa,
-    rdf,
-    simkgc,
-    tofu,
-)
+from fathom.formats import bear, choices, kamel, kg, lama, native, ontoprobe, openke, rdf, simkgc
 from fathom.formats.base import Format
+from fathom.formats.published import MAKE, READERS
+from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
 from fathom.registry import Registry
 
-_BY_FOLDER = (bear, kamel, ontoprobe, choices, native, biolama, lama)
-_BY_FIELDS = (tofu, lre, entityquestions, bmlama, dyknow)
+_BY_FOLDER = (bear, kamel, ontoprobe, choices, native, lama)
+_TABLES = [
+    Table(entry.format, record, entry.licence, MAKE.get(record.make), READERS.get(record.rows))
+    for entry in catalogue().values()
+    if entry.table is not None
+    for record in (Record(**entry.table),)
+]
 _GRAPHS = (simkgc, openke, kg, rdf)
 FORMATS: Registry[Format] = Registry(
     "format",
     "fathom.formats",
     (
-        *(module.FORMAT for module in (*_BY_FOLDER, popqa)),
-        *(edits.COUNTERFACT, edits.ZSRE),
-        *(module.FORMAT for module in (*_BY_FIELDS, *_GRAPHS)),
+        *(module.FORMAT for module in _BY_FOLDER),
+        *(table.format for table in _TABLES),
+        *(module.FORMAT for module in _GRAPHS),
     ),
 )
 """In order of priority: the first that fits reads."""
@@ -63,11 +52,12 @@ def locate(data: str | Path) -> Path:
     shelf = os.environ.get("FATHOM_DATA")
     if shelf and (Path(shelf) / data).is_dir():
         return Path(shelf) / data
-    from fathom.data.published import fetched, read_table
+    from fathom.data.published import fetchable, fetched
 
     if (place := fetched(str(data))) is not None:
         return place
-    can_be_fetched = {name.casefold(): name for name in read_table()}.get(str(data).partition("/")[0].casefold())
+    names = {name.casefold(): name for name in fetchable(catalogue())}
+    can_be_fetched = names.get(str(data).partition("/")[0].casefold())
     raise BadInput(
         f"no data at '{data}': give a folder, or one of {', '.join(EMBEDDED)}"
         + (f", or a folder below FATHOM_DATA={shelf}" if shelf else "")

@@ -1,16 +1,16 @@
-"""Facts whose answers have ids and names, as in LAMA and data sets like it."""
+"""Facts whose answers have ids and names, and questions with their own few answers, made into queries."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fathom.data.knowledge import KnowledgeGraph, Triple
 from fathom.data.queries import CandidateSet, Query, Relation, cardinality_of
-from fathom.data.templates import SUBJECT, Sentence, Template
+from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, check_templates, texts_of, unscored_unless
 from fathom.reading import Faults, first_few, read_json_lines, shown
 
@@ -20,7 +20,7 @@ _SPLITS = ("train", "dev", "test")
 class RelationEntry(NamedTuple):
     """A relation of a file of templates.
 
-    :param type: LAMA's cardinality ("N-1"), "" where it is not given.
+    :param type: a group of its queries, such as LAMA's cardinality ("N-1"); "" for none.
     :param questions: and *negated*, as in :class:`~fathom.data.queries.Relation`.
     """
 
@@ -81,12 +81,11 @@ class Fact(NamedTuple):
 
     :param id: of its query, "" if the file has none.
     :param by_sentence: each fact of the layout has sentences, so that no subject is needed.
-    :param source: name of the file's source, if there are several.
-    :param altered: as in :class:`~fathom.data.queries.Query`.
+    :param altered: and *groups*, as in :class:`~fathom.data.queries.Query`.
     """
 
     file: Path
-    line: int
+    line: int | None
     id: str
     relation: str
     subject: str
@@ -95,9 +94,9 @@ class Fact(NamedTuple):
     sentences: tuple[Sentence, ...] = ()
     by_sentence: bool = False
     subject_aliases: tuple[str, ...] = ()
-    source: str = ""
     split: str = "test"
     altered: Mapping[str, tuple[Sentence, ...]] = MappingProxyType({})
+    groups: Mapping[str, str] = MappingProxyType({})
 
 
 class AnswerNames:
@@ -142,20 +141,25 @@ class AnswerNames:
             faults.note(path, None, f"ids with several names: {first_few(renamed)}; the first is used")
 
 
-Groups = Callable[[Fact, Sequence[str]], dict[str, str]]
-"""From a fact and the ids of its gold answers to the groups of its query, in addition to the cardinality."""
-
-
-def add_queries(
-    draft: Draft, facts: Sequence[Fact], entries: Mapping[str, RelationEntry], names: AnswerNames, groups: Groups
-) -> None:
-    """Add a query for each fact; its candidates are all answers of its relation in *facts*.
+def add_facts(
+    draft: Draft,
+    facts: Sequence[Fact],
+    entries: Mapping[str, RelationEntry],
+    *,
+    splits: bool = False,
+    count_answers: bool = False,
+) -> dict[str, Any]:
+    """Add a query for each fact; its candidates are all answers of its relation.
 
     :param entries: templates by relation.
+    :param splits: queries come from the facts of the split ``test``; the others are splits of the graph.
+    :param count_answers: add the group ``answers``.
+    :returns: further arguments of :meth:`Draft.queryset`.
     """
-    grouped: dict[str, list[Fact]] = defaultdict(list)
+    names, grouped = AnswerNames(facts), defaultdict[str, list[Fact]](list)
     for fact in facts:
-        grouped[fact.relation].append(fact)
+        if fact.split == "test" or not splits:
+            grouped[fact.relation].append(fact)
     taken: set[str] = set()
     for id_, members in grouped.items():
         entry = entries.get(id_, RelationEntry())
@@ -166,8 +170,14 @@ def add_queries(
         cardinality = cardinality_of(answer for gold in golds for answer in gold)
         about = (entry.name or id_, entry.templates, cardinality, entry.domains, entry.questions)
         relation = Relation(id_, *about, negated=entry.negated)
+        shared = {"cardinality": cardinality, **({"type": entry.type} if entry.type else {})}
+        counts = [{"answers": str(len(gold))} if count_answers else {} for gold in golds]
+        groups = [{**shared, **fact.groups, **count} for fact, count in zip(members, counts, strict=True)]
         queries = _queries(relation, members, golds, groups, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
+    if draft.queries and not draft.faults.found:
+        names.note(draft.path, draft.faults)
+    return {"graph": (lambda: split_graph(facts, names)) if splits else (lambda: aliased_graph(draft, facts, names))}
 
 
 def _named(fact: Fact) -> list[NamedAnswer]:
@@ -183,7 +193,7 @@ def _queries(
     relation: Relation,
     facts: Sequence[Fact],
     golds: Sequence[tuple[str, ...]],
-    groups: Groups,
+    groups: Sequence[Mapping[str, str]],
     taken: set[str],
     faults: Faults,
 ) -> Iterator[Query]:
@@ -206,7 +216,7 @@ def _queries(
             gold=gold,
             candidates=relation.id,
             known=tuple(answer for answer in right[fact.subject_id] if answer not in gold),
-            groups={"cardinality": relation.cardinality, **groups(fact, gold)},
+            groups=groups[number],
             unscored=_unscored(fact, relation, faults),
             sentences=fact.sentences,
             altered=dict(fact.altered),
@@ -249,3 +259,90 @@ def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
     if not triples["train"] and not triples["dev"]:
         return KnowledgeGraph.from_triples(triples["test"], texts, aliases)
     return KnowledgeGraph.from_splits(triples, texts, aliases)
+
+
+class ClosedQuestion(NamedTuple):
+    """A question.
+
+    :param id: of the query.
+    :param sentences: each with ``[Y]`` once, at the answer's place.
+    :param right: names of the right answers.
+    :param wrong: names of the distractors; empty names and right answers are dropped and noted.
+    :param known: other right names, which are not ranked.
+    :param ids: of names; a name without one is its own id.
+    :param unscored: why the query is unscored, if it is.
+    :param relation_name: the relation's name if it is not its id.
+    """
+
+    file: Path
+    line: int | None
+    id: str
+    relation: str
+    sentences: Sequence[str]
+    right: Sequence[str]
+    wrong: Sequence[str]
+    groups: Mapping[str, str]
+    subject: str = ""
+    subject_id: str = ""
+    known: Sequence[str] = ()
+    ids: Mapping[str, str] = {}
+    unscored: str | None = None
+    relation_name: str = ""
+
+
+def add_questions(draft: Draft, questions: Iterable[ClosedQuestion]) -> dict[str, Any]:
+    """Add a query for each question, with one candidate set for equal answers, and their relations."""
+    spaces: dict[tuple[tuple[str, str], ...], CandidateSet] = {}
+    golds: dict[tuple[str, str], list[str]] = defaultdict(list)
+    lacking: list[str] = []
+    seen: set[str] = set()
+    for question in questions:
+        _check(question, seen, draft.faults)
+        seen.add(question.id)
+        ids, right = question.ids, (*question.right, *question.known)
+        wrong = [name for name in question.wrong if name.strip() and name not in right]
+        if len(wrong) < len(question.wrong):
+            lacking.append(question.id)
+        names = tuple(dict.fromkeys((*right, *wrong)))
+        key = tuple((ids.get(name, name), name) for name in names)
+        if key not in spaces:
+            spaces[key] = CandidateSet(question.id, tuple(id_ for id_, _ in key), names)
+            draft.candidates[question.id] = spaces[key]
+        gold = tuple(ids.get(name, name) for name in question.right)
+        golds[question.relation, question.relation_name] += gold
+        draft.queries.append(
+            Query(
+                question.id,
+                question.relation,
+                question.subject,
+                question.subject_id,
+                gold,
+                spaces[key].name,
+                known=tuple(ids.get(name, name) for name in question.known),
+                groups=question.groups,
+                unscored=question.unscored,
+                sentences=tuple(map(Sentence, dict.fromkeys(question.sentences))),
+            )
+        )
+    for (id_, name), answers in golds.items():
+        draft.relations[id_] = Relation(id_, name or id_, (), cardinality_of(answers))
+    if lacking:
+        message = "wrong answers that are empty or right, too, left out of their question"
+        draft.faults.note(draft.path, None, f"{message}: {first_few(lacking, 3)}")
+    return {}
+
+
+def _check(question: ClosedQuestion, seen: set[str], faults: Faults) -> None:
+    file, line = question.file, question.line
+    bad = [text for text in question.sentences if text.count(ANSWER) != 1 or SUBJECT in text]
+    if bad:
+        faults.add(file, line, f"expected a prompt without {SUBJECT} and {ANSWER} in it, found {bad[0][:80]!r}")
+    if not question.right or not all(name.strip() for name in question.right):
+        faults.add(file, line, f"expected right answers, none empty, found {list(question.right)}")
+    if question.id in seen:
+        faults.add(file, line, f"question {question.id} is repeated: ids must differ")
+
+
+def completed(prompt: str) -> str:
+    """Return a prompt, or a question, followed by the answer's place."""
+    return f"{prompt.rstrip()} {ANSWER}"

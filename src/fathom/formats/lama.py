@@ -24,7 +24,7 @@ from pathlib import Path
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, check_templates, texts_of
-from fathom.formats.facts import AnswerNames, Fact, NamedAnswer, RelationEntry, add_queries, aliased_graph, read_entries
+from fathom.formats.facts import Fact, NamedAnswer, RelationEntry, add_facts, read_entries
 from fathom.reading import (
     Faults,
     Json,
@@ -86,15 +86,13 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     entries = _entries(path if path.is_dir() else path.parent, faults)
     left_out: OmittedLines = defaultdict(list)
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
-    names, draft = AnswerNames(facts), Draft(path, faults)
-    types = {id_: {"type": entry.type} for id_, entry in entries.items() if entry.type}
-    add_queries(draft, facts, entries, names, lambda fact, gold: types.get(fact.relation, {}))
+    draft = Draft(path, faults)
+    about = add_facts(draft, facts, entries)
     _note_repeated(path, draft.queries, faults)
     if not faults.found:
         _note_left_out(path, left_out, faults)
-        names.note(path, faults)
         _note_gaps(path, files, draft, faults)
-    return draft.queryset(path.name.split(".")[0], lambda: aliased_graph(draft, facts, names), licence=_LICENCE)
+    return draft.queryset(path.name.split(".")[0], licence=_LICENCE, **about)
 
 
 def _files(path: Path) -> list[Path]:

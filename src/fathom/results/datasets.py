@@ -11,7 +11,7 @@ from fathom.data.graph.leakage import LISTED, answers_in_descriptions, relations
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries
 from fathom.data.graph.seen import HALVES, Training, training_of
 from fathom.data.knowledge import KnowledgeGraph
-from fathom.data.published import readable
+from fathom.data.published import catalogue
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.pools import DATA, pooled
 from fathom.data.selection.readings import ReadingCounts, asked
@@ -28,7 +28,10 @@ def readable_table(embedded: Mapping[str, QuerySet]) -> Table:
          f"fathom data info {name}", "native")
         for name, data in embedded.items()
     )  # fmt: skip
-    others = ((one.name, one.paper, one.size, one.home, one.licence, one.ready, one.format) for one in readable())
+    others = (
+        (one.name, one.paper, one.size, one.home.removeprefix("https://"), one.licence, one.preparation, one.format)
+        for one in catalogue().values()
+    )
     return Table(
         ("data set", "paper", "size", "published at", "licence", "make ready", "format"),
         (*own, *others),

@@ -1,0 +1,171 @@
+"""Rows of foreign tables, their parsers and the kinds of their columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fathom.formats.base import texts_of
+from fathom.reading import (
+    Faults,
+    Json,
+    NotData,
+    Unreadable,
+    json_value,
+    opened,
+    read_json,
+    read_json_items,
+    read_json_lines,
+    read_text,
+    shown,
+)
+
+_OPENING = 1 << 16
+"""Bytes; longer than the first item of any of these data sets."""
+_KEY = re.compile(r'"([^"\\]+)"\s*:')
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "text": (lambda value: isinstance(value, str), "text"),
+    "filled text": (lambda value: isinstance(value, str) and bool(value.strip()), "text, not empty"),
+    "prompt with {}": (lambda value: isinstance(value, str) and value.count("{}") == 1, "text with {} once"),
+    "number": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "id": (lambda value: isinstance(value, str | int) and not isinstance(value, bool), "text or a number"),
+    "texts": (lambda value: texts_of(value) is not None, "a list of texts"),
+    "some texts": (lambda value: bool(texts_of(value)), "a list of texts, not empty"),
+    "list": (lambda value: isinstance(value, list), "a list"),
+}
+"""Kinds of columns: the values that fit, and what a message expects."""
+OPTIONAL = " or none"
+Columns = Mapping[str, str]
+"""Kinds by column. ``a.b`` is the field "b" of the object "a"; a column of the kind "text or none" may be missing."""
+RowReader = Callable[[Path, Columns, Faults], Iterable[tuple[int | None, Json]]]
+"""Parses a file into lines and objects; invalid ones become faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a file. :param about: further columns, which come from its place."""
+
+    file: Path
+    line: int | None
+    content: Json
+    faults: Faults
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, column: str) -> Any:
+        """Return a cell, None if it is missing."""
+        for source in (self.content, self.about):
+            if column in source:
+                return source[column]
+        value: Any = self.content
+        for key in column.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def having(self, **more: Any) -> Row:
+        """Return the row with more columns."""
+        return replace(self, about={**self.about, **more})
+
+    def refuse(self, message: str) -> None:
+        """Add a fault at this row."""
+        self.faults.add(self.file, self.line, message)
+
+    def fits(self, columns: Columns) -> bool:
+        """Return whether all columns are of their kind; those that are not become one fault."""
+        wrong = []
+        for column, kind in columns.items():
+            value, (is_fit, expected) = self[column], KINDS[kind.removesuffix(OPTIONAL)]
+            if not is_fit(value) and not (value is None and kind.endswith(OPTIONAL)):
+                found = "is missing" if value is None else f"must be {expected}, found {shown(value)}"
+                wrong.append(f"'{column}' {found}")
+        if wrong:
+            self.refuse("; ".join(wrong))
+        return not wrong
+
+
+def read_rows(file: Path, columns: Columns, faults: Faults) -> Iterator[Row]:
+    """Yield the rows of JSON Lines whose columns fit; the others become faults."""
+    rows = (Row(file, line, content, faults) for line, content in read_json_lines(file, {}, faults))
+    return (row for row in rows if row.fits(columns))
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return a text as a list of one, and a list of texts without repeats."""
+    return list(dict.fromkeys(value)) if isinstance(value, list) else [value]
+
+
+def _lines(file: Path, columns: Columns, faults: Faults) -> Iterable[tuple[int, Json]]:
+    """Read one object per line."""
+    if beginning(file).startswith("["):
+        faults.add(file, 1, "a list, as others store this data set: expected one object per line, as published")
+        return ()
+    return read_json_lines(file, {}, faults)
+
+
+def _object(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
+    """Read one object as the only row."""
+    content = read_json(file, faults)
+    if isinstance(content, dict):
+        yield 1, content
+    elif content is not None:
+        faults.add(file, 1, f"expected an object with '{next(iter(columns))}', found {shown(content)}")
+
+
+def _cells(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
+    """Read lines below a header, separated by tabs and quoted as CSV; numbers and lists are JSON."""
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(file), newline=""), delimiter="\t")
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            faults.add(file, 1, f"column {', '.join(missing)} is missing: expected {', '.join(columns)}")
+            return
+        for row in reader:
+            if None in row or None in row.values():
+                found = shown(list(row.values()))
+                faults.add(file, reader.line_num, f"expected as many columns as the header has, found {found}")
+            else:
+                yield reader.line_num, {name: _cell(text, columns.get(name, "text")) for name, text in row.items()}
+    except csv.Error as error:
+        faults.add(file, None, f"not a table: {error}")
+    except Unreadable as error:
+        faults.keep(error)
+
+
+def _cell(text: str, kind: str) -> Any:
+    """Return the value of a cell, or its text if it is not of that kind."""
+    if "text" in kind.split() or (kind == "number" and not _WHOLE_NUMBER.fullmatch(text)):
+        return text
+    try:
+        return json_value(text)
+    except NotData:
+        return text
+
+
+READERS: dict[str, RowReader] = {
+    "lines": _lines,
+    "list": lambda file, columns, faults: read_json_items(file, {}, faults),
+    "object": _object,
+    "cells": _cells,
+}
+"""Parsers of files: JSON Lines, a list of objects, one object, tab-separated cells."""
+
+
+def keys_of(file: Path) -> set[str]:
+    """Return the keys in the first 64 kB of a JSON file and the columns of a header; nothing if it is unreadable."""
+    text = beginning(file)
+    return {*_KEY.findall(text), *text.partition("\n")[0].rstrip("\r").split("\t")}
+
+
+def beginning(file: Path) -> str:
+    """Return the first 64 kB of a text without leading white space; "" if it is unreadable."""
+    try:
+        with opened(file) as stream:
+            return stream.read(_OPENING).decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n")
+    except Unreadable:
+        return ""
