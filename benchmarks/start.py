@@ -1,9 +1,9 @@
-"""The wait for a sign of life on the terminal, and for the result of a single query.
+"""The wait for a sign of life and for the result of a single query, and commands that need no model library.
 
     python benchmarks/start.py --model gpt2 --data BEAR --relation P36 [--before FOLDER] [--times 3]
 
-*before* is the source tree of another commit: both are asked in turns, and the best of each is shown, by the clock. One
-run of each before that is not counted, so that the system has all files in memory.
+*before* is the source tree of another commit: both run in turns, and medians are shown. One run of each before that is
+not counted, so that the system has all files in memory. CPU: seconds of the processor, of all threads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import pty
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,25 +21,43 @@ from pathlib import Path
 HERE = Path(__file__).parent.parent
 
 
-def once(tree: Path, words: list[str]) -> tuple[float, float]:
-    """Seconds to the first sign on standard error, a terminal, and to the end."""
+def timed(tree: Path, *words: object) -> tuple[float, float, float]:
+    """Return seconds to the first sign on standard error, a terminal, and to the end; and those of the processor."""
     terminal, end = pty.openpty()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "fathom", "probe", "statement", *words, "--out", f"{folder}/run"]
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            command, env=os.environ | {"PYTHONPATH": str(tree / "src")}, stdout=subprocess.DEVNULL, stderr=end
+    command = [sys.executable, "-m", "fathom", *map(str, words)]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        command, env=os.environ | {"PYTHONPATH": str(tree / "src")}, stdout=subprocess.DEVNULL, stderr=end
+    )
+    os.close(end)
+    sign = ended = 0.0
+    while not ended:
+        try:
+            os.read(terminal, 4096)
+        except OSError:  # what the terminal gives when its other end is closed
+            ended = time.perf_counter() - began
+        sign = sign or time.perf_counter() - began
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, f"fathom {words[0]} failed: type it without the benchmark to see why"
+    return sign, ended, usage.ru_utime + usage.ru_stime
+
+
+def once(tree: Path, query: list[str], several: list[str]) -> dict[str, tuple[float, float, float]]:
+    """Return the times of each command. :param several: words of a run of several shards."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = {"probe, one query": timed(tree, "probe", "statement", *query, "--out", folder / "one")}
+        for part in (1, 2):
+            timed(tree, "probe", "statement", *several, "--part", f"{part}/2", "--out", folder / str(part))
+        found["merge, two parts"] = timed(tree, "merge", folder / "1", folder / "2", "--out", folder / "run")
+        found["probe --part, finished"] = timed(
+            tree, "probe", "statement", *several, "--part", "1/2", "--out", folder / "run"
         )
-        os.close(end)
-        os.read(terminal, 1)
-        sign = time.perf_counter() - began
-        while process.poll() is None:
-            try:
-                os.read(terminal, 4096)
-            except OSError:  # what the terminal gives when its other end is closed
-                break
-        assert process.wait() == 0, "fathom failed: ask without the benchmark to see why"
-    return sign, time.perf_counter() - began
+        found["metrics"] = timed(tree, "metrics", folder / "run")
+        found["compare"] = timed(tree, "compare", folder / "run", folder / "one")
+        found["report"] = timed(tree, "report", folder / "run", "--out", folder / "report.html")
+        return found
 
 
 def main() -> None:
@@ -49,16 +68,18 @@ def main() -> None:
     parser.add_argument("--before", type=Path, default=None)
     parser.add_argument("--times", type=int, default=3)
     chosen = parser.parse_args()
-    words = ["--model", chosen.model, "--data", chosen.data, "--relations", chosen.relation]
-    words += ["--templates", "0", "--limit", "1"]
-    trees = {"now": HERE} | ({"before": chosen.before} if chosen.before else {})
+    words = ["--model", chosen.model, "--data", chosen.data]
+    query = [*words, "--relations", chosen.relation, "--templates", "0", "--limit", "1"]
+    several = [*words, "--relations", chosen.relation, "--templates", "0,1", "--limit", "2"]
+    trees = {"before": chosen.before, "now": HERE} if chosen.before else {"now": HERE}
     for tree in trees.values():
-        once(tree, words)
-    found = [{name: once(tree, words) for name, tree in trees.items()} for _ in range(chosen.times)]
-    print("| tree | sign of life, s | result, s |\n|---|---:|---:|")
-    for name in trees:
-        sign, whole = (min(run[name][place] for run in found) for place in (0, 1))
-        print(f"| {name} | {sign:.1f} | {whole:.1f} |")
+        once(tree, query, several)
+    rounds = [{name: once(tree, query, several) for name, tree in trees.items()} for _ in range(chosen.times)]
+    print("| command | tree | sign of life, s | end, s | CPU, s |\n|---|---|---:|---:|---:|")
+    for command in rounds[0]["now"]:
+        for tree in trees:
+            medians = (statistics.median(found[tree][command][place] for found in rounds) for place in range(3))
+            print(f"| {command} | {tree} | {' | '.join(f'{seconds:.2f}' for seconds in medians)} |")
 
 
 if __name__ == "__main__":

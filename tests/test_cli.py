@@ -290,6 +290,46 @@ def test_help_teaches_and_loads_no_model_library():
         assert word in found.stdout
 
 
+def test_commands_on_finished_runs_load_no_model_library(fathom, causal, tmp_path):
+    """Not even that of a part that finds nothing left to do."""
+    ask = ("probe", "statement", "--model", causal, *ASK, "--templates", "0,1")
+    for part in ("1/2", "2/2"):
+        assert fathom(*ask, "--part", part, "--out", tmp_path / part[0])[0] == 0
+    calls = [
+        ("merge", tmp_path / "1", tmp_path / "2", "--out", tmp_path / "run"),
+        (*ask, "--out", tmp_path / "run"),
+        (*ask, "--part", "2/2", "--out", tmp_path / "run"),
+        (*ask, "--part", "2/2", "--out", tmp_path / "2"),
+        ("metrics", tmp_path / "run", "--by", "relation"),
+        ("compare", tmp_path / "run", tmp_path / "2"),
+        ("report", tmp_path / "run", "--out", tmp_path / "report.html"),
+    ]
+    script = (
+        "import sys, fathom.cli\n"
+        f"for words in {[list(map(str, words)) for words in calls]!r}:\n"
+        "    sys.argv = ['fathom', *words]\n"
+        "    try:\n        fathom.cli.main()\n"
+        "    except SystemExit as end:\n        print('ended', end.code)\n"
+        "    assert not {'torch', 'transformers'} & set(sys.modules), words\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert re.findall(r"^ended (.*)", found.stdout, re.M) == ["0"] * len(calls), found.stderr
+
+
+def test_a_finished_run_of_another_identity_is_refused(fathom, causal, tmp_path):
+    """Though the model is loaded only where its folder, the data and the options are those of the run."""
+    ask = ("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "run")
+    assert fathom(*ask)[0] == 0
+    assert fathom(*ask)[0] == 0
+    for more in (("--templates", "0"), ("--dtype", "bfloat16"), ("--tokenizer", causal), ("--limit", "11")):
+        code, _, err = fathom(*ask, *more)
+        assert (code, "another run" in err) == (2, True)
+    other = save(tmp_path / "other", gpt2(activation_function="relu"))
+    code, _, err = fathom(*ask[:3], other, *ask[4:])
+    assert (code, "content_hash" in err) == (2, True)
+
+
 def test_exported_names():
     import fathom
 

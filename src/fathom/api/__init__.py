@@ -13,7 +13,6 @@ from fathom.api.links import evaluate_links, train_links
 from fathom.api.result import ModelSource, Out, Result, Run, Runs, Source, folders_of, read_source
 from fathom.data.selection.filters import narrow
 from fathom.errors import BadInput, FathomError, MissingExtra
-from fathom.models.base import AnyModel
 from fathom.options import chosen_options, parse_options
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, open_model
@@ -23,6 +22,7 @@ from fathom.progress import ProgressSetting, detail, shown, starting
 from fathom.results.compare import compare as compare_folders
 from fathom.results.diff import diff as diff_folders
 from fathom.run import run
+from fathom.run.finished import find_finished
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def probe(
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data))
         if queryset is not None and chosen is not None:
+            finished = find_finished(entry.name, model, queryset, chosen, out)
+            if finished is not None:
+                return Result(finished, chosen.cluster).keep_metrics()
             part = _collect(faults, lambda: narrow(queryset, entry.load().complete_options(chosen, queryset)))
         here = chosen is not None or "server" not in options  # else the name is not of a model to load
         local = _collect(faults, lambda: _model(model, chosen or kind())) if here else None
@@ -206,6 +209,8 @@ def write_report(
 
 def _model(model: ModelSource, options: ProbeOptions) -> Any:
     """Open a model by its name, or check that the options suit one that is loaded."""
+    from fathom.models.base import AnyModel  # it loads a model library
+
     if isinstance(model, str | Path):
         return open_model(str(model), options) if options.engine == HERE else str(model)  # by the workers
     if not isinstance(model, AnyModel):

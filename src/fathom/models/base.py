@@ -84,6 +84,11 @@ class AnyModel:
         """Return facts for the manifest on where the model runs."""
         return {}
 
+    def properties(self) -> dict[str, Any]:
+        """Return facts for the manifest that are no part of the identity, and the components if there are several."""
+        description = {"parameters": self.parameters, "attention_kernel": self.attention_kernel}
+        return description | ({"made_of": list(self.made_of)} if len(self.made_of) > 1 else {})
+
     def keep_answers(self, folder: Path) -> None:
         """Keep a server's answers in *folder*, and do not repeat calls answered there."""
 

@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
+from fathom.models.content import HASHED
 from fathom.reading import Faults, first_few, read_json, shapes_in, shown
 from fathom.reading.files import Unreadable
 from fathom.reading.replies import excerpt_of
@@ -32,8 +33,6 @@ ANSWERS = {
 """Meaning of the hub's answers, and what to type; the narrower class first."""
 LONGEST = 400
 """Most characters shown of a library's message."""
-HASHED = {".json", ".safetensors", ".bin", ".model", ".txt", ".py", ".spm", ".tiktoken", ".jinja"}
-"""Suffixes of the files of a model: configuration, weights, tokenizer, code."""
 CONFIGURATIONS = {
     *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
     "adapter_config.json",

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -20,15 +19,15 @@ from fathom.errors import BadInput
 from fathom.models.adapters import base_of, has_tokenizer, with_adapters
 from fathom.models.base import Attention, Identity
 from fathom.models.body import embeddings
+from fathom.models.content import content_hash
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.hub import HASHED, ModelPart, from_pretrained
+from fathom.models.hub import ModelPart, from_pretrained
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options
 from fathom.progress import LOG
-from fathom.reading import opened
 
 SIZES = {
     "num_hidden_layers": (1, 10_000),
@@ -39,7 +38,6 @@ SIZES = {
     "intermediate_size": (0, 10**8),
 }
 """Least and greatest values in a configuration. Models without attention have no heads."""
-UNHASHED = {"planting.json", "pretraining.json"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -397,17 +395,3 @@ def device_of(device: str | None) -> torch.device:
         return torch.device(device)
     except (RuntimeError, AssertionError) as error:
         raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
-
-
-def content_hash(names: Sequence[str], config: Any) -> str:
-    """Digest the hub's commit and the files of the folders among *names*: configuration, weights, tokenizer."""
-    commit = getattr(config, "_commit_hash", None)
-    folders = [Path(folder) for folder in names if os.path.isdir(folder)]
-    digest = hashlib.blake2b(str(commit).encode(), digest_size=8)
-    for folder in folders:
-        for file in sorted(folder.iterdir()):
-            if file.is_file() and file.suffix in HASHED and file.name not in UNHASHED:
-                digest.update(file.name.encode())
-                with opened(file, unpack=False) as content:
-                    digest.update(hashlib.file_digest(content, "blake2b").digest())
-    return digest.hexdigest()

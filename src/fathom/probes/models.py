@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fathom.errors import BadInput
+from fathom.models.content import content_hash
 from fathom.models.options import ServerOptions
 from fathom.probes.options import LikelihoodOptions, ProbeOptions, ServedOptions, StatementOptions
 
@@ -46,8 +47,6 @@ def check_model(name: str, options: ProbeOptions) -> None:
 
 def model_hash(name: str, options: ProbeOptions) -> str | None:
     """Return the content hash of a model in a folder, as in a run's identity; None of one on the hub or a server."""
-    from fathom.models.loading import content_hash
-
     return None if _is_served(options) or not os.path.isdir(name) else content_hash(*_find(name, options))
 
 

@@ -12,18 +12,16 @@ from typing import Any
 from fathom.data.queries import QuerySet
 from fathom.data.selection.filters import NarrowedData
 from fathom.errors import BadInput
-from fathom.models.base import AnyModel
 from fathom.models.options import ServerOptions
 from fathom.probes import PROBES, Entry
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
 from fathom.run.parts import Part, evaluate_part
-from fathom.run.setup import selected, set_up
 from fathom.run.shards import evaluate_shards
 from fathom.store.folder import RunFolder
 from fathom.store.locks import exclusive_folder, shared_folder
 
-__all__ = ["run", "selected"]
+__all__ = ["run"]
 
 _SERVED = "a server is queried by one process: use --concurrency instead"
 
@@ -45,6 +43,9 @@ def run(
     :raises BadInput: *out* belongs to another run or process, or the probe does not support this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
+    from fathom.models.base import AnyModel  # these load a model library, which a finished run does not need
+    from fathom.run.setup import set_up
+
     entry = PROBES.find(probe) if isinstance(probe, str) else probe
     report = progress or unseen
     is_served = isinstance(model, AnyModel) and model.is_served

@@ -21,7 +21,7 @@ from fathom.probes.models import open_model
 from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import Progress
 from fathom.run.pool import Pool, RayWorker, connected, size_of
-from fathom.run.setup import RunSetup, describe_model, set_up
+from fathom.run.setup import RunSetup, set_up
 from fathom.run.shards import LOST, Recorder
 from fathom.store.files import whole_file
 from fathom.store.folder import RunFolder, compared, differences
@@ -116,7 +116,7 @@ class ShardWorker(RayWorker):
             if str(error).startswith(LOST):
                 os._exit(1)  # this process has lost its device; a new one may get it back
             raise
-        return table, self.record() | {"model": describe_model(self.probe.model)}
+        return table, self.record() | {"model": self.probe.model.properties()}
 
     def close(self) -> None:
         """Remove temporary files."""

@@ -10,16 +10,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fathom.errors import BadInput
-from fathom.probes.base import Probe
 from fathom.progress import Progress
-from fathom.run.setup import RunSetup, describe_model
 from fathom.run.shards import begin_session, evaluate_shard
 from fathom.store.folder import RunFolder
 from fathom.store.locks import Claims
 from fathom.store.manifest import read_parts
+
+if TYPE_CHECKING:  # they load a model library
+    from fathom.probes.base import Probe
+    from fathom.run.setup import RunSetup
 
 AUTO = "auto"
 Task = TypeVar("Task")
@@ -100,7 +102,7 @@ def evaluate_part(
             if ours and shard not in folder.finished():  # another process may just have finished it
                 folder.add_shard(shard, evaluate_shard(probe, shard, folder))
                 folder.add_circumstances(**record())
-    folder.add_circumstances(model=describe_model(probe.model))
+    folder.add_circumstances(model=probe.model.properties())
     report(len(folder.finished()), total)
 
 
@@ -109,11 +111,23 @@ def _unfinished(part: Part, plan: Sequence[str], folder: RunFolder) -> Iterator[
     for shard in part.share(plan):
         if shard not in folder.finished():
             yield shard
-    parts = {Part.parse(notes["part"]) for notes in read_parts(folder.path)}
-    shards = {shard for other in parts for shard in other.share(plan)}
+    shards = _shards_here(plan, folder)
     for shard in reversed(plan):
         if shard in shards and shard not in folder.finished():
             yield shard
+
+
+def _shards_here(plan: Sequence[str], folder: RunFolder) -> set[str]:
+    """Return the shards of all parts that have worked in the folder."""
+    parts = {Part.parse(notes["part"]) for notes in read_parts(folder.path)}
+    return {shard for part in parts for shard in part.share(plan)}
+
+
+def is_finished(part: str | None, folder: RunFolder) -> bool:
+    """Return whether no shard is left for this part, or without one for the run."""
+    plan = folder.manifest["plan"]
+    wanted = set(plan) if part is None else {*Part.parse(part).share(plan), *_shards_here(plan, folder)}
+    return wanted <= folder.finished()
 
 
 def _prepare(probe: Probe, artifacts: Path, claims: Claims, note_progress: Callable[[int, int], None]) -> None:

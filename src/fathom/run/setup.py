@@ -16,7 +16,7 @@ from fathom.data.graph.seen import frequency_ranks
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.filters import NarrowedData, SelectedData, select
 from fathom.data.selection.options import Selection
-from fathom.models.base import AnyModel, Model
+from fathom.models.base import Model
 from fathom.probes import Entry
 from fathom.probes.base import Probe
 from fathom.probes.shared_options import EvaluationOptions
@@ -68,19 +68,13 @@ def set_up(
         "device": str(model.device),
         "threads": str(torch.get_num_threads()),
         "batch_tokens": str(options.batch_tokens or "default"),
-        "model": describe_model(model),
+        "model": model.properties(),
         "left_out": {reason: dict(counts) for reason, counts in excluded.items() if counts},
     }
     identity = _identity(entry.name, model, source, selection, options, probe.resolved())
     idle = frozenset(_idle(probe, options))
     queries, candidates = tables(selection)
     return probe, RunSetup(identity, list(probe.plan()), queries, candidates, _shows(entry, probe), idle, session)
-
-
-def describe_model(model: AnyModel) -> dict[str, Any]:
-    """Return what is no part of a model's identity, and its components if there are several."""
-    description = {"parameters": model.parameters, "attention_kernel": model.attention_kernel}
-    return description | ({"made_of": list(model.made_of)} if len(model.made_of) > 1 else {})
 
 
 def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options: EvaluationOptions) -> SelectedData:

@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fathom.errors import RunFailed
-from fathom.probes.base import Probe
 from fathom.progress import Progress
-from fathom.run.setup import RunSetup, describe_model
 from fathom.scoring.rows import Columns
 from fathom.store.folder import RunFolder
 from fathom.store.surroundings import surroundings
+
+if TYPE_CHECKING:  # they load a model library
+    from fathom.probes.base import Probe
+    from fathom.run.setup import RunSetup
 
 LOST = ("CUDA error", "CUDA driver error", "HIP error", "cuDNN error", "CUBLAS", "MPS backend")
 """Prefixes of torch's messages when a device no longer responds."""
@@ -40,7 +42,7 @@ def evaluate_shards(probe: Probe, setup: RunSetup, folder: RunFolder, done: set[
             for number, shard in enumerate(left, start=len(setup.plan) - len(left)):
                 report(number, len(setup.plan))
                 background.begin(partial(_write, folder, shard, evaluate_shard(probe, shard, folder), record()))
-        folder.add_circumstances(model=describe_model(probe.model))  # a self-check may have chosen another kernel
+        folder.add_circumstances(model=probe.model.properties())  # a self-check may have chosen another kernel
     report(len(setup.plan), len(setup.plan))
 
 

@@ -21,7 +21,7 @@ from fathom.results.loading import check_same
 from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
-from fathom.run import selected
+from fathom.run.setup import selected
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import PlannedRun
 from fathom.studies.options import ComputeTimeOptions
