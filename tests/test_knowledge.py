@@ -578,6 +578,44 @@ def test_a_graph_takes_templates(tmp_path):
     assert data.content_hash != plain.content_hash
 
 
+def triple_classification(folder: Path, **other: list[str]) -> Path:
+    """The layout of WN11 and FB13 in KG-BERT's repository: each right triple is followed by a wrong one."""
+    files = {
+        "train.tsv": ["ann\tsex\tfemale", "bob\tsex\tmale", "bob\tborn\toslo"],
+        "dev.tsv": ["ann\tborn\toslo\t1", "ann\tborn\tmale\t-1"],
+        "test.tsv": ["cid\tsex\tmale\t1", "cid\tsex\tfemale\t-1", "dan\tsex\tmale\t1", "dan\tsex\tfemale\t-1"],
+        "entities.txt": ["ann", "bob", "cid", "dan", "male", "female", "oslo"],
+        "relation2text.txt": ["sex\tsex", "born\tborn in"],
+    }
+    return write(folder, files | {name.replace("_", "."): lines for name, lines in other.items()})
+
+
+def test_triple_classification(tmp_path):
+    """Right triples are the graph; the wrong one is the other candidate of the query."""
+    data = read(triple_classification(tmp_path / "g"))
+    assert {split: len(rows) for split, rows in data.graph.splits.items()} == {"train": 3, "dev": 1, "test": 2}
+    assert [(query.fact_id, query.known) for query in data.queries] == [("cid|sex|male", ()), ("dan|sex|male", ())]
+    (space,) = data.candidates.values()
+    assert set(space.names) == {"male", "female"}
+    dev = select(data, Selection(split="dev")).data
+    assert [set(dev.candidates[query.candidates].ids) for query in dev.queries] == [{"oslo", "male"}]
+    assert len(link_queryset(data).queries) == 4
+    assert len(select(data, Selection(split="train")).data.candidates["entities"]) == 7
+
+
+def test_triple_classification_with_gaps(tmp_path):
+    test = ["cid\tsex\tmale\t1", "", "dan\tsex\tfemale\t-1", "dan\tborn\toslo\t1", "dan\tborn\teverest\t-1"]
+    data = read(triple_classification(tmp_path / "g", test_tsv=test))
+    assert not data.queries
+    assert stated(data.notes, "test.tsv", "to compare with", "2")
+    assert stated(data.notes, "test.tsv", "not queried: 2")
+    found = examine(triple_classification(tmp_path / "h", test_tsv=[*test, "a\tsex\tmale\t0", "a\tr9\tmale\t1"]))[
+        1
+    ].found
+    assert stated(found, "test.tsv:6", "1 or -1", "'0'")
+    assert stated(found, "test.tsv:7", "'r9'")
+
+
 def test_templates_of_strangers_are_refused(tmp_path):
     write(small(tmp_path / "g"), {"templates.jsonl": ['{"relation": "r9", "template": "[X] is [Y] ."}']})
     with pytest.raises(BadInput, match=mentions("templates.jsonl", "capital_of")):
@@ -709,6 +747,11 @@ class TestWhatWouldBePassedOver:
             ("not used", "entity2text.txt"),
             ("not used", "relation2text.txt"),
         )
+
+    def test_a_lone_list_of_ids(self, tmp_path: Path) -> None:
+        found = read(write(tmp_path, {**self.TRIPLES, "entities.txt": ["a", "b", "c"]}))
+        assert sorted(found.graph.entities.column("name").to_pylist()) == ["a", "b", "c"]
+        assert stated(found.notes, "entities.txt", "not used")
 
     def test_a_folder_in_place_of_a_file(self, tmp_path: Path) -> None:
         write(tmp_path, {"train.tsv": self.TRIPLES["train.tsv"]})

@@ -138,9 +138,13 @@ class Columns:
         self.table = table
         blank = np.logical_and.reduce([pc.equal(pc.binary_length(field), 0).to_numpy() for field in table.columns])
         if blank.any():
-            lines = [self.line(row) for row in np.flatnonzero(blank).tolist()]
-            self.table = table.filter(pa.array(~blank))
-            self._passed = np.sort(np.concatenate([self._passed, np.array(lines, dtype=np.int64)]))
+            self.drop(blank)
+
+    def drop(self, rows: NDArray[np.bool_]) -> None:
+        """Drop the rows marked; the others keep their line numbers."""
+        lines = [self.line(row) for row in np.flatnonzero(rows).tolist()]
+        self.table = self.table.filter(pa.array(~rows))
+        self._passed = np.sort(np.concatenate([self._passed, np.array(lines, dtype=np.int64)]))
 
     def _report_wrong(self) -> None:
         wrong = [(number, text) for number, text in self._wrong if text.strip()]

@@ -1,11 +1,13 @@
 """Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file.
 
 ``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ids, ``head<TAB>relation<TAB>tail``; a
-header line is skipped. The other files are optional, and all but the last may be ``.gz``:
+header line is skipped. A fourth column of 1 and -1, as in WN11 and FB13 of KG-BERT's repository, marks right and wrong
+triples: a wrong one gives the wrong answer to the query of the right one before it with the same head and relation.
+The other files are optional, and all but the last may be ``.gz``:
 
 - ``entity2text.txt`` (or ``entities.tsv``) and ``relation2text.txt`` (or ``relations.tsv``): ``id<TAB>name``, or with
   ``<TAB>description`` on every line. Otherwise names are ids, with spaces for underscores, as in YAGO.
-- ``entities.txt`` and ``relations.txt`` next to them may list ids only, as in KG-BERT's repository.
+- ``entities.txt`` and ``relations.txt`` may list ids only, as in KG-BERT's repository; such a list is not used.
 - ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and aliases from Wikidata.
 - ``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: see :mod:`~fathom.formats.kg_types`.
 - ``templates.jsonl``: ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` per line.
@@ -34,7 +36,6 @@ from fathom.data.columns import (
     ends_within_a_line,
     few_chunks,
     first_fields,
-    first_lines,
     is_blank,
     take_rows,
 )
@@ -45,6 +46,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.templates import Template
 from fathom.formats.base import Format, read_object
 from fathom.formats.facts import read_entries
+from fathom.formats.kg_triples import check_triples, read_triples, read_wrong_tails
 from fathom.formats.kg_types import JSON, LABELS, TYPES, read_types
 from fathom.reading import Faults, Unreadable, check_file, stands
 
@@ -53,11 +55,6 @@ _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "t
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
 _ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
 _ALL_ENDINGS = (*_ENDINGS, *JSON)
-_HEADERS = {
-    (head, relation, tail)
-    for head, tail in (("head", "tail"), ("subject", "object"))
-    for relation in ("relation", "predicate")
-}
 _WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
 _WITH_GLOSS = 0.99
 _LINES = 1 << 18
@@ -96,7 +93,8 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     templates = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
-    queryset = graph_queryset(graph, name=path.name, templates=templates)
+    wrong = read_wrong_tails(files.triples, graph, faults)
+    queryset = graph_queryset(graph, name=path.name, templates=templates, wrong=wrong)
     if graph.splits and queryset.split != "test":
         faults.note(path, None, f"there is no test split: {queryset.split or 'all triples, of train as well,'} asked")
     return replace(queryset, notes=tuple(faults.notes))
@@ -115,10 +113,7 @@ def _templates(folder: Path, graph: KnowledgeGraph | None, faults: Faults) -> di
 
 
 def _refuse_doubles(folder: Path, faults: Faults) -> None:
-    """Refuse two files of the same content and folders in place of files.
-
-    KG-BERT's ``entities.txt`` and ``relations.txt``, which list ids without names, are noted.
-    """
+    """Refuse two files of the same content and folders in place of files; note lists of ids without names."""
     for stems in (*_SPLITS.values(), _ENTITIES, _RELATIONS, _LONG, TYPES):
         endings = _ALL_ENDINGS if stems is TYPES else _ENDINGS
         files = [path for stem in stems for ending in endings if stands(path := folder / f"{stem}{ending}")]
@@ -127,10 +122,10 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
                 check_file(path)
             except Unreadable as error:
                 faults.keep(error)
-        lists = [path for path in files[1:] if stems in (_ENTITIES, _RELATIONS) and first_fields(path) == 1]
-        for path in lists:
-            faults.note(path, None, f"not used: it lists ids, {files[0].name} names them")
+        lists = list(filter(_lists_ids, files))
         files = [path for path in files if path not in lists]
+        for path in lists:
+            faults.note(path, None, f"not used: it lists ids{f', {files[0].name} names them' if files else ''}")
         if len(files) > 1:
             others = " and ".join(path.name for path in files[1:])
             faults.add(files[0], None, f"is next to {others}: both have the same content, remove all but one")
@@ -161,24 +156,7 @@ def find_files(path: Path) -> GraphFiles:
 
 
 def _read_graph(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    parts = {
-        split: Columns(file, ("head", "relation", "tail"), faults, skip=int(_has_header(file)))
-        for split, file in files.triples.items()
-    }
-    return assemble(parts, files, faults)
-
-
-def _has_header(file: Path) -> bool:
-    return any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
-
-
-def check_triples(parts: Mapping[str, Columns], faults: Faults) -> None:
-    """Refuse files without triples and empty fields."""
-    for part in parts.values():
-        if not len(part) and not part.faulty:
-            faults.add(part.file, None, "no triples: expected lines of head, relation and tail, separated by tabs")
-        for name in part.names:
-            part.refuse_empty(name)
+    return assemble({split: read_triples(file, faults) for split, file in files.triples.items()}, files, faults)
 
 
 def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
@@ -237,7 +215,12 @@ def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
     files = (folder / f"{stem}{ending}" for stem in stems for ending in endings)
-    return next((file for file in files if stands(file)), None)
+    return next((file for file in files if stands(file) and not _lists_ids(file)), None)
+
+
+def _lists_ids(file: Path) -> bool:
+    """Return whether a file lists ids without names."""
+    return file.name.split(".")[0] in (_ENTITIES[1], _RELATIONS[1]) and first_fields(file) == 1
 
 
 def _read_names(file: Path, faults: Faults, kind: str) -> Columns:

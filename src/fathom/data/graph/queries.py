@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -147,16 +147,19 @@ class GraphQuerySet(QuerySet):
 
     :param templates: templates by relation id.
     :param split: "" if all triples are queried: as chosen, or without a split of the default name.
+    :param wrong: ids of wrong tails by split, for each of its triples. Queries of such a split have these candidates.
     """
 
     split: str = ""
     templates: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
+    wrong: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
     has_sentences = False  # known without making queries
 
     @property
     def about(self) -> dict[str, Any]:
         """The arguments of :func:`graph_queryset` that do not depend on split or direction."""
-        return {name: getattr(self, name) for name in ("name", "version", "licence", "subsets", "notes", "templates")}
+        names = ("name", "version", "licence", "subsets", "notes", "templates", "wrong")
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def content_hash(self) -> str:
@@ -197,7 +200,7 @@ def graph_queryset(
     relations = {
         ids[row]: Relation(ids[row], names[row], templates.get(ids[row], ()), queries.cardinality[row]) for row in asked
     }
-    return GraphQuerySet(
+    queryset = GraphQuerySet(
         queries=queries,
         candidates=EntityCandidates(graph, all_entities),
         relations=relations,
@@ -206,6 +209,26 @@ def graph_queryset(
         templates=templates,
         **about,
     )
+    if split not in queryset.wrong or all_entities:
+        return queryset
+    paired, spaces = _paired(queries, queryset.wrong[split])
+    return replace(queryset, queries=paired, candidates=spaces)
+
+
+def _paired(
+    queries: TripleQueries, wrong: Sequence[tuple[str, ...]]
+) -> tuple[tuple[Query, ...], dict[str, CandidateSet]]:
+    """Return the queries that have wrong answers, each with its own candidates; equal ones share them."""
+    spaces: dict[tuple[str, ...], CandidateSet] = {}
+    paired = []
+    every = candidate_set(queries.graph, np.arange(len(queries.graph.entities)))
+    for query, others in zip(queries, wrong, strict=True):
+        if others:
+            ids = (*query.gold, *others)
+            if ids not in spaces:
+                spaces[ids] = replace(every.keep(every.places(ids)), name=query.id)
+            paired.append(replace(query, candidates=spaces[ids].name, known=()))
+    return tuple(paired), {space.name: space for space in spaces.values()}
 
 
 def link_queryset(data: QuerySet, directions: tuple[Direction, ...] = ("tail", "head")) -> GraphQuerySet:
