@@ -41,9 +41,9 @@ def reasoners(
     A cell is one rule (of chains one depth and form) of one ontology. By default the ontologies are the tests', pizza
     and OntoProbe's. --items: largest number for each task. Reasoners are counted in cells of 48 items or more.
     """
-    from tests.reasoners import REASONERS, SHORTCUTS, concluded, knows, simulated
+    from tests.reasoners import MEMORY_USERS, REASONERS, SHORTCUTS, concluded, knows, simulated
 
-    answerers = {name: (one, 0.5) for name, one in SHORTCUTS.items()} | dict(REASONERS)
+    answerers = {name: (one, 0.5) for name, one in (SHORTCUTS | MEMORY_USERS).items()} | dict(REASONERS)
     positive: Counter[tuple[str, ...]] = Counter()
     every: Counter[tuple[str, ...]] = Counter()
     with scratch() as folder:

@@ -340,6 +340,35 @@ def two_premises(reading: Reading, names: Names, world: World) -> Scores:
     return copies_last(reading, names, world) if whole else {}
 
 
+_OF_TEXTS = set(
+    re.findall(
+        r"\w+",
+        "one has to be a an if something that is implies particular having means every belongs the class "
+        "therefore what of s y",
+    )
+)
+
+
+def every_word_twice(reading: Reading, names: Names, world: World) -> Scores:
+    """Copies if no nonce word occurs only once; joins nothing, and does not look whom the text is about."""
+    own = {word for name in (*names, *world.phrases, *world.phrases.values()) for word in _words(name)} | _OF_TEXTS
+    words = re.findall(r"<.>|\w+", " ".join((*reading.premises, reading.asked)).lower())
+    asked = set(re.findall(r"<.>|\w+", reading.asked))
+    count = Counter(word[:-1] if word.endswith("s") and len(word) > 6 else word for word in words)
+    once = (word for word, times in count.items() if times == 1 and not {word, f"{word}s"} & own)
+    if any(word not in reading.individuals or word in asked for word in once):
+        return {}
+    return copies_last(reading, names, world)
+
+
+def bookends(reading: Reading, names: Names, world: World) -> Scores:
+    """Copies if there are two sentences that share a word, and the last is about the individual in question."""
+    if len(reading.premises) != 2 or not reading.facts or not reading.about:
+        return {}
+    [one, other] = ({word.rstrip("s") for word in _words(premise) - _OF_TEXTS} for premise in reading.premises)
+    return copies_last(reading, names, world) if one & other and reading.subject in reading.about[-1][0] else {}
+
+
 def memory_or_copy(reading: Reading, names: Names, world: World) -> Scores:
     return bound_memory(reading, names, world) or copies_last(reading, names, world)
 
@@ -360,10 +389,12 @@ SHORTCUTS: Mapping[str, Answerer] = {
     for one in (
         at_random, constant, first_option, by_frequency, root, word_overlap, bound_overlap, substring, copies_first,
         copies_last, copies_if_stated, remembers_anyone, remembers_if_stated, first_and_last, skips_middle,
-        backwards, any_subject, last_subject, first_subject, undirected, repeated_word, two_premises, memory_or_copy,
-        copy_or_lookup, overlap_or_copy,
+        backwards, any_subject, last_subject, first_subject, undirected, repeated_word, two_premises, every_word_twice,
+        bookends, copy_or_lookup, overlap_or_copy,
     )
 }  # fmt: skip
+MEMORY_USERS: Mapping[str, Answerer] = {one.__name__: one for one in (bound_memory, memory_or_copy)}
+"""They do use what they remember of the individual in question, and combine nothing."""
 
 
 # --- who reasons

@@ -189,9 +189,9 @@ def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     def questions(folder):
         return {question.replace(" .. ", " . ") for question in read(folder).questions.values()}
 
-    counts = build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=1))
+    built = build_choices(ChoicesBuildOptions(data=str(shared_data / "ontoprobe"), out=tmp_path / "built", seed=1))
     published = shared_data / "ontoprobe" / "multiple_choice"
-    assert (counts["memorizing/type"], counts["reasoning/rdfs7-02"]) == (500, 39)
+    assert (built.counts["memorizing/type"], built.counts["reasoning/rdfs7-02"]) == (500, 39)
     assert questions(tmp_path / "built" / "reasoning") == questions(published / "reasoning")
     assert len(questions(published / "memorizing") - questions(tmp_path / "built" / "memorizing")) == 4
     built = read(tmp_path / "built")

@@ -109,11 +109,9 @@ def test_of_a_union_no_part_is_entailed(tmp_path, said, alternatives):
         found, left_out = items(read(built.out), patterns, rule)
         assert (len(found), len(left_out)) == ((0, 1) if expected else (1, 0))
         assert all("one of several classes" in line for line in left_out)
-    counts = build_choices(
-        ChoicesBuildOptions(data=str(built.out), out=tmp_path / "choices", options=2, subset="train")
-    )
-    assert [count for name, count in counts.items() if "left out of rdfs2 " in name] == [1] * alternatives
-    assert ("reasoning/rdfs2-22" in counts) != alternatives
+    asked = build_choices(ChoicesBuildOptions(data=str(built.out), out=tmp_path / "choices", options=2, subset="train"))
+    assert [count for name, count in asked.counts.items() if "left out of rdfs2 " in name] == [1] * alternatives
+    assert ("reasoning/rdfs2-22" in asked.counts) != alternatives
     # A folder that does not say: several classes are alternatives, one is none.
     del entry["one_of"]
     (built.out / "ontology/property.json").write_text(json.dumps([entry]))

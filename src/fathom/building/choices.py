@@ -12,7 +12,7 @@ about nonce words, and altered texts from which the answer does not follow (:mod
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,10 +27,10 @@ from fathom.formats.choices import ALTERED, ARGUMENTS, REASONING, question_line,
 from fathom.formats.ontology import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
-from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, argument_queries
+from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, WHOLE, argument_queries
 from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
 from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of
+from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of, too_few
 from fathom.reading import Json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
@@ -39,10 +39,20 @@ GIVEN, OMITTED = "22", "02"
 """Endings of the files with and without P1."""
 
 
-def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
+class BuiltChoices(NamedTuple):
+    """What was built.
+
+    :param counts: questions by file, and omitted items by rule and reason.
+    :param notes: rules with too few items for a conclusion.
+    """
+
+    counts: dict[str, int]
+    notes: list[str]
+
+
+def build_choices(options: ChoicesBuildOptions) -> BuiltChoices:
     """Write a folder of multiple-choice questions.
 
-    :returns: number of questions by file, and of omitted items by rule and reason.
     :raises BadInput: other data, the folder exists, a property without a sentence pattern, or a question for which the
         ontology has no distractor.
     :raises MadeBefore: the same call has made the folder.
@@ -64,7 +74,14 @@ def build_choices(options: ChoicesBuildOptions) -> dict[str, int]:
     files |= _arguments(data, memorizing, patterns, hierarchy, options)
     with whole_folder(options.out, signature) as new_folder:
         write_choices(new_folder, files)
-    return {name: len(rows) for name, rows in files.items()} | _omitted(data)
+    answers = {rule: _answers_of(files.get(f"{ARGUMENTS}/{rule}-{ALTERED}", ())) for rule in RULES}
+    return BuiltChoices({name: len(rows) for name, rows in files.items()} | _omitted(data), too_few(answers))
+
+
+def _answers_of(lines: Sequence[Json]) -> list[str]:
+    """Return the answer of each argument."""
+    whole = (line for line in lines if (line["conclusion"], line["given"]) == (COMBINES, WHOLE))
+    return [line["gold"].partition(") ")[2] for line in whole]
 
 
 def _omitted(data: QuerySet) -> dict[str, int]:

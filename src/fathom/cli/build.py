@@ -121,8 +121,9 @@ def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
     from fathom.building.choices import build_choices
     from fathom.results.tables import Table
 
-    table = Table(("questions", "number"), tuple(build_choices(chosen).items()), "multiple choice")
-    return Output([table], f"\nwritten to {chosen.out}; to query it: fathom probe choice --data {chosen.out} --model …")
+    built = build_choices(chosen)
+    table = Table(("questions", "number"), tuple(built.counts.items()), "multiple choice")
+    return Output([table], _written("choice", chosen.out), built.notes)
 
 
 def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 _ONSETS = (
     *"bdfgklmnprstvz", "br", "dr", "fl", "gl", "gr", "kl", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr"
@@ -18,14 +18,18 @@ _TRIES = 100
 """Draws of known words in a row after which words get another syllable."""
 
 
-def nonce_words(seed: int) -> Iterator[str]:
-    """Yield distinct pronounceable words, endlessly, that are no English ones."""
+def nonce_words(seed: int | str, avoid: Collection[str] = (), syllables: int = 2) -> Iterator[str]:
+    """Yield distinct pronounceable words, endlessly, that are no English ones.
+
+    :param avoid: words in lower case that are excluded.
+    :param syllables: number in each word, more when all shorter ones are used.
+    """
     draw = random.Random(f"nonce names {seed}")
-    known: set[str] = set()
-    middles, tries = 1, 0
+    known = set(avoid)
+    middles, tries = syllables - 1, 0
     while True:
-        syllables = (f"{draw.choice(_VOWELS)}{draw.choice(_MIDDLES)}" for _ in range(middles))
-        word = f"{draw.choice(_ONSETS)}{''.join(syllables)}{draw.choice(_VOWELS)}{draw.choice(_CODAS)}"
+        parts = (f"{draw.choice(_VOWELS)}{draw.choice(_MIDDLES)}" for _ in range(middles))
+        word = f"{draw.choice(_ONSETS)}{''.join(parts)}{draw.choice(_VOWELS)}{draw.choice(_CODAS)}"
         if word not in known:
             known.add(word)
             tries = 0

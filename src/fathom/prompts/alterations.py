@@ -21,6 +21,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import NamedTuple
 
+from fathom.data.nonce import nonce_words
 from fathom.data.queries import Query, QuerySet, cardinality_of
 from fathom.data.templates import Sentence, capitalized
 from fathom.prompts.choices import LURE
@@ -40,7 +41,7 @@ from fathom.prompts.entailment import (
     second_premise,
     space_of,
 )
-from fathom.prompts.nonce import excerpt_of, nonce_names
+from fathom.prompts.nonce import excerpt_of
 from fathom.prompts.ontology import RULES, Patterns, with_article
 
 WHOLE = "whole"
@@ -48,17 +49,21 @@ NOTHING, WITHOUT_FIRST, WITHOUT_SECOND = "no premise", "premise 1 missing", "pre
 ANOTHER_FIRST, ANOTHER_SECOND = "another premise 1", "another premise 2"
 OTHER_SUBJECT, SUBJECTS_EXCHANGED = "about another subject", "subjects exchanged"
 ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "last fact reversed"
+WORDS_EXCHANGED = "words exchanged"
 """Texts of an item. Premise 1 is the facts, premise 2 what is stated of the subject. *Another* premise is about a
 class or property that the other premise does not mention. *Subjects exchanged*: the subject has another premise 2, and
-another subject the right one. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one. *Last
-fact reversed*: "artist is a blavedok"."""
+another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one. *Last fact
+reversed*: "artist is a blavedok". *Words exchanged*: "trosiluk of a blavedok is an artist", "<x> is a blavedok of a
+trosiluk". In the last two, and with subjects exchanged, every nonce word occurs twice, as in the whole text."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
 """Two queries of one text, whose premise 1 names another item's answer."""
 _OF_SECOND = (OTHER_SUBJECT, SUBJECTS_EXCHANGED, ANOTHER_SECOND)
+_OF_RULE = (REVERSED, WORDS_EXCHANGED)
+"""Of rules only: an axiom says the same in both directions, or has no other, and its names are not nonce words."""
 NEEDED = {
-    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, REVERSED, *_OF_SECOND),
+    COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, *_OF_RULE, *_OF_SECOND),
     REMEMBERS: (NOTHING, *_OF_SECOND),
 }
 """The altered texts to which a conclusion needs the whole text to be preferred; see :func:`needed`."""
@@ -67,6 +72,8 @@ FORMS = (PLAIN, PARAPHRASED, SHUFFLED)
 """Facts from the subject upwards, then premise 2; paraphrased; in random order, among facts of others."""
 DISTRACTORS = 2
 """Facts of others among those that are shuffled."""
+_SYLLABLES = 3
+"""Of nonce classes and properties; nonce words for individuals have two."""
 
 
 def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
@@ -74,7 +81,7 @@ def needed(conclusion: str, rule: str, depth: int = 1) -> tuple[str, ...]:
     of_facts = [
         of_fact(text, place, depth)
         for text in NEEDED[conclusion]
-        if text != REVERSED or rule in RULES  # an axiom says the same in both directions, or has no other
+        if text not in _OF_RULE or rule in RULES
         for place in range(depth if text in (ANOTHER_FIRST, ANSWERS_EXCHANGED) else 1)
     ]
     return (*of_facts, *([MIDDLE_MISSING] if depth > 2 else []))
@@ -109,6 +116,8 @@ class Premises(NamedTuple):
     :param diverted: the same facts with other answers; empty if there are none.
     :param reversed_last: the last fact with its names exchanged; None if it cannot be.
     :param second: premise 2, *another* one of the same subject (None if there is none), and that *of_other* subjects.
+    :param another_of_other: *another* one of other subjects.
+    :param exchanged: the first fact and premise 2 with the same two words in another order; empty if there are none.
     """
 
     facts: Sequence[Premise]
@@ -118,6 +127,8 @@ class Premises(NamedTuple):
     second: Sequence[Premise]
     another: Sequence[Premise] | None
     of_other: Sequence[Premise]
+    another_of_other: Sequence[Premise] = ()
+    exchanged: Sequence[Premise] = ()
 
     def texts(self) -> dict[str, Roles]:
         """Return the premises of each text that can be made."""
@@ -127,7 +138,8 @@ class Premises(NamedTuple):
         given = {WHOLE: [*facts, *own], WITHOUT_FIRST: own, WITHOUT_SECOND: facts, OTHER_SUBJECT: [*facts, *other]}
         if self.another is not None:
             another = _roles("begins", self.another)
-            given |= {ANOTHER_SECOND: [*facts, *another], SUBJECTS_EXCHANGED: [*facts, *another, *other]}
+            both = [*other, *_roles("other begins too", self.another_of_other)]
+            given |= {ANOTHER_SECOND: [*facts, *another], SUBJECTS_EXCHANGED: [*facts, *another, *both]}
         for place, fact in enumerate(replaced):
             before, after = facts[:place], [*facts[place + 1 :], *own]
             given[of_fact(ANOTHER_FIRST, place, len(facts))] = [*before, fact, *after]
@@ -135,6 +147,9 @@ class Premises(NamedTuple):
                 given[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*before, diverted[place], fact, *after]
         if self.reversed_last is not None:
             given[REVERSED] = [*facts[:-1], (facts[-1][0], self.reversed_last), *own]
+        if self.exchanged:
+            fact, begins = self.exchanged
+            given[WORDS_EXCHANGED] = [(facts[0][0], fact), *facts[1:], (own[0][0], begins)]
         if len(facts) > 2:
             middle = len(facts) // 2
             given[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *own]
@@ -220,7 +235,7 @@ def argument_queries(
                     queries += _combining(rule, one, others, words, depths, forms, pairs, seed)
                 unrelated = (other for other in others if _is_unrelated(one, other))
                 if REMEMBERS in conclusions:
-                    beyond = next(nonce_names(f"{seed} {rule} {one.item.query.id}", words))
+                    beyond = next(nonce_words(f"{seed} {rule} {one.item.query.id}", words, _SYLLABLES))
                     queries += _remembering(rule, one, [*islice(unrelated, pairs)], beyond, pairs)
                 if COUNTERFACTUAL in conclusions:
                     untrue = (other for other in others if _is_unrelated(one, other) and _is_unrelated(other, one))
@@ -242,7 +257,7 @@ def _combining(
 ) -> Iterator[Query]:
     query = argument.item.query
     own_seed = f"{seed} {rule} {query.id}"
-    names = nonce_names(own_seed, words)
+    names = nonce_words(own_seed, words, _SYLLABLES)
     strange = [one for one in others if one.name != argument.name and one.gold not in argument.right]
     drawn = random.Random(own_seed).sample(strange, min(DISTRACTORS, len(strange)))
     distractors = [_fact(rule, next(names), one.name, True) for one in drawn]
@@ -258,6 +273,11 @@ def _combining(
             [_about(rule, chain[0], X, Y)],
             [_about(rule, beyond, X, Y)],
             [_about(rule, chain[0], Z, W)],
+            [_about(rule, beyond, Z, W)],
+            [
+                _fact(rule, _joined(rule, beyond, chain[0]), above[0], True),
+                _about(rule, _joined(rule, chain[0], beyond), X, Y),
+            ],
         )
         for pair, form, (given, roles) in product(range(pairs), forms, premises.texts().items()):
             text = worded(roles, form, own_seed, distractors, _conclusion(rule))
@@ -276,7 +296,9 @@ def _remembering(
     for pair in range(pairs):
         of_other = _own_second(rule, item, Z, W)
         texts = {WHOLE: [_own_second(rule, item)], NOTHING: [], OTHER_SUBJECT: [of_other]}
-        texts[SUBJECTS_EXCHANGED] = [_about(rule, beyond, X, Y).plain, of_other]
+        texts[SUBJECTS_EXCHANGED] = [
+            _about(rule, beyond, X, Y).plain, of_other, _about(rule, beyond, Z, W).plain,
+        ]  # fmt: skip
         if unrelated:
             another = _own_second(rule, unrelated[pair % len(unrelated)].item)
             texts[ANOTHER_SECOND] = [another]
@@ -370,6 +392,13 @@ def _reversed(rule: str, below: str, above: str, first: bool) -> Premise:
         clause = f"that is {with_article(above)}"
         return Premise(f"Something has to {below} that if {clause} .", f"If {clause} , something {below}s that .")
     return _fact(rule, above, below, first=False)
+
+
+def _joined(rule: str, one: str, other: str) -> str:
+    """Return "blavedok of a trosiluk", or "blavedoks what trosiluk" of verbs, which get their s later."""
+    if rule in ("rdfs2", "rdfs3"):
+        return f"{one}s what {other}"
+    return f"{one} of {other if rule in ('rdfs5', 'rdfs7') else with_article(other)}"
 
 
 def _about(rule: str, name: str, x: str, y: str) -> Premise:

@@ -1,25 +1,18 @@
-"""Nonce words: pronounceable made-up names for models that take only text, instead of pseudowords.
-
-They are drawn by the seed, and none is a word of the data.
-"""
+"""Nonce words for models that take only text, instead of pseudowords. None is a word of the data."""
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
+from fathom.data.nonce import nonce_words
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import Sentence
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.prompts.ontology import Patterns
 
-_ONSETS = (*"bdfgklmnprstvwz", "bl", "br", "dr", "fl", "gl", "gr", "kr", "pl", "pr", "sl", "sm", "sn", "sp", "st", "tr")
-_VOWELS = tuple("aeiou")
-_MIDDLES = (*"bdgklmnprtvxz", "bd", "fl", "lm", "nd", "rv", "sk", "zz")
-_CODAS = (*"bdgklmnprtvxz", "ck", "lt", "nk", "sk")
 _OF_WORDS = ("rdfs5", "rdfs11")
 """Rules whose pseudoword is a class or property, written in lower case."""
 
@@ -34,7 +27,10 @@ class NonceWords:
     def __init__(self, avoid: Collection[str], rules: Sequence[str], pairs: int, seed: int) -> None:
         self.pairs = pairs
         self.of_rule = {
-            rule: [_written(rule, word) for word in islice(_drawn(f"{seed} {rule}", set(avoid)), 2 * pairs)]
+            rule: [
+                word if rule in _OF_WORDS else word.capitalize()
+                for word in islice(nonce_words(f"{seed} {rule}", avoid), 2 * pairs)
+            ]
             for rule in rules
         }
 
@@ -61,23 +57,3 @@ def excerpt_of(data: QuerySet, patterns: Patterns) -> set[str]:
 
 def _words(texts: Iterable[str]) -> set[str]:
     return {word for text in texts for word in re.findall(r"\w+", text.casefold())}
-
-
-def _written(rule: str, word: str) -> str:
-    return word if rule in _OF_WORDS else word.capitalize()
-
-
-def nonce_names(seed: str, avoid: Collection[str]) -> Iterator[str]:
-    """Yield distinct names of classes and properties, endlessly: of three syllables, so that none is a nonce word."""
-    return _drawn(seed, set(avoid), 2)
-
-
-def _drawn(seed: str, avoid: set[str], middles: int = 1) -> Iterator[str]:
-    """Yield distinct words of a syllable more than *middles*, endlessly."""
-    generator = random.Random(f"nonce {seed}")
-    while True:
-        parts = (_ONSETS, _VOWELS, *(_MIDDLES, _VOWELS) * middles, _CODAS)
-        word = "".join(map(generator.choice, parts))
-        if word not in avoid:
-            avoid.add(word)
-            yield word

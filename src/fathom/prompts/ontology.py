@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, SUBJECT
@@ -34,7 +34,7 @@ RULES = {
 }
 """Rules of entailment, each with the memorising task of its premise P1."""
 ENOUGH_ITEMS = 30
-"""Items that a conclusion about reasoning by a rule needs."""
+"""Items that a conclusion about reasoning by a rule needs, with two different answers."""
 ONE_OF = "one of several"
 """Group of queries whose domain or range is one of several classes, such as the parts of a union."""
 LIMITED = "One has to be a particular [Y] if "
@@ -83,3 +83,21 @@ def with_article(label: str) -> str:
 def _some(label: str | None) -> str:
     """Return "an athlete", "a person", or "something" if the class is unknown."""
     return "something" if label is None else with_article(label)
+
+
+def too_few(answers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a note on the rules that have too few items for a conclusion, or the same answer everywhere.
+
+    :param answers: of each item, by rule.
+    """
+    lacking: dict[str, list[str]] = {}
+    for rule, own in answers.items():
+        different = len(set(own))
+        if len(own) < ENOUGH_ITEMS or different < 2:
+            counts = f"{len(own)} item{'s' * (len(own) != 1)}, {different} answer{'s' * (different != 1)}"
+            lacking.setdefault(counts, []).append(rule)
+    listed = "; ".join(f"{', '.join(rules)}: {counts}" for counts, rules in lacking.items())
+    return [
+        f"too few or too uniform items to conclude anything about rules of reasoning ({ENOUGH_ITEMS} items with 2 "
+        f"different answers are needed): {listed}"
+    ] * bool(lacking)

@@ -189,7 +189,9 @@ def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
         raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
     rows = Rows(run, with_scores=False, cluster=cluster)
     reciprocal = rows.reciprocal_of_all()[rows.scored]
-    if not reciprocal.size or np.isnan(reciprocal).any():
+    if not reciprocal.size:
+        raise BadInput(f"{run.path} has no scored item: fathom metrics {run.path} --facts names the reasons")
+    if np.isnan(reciprocal).any():
         raise BadInput(
             f"{run.path} lacks the ranks of all right answers: use the ontology probe, or the statement probe without "
             "--max-rank"

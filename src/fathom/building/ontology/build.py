@@ -47,7 +47,7 @@ from fathom.formats.ontoprobe import (
     write_ontoprobe,
 )
 from fathom.progress import Progress, unseen
-from fathom.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS
+from fathom.prompts.ontology import RULES, TASKS, too_few
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
@@ -245,19 +245,14 @@ def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> 
 def _note_rules(tasks: Mapping[str, list[Json]], properties: Properties, notes: Notes) -> None:
     """Note the rules of entailment that have too few items, or the same answer everywhere."""
     open_ = {side: {entry.label for entry in properties.entries if side in entry.one_of} for side in SIDES}
-    lacking: dict[str, list[str]] = {}
-    for rule, task in RULES.items():
-        rows = [row for row in tasks.get(task, ()) if open_.get(task, set()).isdisjoint(row["uuu"])]
-        answers = len({next(iter(row["xxx"])) for row in rows})
-        if len(rows) < ENOUGH_ITEMS or answers < 2:
-            counts = f"{len(rows)} item{'s' * (len(rows) != 1)}, {answers} answer{'s' * (answers != 1)}"
-            lacking.setdefault(counts, []).append(rule)
-    if lacking:
-        listed = "; ".join(f"{', '.join(rules)}: {counts}" for counts, rules in lacking.items())
-        notes.append(
-            f"too few or too uniform items to conclude anything about rules of reasoning ({ENOUGH_ITEMS} items with 2 "
-            f"different answers are needed): {listed}"
-        )
+    notes += too_few(
+        {
+            rule: [
+                next(iter(row["xxx"])) for row in tasks.get(task, ()) if open_.get(task, set()).isdisjoint(row["uuu"])
+            ]
+            for rule, task in RULES.items()
+        }
+    )
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:

@@ -25,6 +25,7 @@ from fathom.prompts.alterations import (
     WHOLE,
     needed,
 )
+from fathom.prompts.ontology import ENOUGH_ITEMS
 from fathom.results.claims import NO_DIFFERENCE, UNDETERMINED, Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, contrast, difference, mean
 from fathom.results.recipes import recipe
@@ -33,12 +34,10 @@ from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.studies.reasoning.shortcuts import Place
 
-FEWEST = 30
-"""Smallest number of items that no shortcut solves; a third of it for each half by memory."""
 MOST_UNANSWERED = 0.2
 """Largest share of items without an answer."""
 _ITEMS = "item within rule"
-_GAIN, _MORE, _BEYOND = "gain", "than where premise 1 is not remembered", "beyond untrained"
+_GAIN, _MORE, _BEYOND = "gain", "gain over unremembered items", "gain over untrained twins"
 _NOTES = (
     "gain: 1 / rank of the answer (share of right choices) for the whole text, less that of the item's best altered "
     f"text; {REMEMBERS}: for the items whose premise 1 is remembered better",
@@ -278,7 +277,7 @@ class _Weighed:
     def _missing(self) -> str:
         """Return why nothing can be concluded, with the number of items."""
         memory = self.evidence.memory
-        if len(self.items) < FEWEST:
+        if len(self.items) < ENOUGH_ITEMS:
             counts = {
                 "are solved by one": self.excluded,
                 "have no answer": self.unanswered,
@@ -286,7 +285,7 @@ class _Weighed:
                 f"lack '{self._lacking}', as no other item has an unrelated answer": len(self.every) - self.complete,
             }
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-            few = f"{len(self.items)} items that no shortcut solves, {FEWEST} are needed"
+            few = f"{len(self.items)} items that no shortcut solves, {ENOUGH_ITEMS} are needed"
             return f"{few} (of {len(self.every)}: {why})" if why else few
         if memory is None:
             return ""
@@ -294,8 +293,8 @@ class _Weighed:
         if not self.better:
             which = "every" if np.mean([memory[item] for item in self.items]) > 0.5 else "no"
             return f"{which} premise 1 of {len(self.items)} items is remembered: there are no halves to compare"
-        if min(halves) < FEWEST / 3:
-            return f"{halves[0]} and {halves[1]} items by memory, {FEWEST // 3} of each are needed"
+        if min(halves) < ENOUGH_ITEMS / 3:
+            return f"{halves[0]} and {halves[1]} items by memory, {ENOUGH_ITEMS // 3} of each are needed"
         return ""
 
     def _mean(self, values: Floats, name: str, limit: float = 1.0) -> Estimate:
