@@ -280,14 +280,14 @@ def test_every_question_draws_its_own_options(tmp_path):
     made = read(tmp_path / "built")
     shown_by = {query.id: made.candidates[query.candidates].names for query in made.queries}
     items = [query for query in made.queries if "item" in query.groups]
-    assert len(items) == 2 * 18 * 64
+    assert len(items) == 2 * 19 * 64
     assert sum(shown_by[query.id] == shown_by[query.groups["premise"]] for query in items) < 40
     by_id = {query.id: query for query in made.queries}
     true = [query for query in items if query.groups.get("given") != OF_TEXT]
     assert all(by_id[query.groups["premise"]].gold == query.gold for query in true)
     # The right option stands at each letter about as often.
     places = Counter(shown_by[query.id].index(query.gold[0]) for query in items)
-    assert all(450 < places[place] < 640 for place in range(4))
+    assert all(500 < places[place] < 720 for place in range(4))
     again = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "again", options=4, seed=1))
     assert again == built
     assert read(tmp_path / "again").questions == made.questions
