@@ -148,8 +148,8 @@ class Premises(NamedTuple):
         if self.reversed_last is not None:
             given[REVERSED] = [*facts[:-1], (facts[-1][0], self.reversed_last), *own]
         if self.exchanged:
-            fact, begins = self.exchanged
-            given[WORDS_EXCHANGED] = [(facts[0][0], fact), *facts[1:], (own[0][0], begins)]
+            first, second = self.exchanged
+            given[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (own[0][0], second)]
         if len(facts) > 2:
             middle = len(facts) // 2
             given[MIDDLE_MISSING] = [*facts[:middle], *facts[middle + 1 :], *own]
