@@ -50,6 +50,37 @@ def fact(**fields: object) -> dict:
     return {"subject": "Uganda", "relation": "capital", "answer": "Kampala"} | fields
 
 
+ROME = {"id": "Q220", "names": {"de": "Rom", "en": "Rome"}}
+PARIS = {"id": "Q90", "names": {"de": "Paris", "en": "Paris"}}
+TEMPLATES = {"de": ["[X] starb in [Y]."], "en": ["[X] died in [Y]."]}
+DIED = {"relation": "P20", "candidates": [ROME, PARIS], "templates": TEMPLATES}
+
+
+def died(language: str, name: str, **fields: str) -> dict[str, str]:
+    row = {"relation": "P20", "language": language, "subject": name, "subject_id": "Q5592"}
+    return row | {"answer": {"de": "Rom", "en": "Rome"}.get(language, "Roma")} | fields
+
+
+def test_candidates_in_several_languages(tmp_path):
+    """Equal facts in several languages have one fact_id; names and templates are those of the language."""
+    data = read(native_folder(tmp_path, [died("de", "Michelangelo"), died("en", "Michelangelo")], [DIED]))
+    assert [query.fact_id for query in data.queries] == ["Q5592|P20|Q220"] * 2
+    assert [query.groups["language"] for query in data.queries] == ["de", "en"]
+    texts = ["Michelangelo starb in [Y].", "Michelangelo died in [Y]."]
+    assert [query.sentences[0].text for query in data.queries] == texts
+    assert [data.candidates[query.candidates].names for query in data.queries] == [("Rom", "Paris"), ("Rome", "Paris")]
+    assert (data.graph, data.notes, data.relations["P20"].cardinality) == (None, (), "1:1")
+
+
+def test_faults_of_languages(tmp_path):
+    facts = [died("it", "Michelangelo"), died("de", "x", answer="Rome")]
+    found = examine(native_folder(tmp_path, facts, [DIED]))[1].found
+    assert mentioned(found[0], "facts.jsonl:1:", "'it'", "'P20'", "de, en")
+    assert mentioned(found[1], "facts.jsonl:2:", "'Rome'", "'P20/de'")
+    without = native_folder(tmp_path, [died("de", "x")], [DIED | {"candidates": [{"names": {"de": "Rom"}}]}])
+    assert mentioned(examine(without)[1].found[0], "relations.jsonl:1:", "'candidates'", '"names"')
+
+
 @pytest.mark.parametrize(
     ("name", "instances", "relations", "baseline", "one", "many"),
     [("BEAR", 7731, 60, 0.0468, 0.0167, 0.0505), ("BEAR-big", 40916, 78, 0.0253, 0.0052, 0.0268)],

@@ -45,10 +45,9 @@ def read_wrong_tails(
     A wrong triple without a right one before it, or with a tail outside the graph, is left out and counted.
     """
     by_split = {}
-    known = set(graph.entities.column("id").to_pylist())
-    for split, file in triples.items():
-        if not _is_labelled(file):
-            continue
+    labelled = {split: file for split, file in triples.items() if _is_labelled(file)}
+    known = set(graph.entities.column("id").to_pylist()) if labelled else set()
+    for split, file in labelled.items():
         part, lost = Columns(file, (*_TRIPLE, "label"), faults), 0
         wrong: list[tuple[str, ...]] = []
         place: dict[tuple[str, str], int] = {}

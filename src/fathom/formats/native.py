@@ -5,16 +5,19 @@
 A fact may instead have natural sentences of its own, and then needs no subject and its relation no templates:
 ``{"relation": "chemicals", "answer": "penicillin", "sentences": ["[Y] is used to treat infections."]}``.
 Further wordings of a fact stand under ``altered``: ``{"negated": ["[Y] is not used to treat infections."]}``.
+In several languages, ``candidates`` have ``names``, ``{"id": "Q1", "names": {"de": "Rom", "en": "Rome"}}``, templates
+are by language, ``{"de": ["[X] starb in [Y]."]}``, and a fact names its ``language``.
 ``dataset.json``, if you like: ``{"name": "…", "version": "…", "licence": "…"}``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import SPLIT, CandidateSet, Query, QuerySet, Relation, cardinality_of
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import (
@@ -32,17 +35,23 @@ from fathom.store.files import write_json_lines
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
 RELATIONS = "relations.jsonl"
 
-_FACT_FIELDS: dict[str, type] = {
-    **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id"), str),
+_FACT_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id", "language"), str),
     **dict.fromkeys(("answers", "known", "sentences"), list),
     **dict.fromkeys(("groups", "altered"), dict),
 }
-_RELATION_FIELDS: dict[str, type] = {
+_RELATION_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("relation", "name"), str),
-    **dict.fromkeys(("templates", "domains", "candidates"), list),
+    **dict.fromkeys(("domains", "candidates"), list),
+    "templates": list | dict,
 }
 _OF_TEXTS = ("templates", "domains", "known")
-_IN_WORDS: dict[type, str] = {str: "text", list: "a list", dict: "an object of texts"}
+_IN_WORDS: dict[Any, str] = {
+    str: "text",
+    list: "a list",
+    dict: "an object of texts",
+    list | dict: "a list, or an object of lists by language",
+}
 
 
 class _Fact(NamedTuple):
@@ -86,12 +95,19 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     _check_ids(file, draft.queries, faults)
     return draft.queryset(
         about.get("name", path.name),
-        lambda: draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries}),
+        lambda: _graph(draft),
         nothing="no facts: nothing to ask",
         version=str(about.get("version", "")),
         licence=about.get("licence", "not stated"),
         subsets=_subsets(draft.queries),
     )
+
+
+def _graph(draft: Draft) -> KnowledgeGraph | None:
+    """Make the graph of the facts; None if entities have names in several languages."""
+    if len(draft.candidates) > len(draft.relations):
+        return None
+    return draft.graph(draft.names() | {query.subject_id: query.subject for query in draft.queries})
 
 
 def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
@@ -117,11 +133,19 @@ def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> N
     if not entry.get("templates") and not all(fact.row.get("sentences") for fact in facts):
         expected = "write at least one, or 'sentences' in each of its facts"
         faults.add(file, line, f"relation {id_!r} has no template: {expected}")
-    space = _answer_space(file, line, entry, facts, faults)
-    cardinality = cardinality_of(answer for fact in facts for answer in fact.answers)
-    templates = tuple(Template(str(text)) for text in entry.get("templates", ()))
-    relation = Relation(id_, str(entry.get("name", id_)), templates, cardinality, tuple(entry.get("domains", ())))
-    draft.add(relation, space, _queries(draft.path, relation, space, facts, faults))
+    spaces = _answer_spaces(file, line, entry, facts, faults)
+    cardinality = cardinality_of(f"{fact.row.get('language')} {answer}" for fact in facts for answer in fact.answers)
+    templates = tuple(map(Template, _by_language(entry.get("templates", [])).get("", ())))
+    draft.relations[id_] = relation = Relation(
+        id_, str(entry.get("name", id_)), templates, cardinality, tuple(entry.get("domains", ()))
+    )
+    draft.candidates |= {space.name: space for space in spaces.values()}
+    draft.queries += _queries(draft.path, relation, spaces, _by_language(entry.get("templates", [])), facts, faults)
+
+
+def _by_language(value: Any) -> dict[str, Any]:
+    """Return the values by language; "" stands for a value without languages."""
+    return value if isinstance(value, dict) else {"": value}
 
 
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]:
@@ -129,13 +153,14 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]
     for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION_FIELDS, faults):
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} is repeated")
-        check_templates(file, line, map(str, row.get("templates", ())), faults)
+        for texts in _by_language(row.get("templates", [])).values():
+            check_templates(file, line, texts, faults)
         entries[row["relation"]] = (line, row)
     return entries
 
 
 def _fitting(
-    file: Path, rows: Iterable[tuple[int, Json]], fields: dict[str, type], faults: Faults
+    file: Path, rows: Iterable[tuple[int, Json]], fields: dict[str, Any], faults: Faults
 ) -> Iterator[tuple[int, Json]]:
     """Yield the rows whose fields are all known and of their type, so that no misspelt field is ignored."""
     for line, row in rows:
@@ -149,7 +174,11 @@ def _fitting(
         nested = [key for key, value in groups.items() if isinstance(value, dict | list)]
         for key in nested:
             faults.add(file, line, f"group {key!r} must be text or a number, found {shown(groups[key])}")
-        mixed = [name for name in row if name in _OF_TEXTS and name not in wrong and texts_of(row[name]) is None]
+        mixed = [
+            name
+            for name in row
+            if name in _OF_TEXTS and name not in wrong and None in map(texts_of, _by_language(row[name]).values())
+        ]
         for name in mixed:
             faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
         if not (unknown or wrong or mixed or nested):
@@ -209,62 +238,102 @@ def _altered(file: Path, line: int, row: Json, faults: Faults) -> dict[str, tupl
     return by_kind
 
 
-def _answer_space(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> CandidateSet:
-    """Return the relation's candidates or else all answers of its facts, in order of appearance."""
+def _answer_spaces(file: Path, line: int, entry: Json, facts: list[_Fact], faults: Faults) -> dict[str, CandidateSet]:
+    """Return the relation's candidates by language, or else all answers of its facts, in order of appearance."""
     if "candidates" in entry:
-        given = [item if isinstance(item, dict) else {"id": item, "name": item} for item in entry["candidates"]]
-        if texts_of([item.get("id", "") for item in given]) is None:
-            faults.add(file, line, f'\'candidates\' must be texts or {{"id": "…", "name": "…"}}, found {shown(given)}')
-            given = []
-        ids, names = [item.get("id", item.get("name")) for item in given], [item.get("name") for item in given]
+        pairs = _named_candidates(file, line, entry["candidates"], faults)
     else:
         # A name without an id is its own, unless another fact gives that name an id.
         by_name: dict[str, str] = {fact.answers[0]: fact.row["answer_id"] for fact in facts if "answer_id" in fact.row}
         known = [answer for fact in facts for answer in (*fact.answers, *fact.row.get("known", ()))]
-        names = list(dict.fromkeys(known))
-        ids = [by_name.get(str(name), name) for name in names]
-    check_answer_space(file, line, f"relation {entry['relation']!r}", ids, names, faults)
-    if len(ids) == 1:
-        faults.note(file, line, f"relation {entry['relation']!r} has one candidate: every answer is right")
-    return CandidateSet(entry["relation"], tuple(map(str, ids)), tuple(map(str, names)))
+        pairs = {"": [(by_name.get(name, name), name) for name in dict.fromkeys(known)]}
+    spaces = {}
+    for language, named in pairs.items():
+        ids, names = tuple(id_ for id_, _ in named), tuple(name for _, name in named)
+        where = f"relation {entry['relation']!r}" + (f", language {language}" if language else "")
+        check_answer_space(file, line, where, ids, names, faults)
+        if len(ids) == 1:
+            faults.note(file, line, f"{where} has one candidate: every answer is right")
+        spaces[language] = CandidateSet("/".join(filter(None, (entry["relation"], language))), ids, names)
+    return spaces
+
+
+def _named_candidates(file: Path, line: int, given: list[Any], faults: Faults) -> dict[str, list[tuple[str, str]]]:
+    """Return ids and names by language, "" for names without one."""
+    items = [item if isinstance(item, dict) else {"id": item, "name": item} for item in given]
+    pairs: dict[str, list[tuple[Any, Any]]] = {}
+    for item in items:
+        for language, name in _by_language(item.get("names", item.get("name"))).items():
+            pairs.setdefault(language, []).append((item.get("id", name if "name" in item else None), name))
+    if texts_of([text for some in pairs.values() for pair in some for text in pair]) is None:
+        expected = 'texts, {"id": "…", "name": "…"} or {"id": "…", "names": {"de": "…"}}'
+        faults.add(file, line, f"'candidates' must be {expected}, found {shown(given)}")
+        return {"": []}
+    return pairs or {"": []}
 
 
 def _queries(
-    file: Path, relation: Relation, space: CandidateSet, facts: list[_Fact], faults: Faults
+    file: Path,
+    relation: Relation,
+    spaces: Mapping[str, CandidateSet],
+    templates: Mapping[str, list[str]],
+    facts: list[_Fact],
+    faults: Faults,
 ) -> Iterator[Query]:
-    by_name = dict(zip(space.names, space.ids, strict=True))
+    """:param spaces: and *templates*, by language."""
+    ids = {language: {name: id_ for id_, name in space.named()} for language, space in spaces.items()}
     for index, fact in enumerate(facts):
-        line, row, answers = fact.line, fact.row, fact.answers
-        wanted = [row["answer_id"]] if "answer_id" in row else [by_name.get(answer, answer) for answer in answers]
-        known = [by_name.get(answer, answer) for answer in row.get("known", ())]
-        missing = [answer for answer in (*wanted, *known) if answer not in space.position]
-        if "answer_id" in row and by_name.get(answers[0]) != row["answer_id"]:
-            other = by_name.get(answers[0])
-            faults.add(file, line, f"answer {answers[0]!r} has the id {other!r} elsewhere, not this one")
-        elif missing:
-            faults.add(file, line, f"answer {missing[0]!r} is not among the candidates of {relation.id!r}")
-        else:
-            if "subject" not in row and not row.get("sentences"):
-                faults.add(file, line, "'subject' is missing: only a fact with 'sentences' needs none")
-            named = fact.subject.strip() or fact.sentences or "subject" not in row
-            yield Query(
-                id=str(row.get("id", f"{relation.id}/{index}")),
-                relation=relation.id,
-                subject=fact.subject,
-                subject_id=row.get("subject_id", fact.subject),
-                gold=tuple(wanted),
-                candidates=relation.id,
-                known=tuple(known),
-                groups={"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
-                | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
-                unscored=unscored_unless(named, file, line, "the subject is empty", faults),
-                sentences=fact.sentences,
-                altered=fact.altered,
-            )
+        row, language = fact.row, fact.row.get("language", "")
+        of_space = language if language in spaces else ""
+        if of_space not in spaces:
+            has = f"the candidates of {relation.id!r} have names in {', '.join(spaces)}"
+            faults.add(file, fact.line, f"language {language!r}: {has}")
+            continue
+        texts = templates.get(language, []) if language else []
+        if not (fact.sentences or texts or relation.templates):
+            faults.add(file, fact.line, f"relation {relation.id!r} has no template in {language!r}")
+        answers = _answers_in(file, fact, spaces[of_space], ids[of_space], faults)
+        if answers is None:
+            continue
+        if "subject" not in row and not row.get("sentences"):
+            faults.add(file, fact.line, "'subject' is missing: only a fact with 'sentences' needs none")
+        named = fact.subject.strip() or fact.sentences or "subject" not in row
+        groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
+        groups |= {"language": language} if language else {}
+        yield Query(
+            id=str(row.get("id", f"{relation.id}/{index}")),
+            relation=relation.id,
+            subject=fact.subject,
+            subject_id=row.get("subject_id", fact.subject),
+            gold=answers[0],
+            candidates=spaces[of_space].name,
+            known=answers[1],
+            groups=groups | {str(key): str(value) for key, value in (row.get("groups") or {}).items()},
+            unscored=unscored_unless(named, file, fact.line, "the subject is empty", faults),
+            sentences=fact.sentences or tuple(Sentence(Template(text).question(fact.subject)) for text in texts),
+            altered=fact.altered,
+        )
+
+
+def _answers_in(
+    file: Path, fact: _Fact, space: CandidateSet, by_name: Mapping[str, str], faults: Faults
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the ids of the gold and the other known answers; None after a fault."""
+    id_, name = fact.row.get("answer_id"), fact.answers[0]
+    wanted = (id_,) if id_ is not None else tuple(by_name.get(answer, answer) for answer in fact.answers)
+    known = tuple(by_name.get(answer, answer) for answer in fact.row.get("known", ()))
+    missing = [answer for answer in (*wanted, *known) if answer not in space.position]
+    if id_ is not None and by_name.get(name) != id_:
+        faults.add(file, fact.line, f"answer {name!r} has the id {by_name.get(name)!r} elsewhere, not this one")
+    elif missing:
+        faults.add(file, fact.line, f"answer {missing[0]!r} is not among the candidates of {space.name!r}")
+    else:
+        return wanted, known
+    return None
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
-    counts = Counter((query.subject_id, query.relation) for query in queries if query.subject_id)
+    counts = Counter((query.subject_id, query.candidates) for query in queries if query.subject_id)
     for (subject, relation), count in counts.items():
         if count > 1:
             message = f"{subject!r} has {count} facts of {relation!r}: in each the other answers count as wrong"
