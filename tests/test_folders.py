@@ -70,7 +70,7 @@ FAULTS: dict[str, tuple[Change, tuple[str, ...]]] = {
     "tokenizer cut": (cut("tokenizer.json", 300), ("{0}/tokenizer.json:",)),
     "tokenizer of nothing": (
         lambda folder: (folder / "tokenizer.json").write_text("{}"),
-        ("tokenizer of '{0}'",),
+        ("{0}/tokenizer.json: model is missing",),
     ),
     "no tokenizer": (without("tokenizer.json", "tokenizer_config.json"), ("'{0}'", "no tokenizer (tokenizer.json)")),
     "unknown quantisation": (config(quantization_config={"quant_method": "own"}), ("'{0}'", "quantised by 'own'")),
@@ -118,7 +118,7 @@ def test_a_folder_of_a_tokenizer_alone_needs_no_weights(good: Path, tmp_path: Pa
     shutil.copytree(good, folder)
     only("tokenizer.json", "tokenizer_config.json")(folder)
     (folder / "tokenizer.json").write_text("{}")
-    check_refused(fathom, tmp_path, f"tokenizer of '{folder}'", "--model", good, "--tokenizer", folder)
+    check_refused(fathom, tmp_path, f"{folder}/tokenizer.json", "--model", good, "--tokenizer", folder)
 
 
 def test_a_folder_of_checkpoints(good: Path, tmp_path: Path, fathom) -> None:

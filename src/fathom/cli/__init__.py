@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 
 from fathom._version import VERSION
 from fathom.cli.commands import Commands, with_example
-from fathom.errors import BadInput, FathomError, MadeBefore
+from fathom.errors import BadInput, FathomError, MadeBefore, refuse
 from fathom.options import Group, value_fault
 from fathom.progress import LOG
 from fathom.reading.files import printable
@@ -164,6 +164,7 @@ def main() -> None:
     debug = "--debug" in flags
     sys.argv = [word for word in sys.argv if word not in ANYWHERE]
     try:
+        refuse(f"'{printable(word)}' is not UTF-8: rename it" for word in sys.argv if not _is_utf8(word))
         with _logging(flags):
             _call()
     except FathomError as error:
@@ -190,6 +191,14 @@ def main() -> None:
     finally:
         for fault in faults():
             _complain(f"note: {fault}")
+
+
+def _is_utf8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _call() -> None:

@@ -13,6 +13,7 @@ from fathom.formats.base import Format
 from fathom.formats.published import MAKE, READERS
 from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
+from fathom.reading.files import check_encoding
 from fathom.registry import Registry
 
 _BY_FOLDER = (bear, kamel, ontoprobe, choices, native, lama)
@@ -42,7 +43,7 @@ def locate(data: str | Path) -> Path:
 
     :raises BadInput: there is none, or it is neither file nor folder.
     """
-    path = Path(data).expanduser()
+    path = check_encoding(Path(data).expanduser())
     if stands(path):
         if not path.is_dir():
             check_file(path)

@@ -18,7 +18,8 @@ from transformers.utils import logging as transformers_logging
 
 from fathom.errors import BadInput
 from fathom.models.content import HASHED
-from fathom.reading import Faults, first_few, read_json, shapes_in, shown
+from fathom.models.model_files import LARGE, SMALL, check_object
+from fathom.reading import Faults, first_few, shapes_in
 from fathom.reading.files import Unreadable
 from fathom.reading.replies import excerpt_of
 
@@ -33,11 +34,6 @@ ANSWERS = {
 """Meaning of the hub's answers, and what to type; the narrower class first."""
 LONGEST = 400
 """Most characters shown of a library's message."""
-CONFIGURATIONS = {
-    *("config.json", "generation_config.json", "tokenizer_config.json", "special_tokens_map.json"),
-    "adapter_config.json",
-}
-"""Small files that are checked before the libraries read them."""
 TOKENIZERS = ("*token*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "tekken.json")
 """Files of tokenizers; a folder without any has none."""
 
@@ -69,31 +65,39 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         if os.path.isdir(name):
             _check_files(Path(name))
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
-        raise BadInput(f"cannot load {whose}'{excerpt_of(name)}': {_reason(name, options, error)}") from error
+        where = _file_of(kind, error) if os.path.isdir(name) else ""
+        raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
+
+
+def _file_of(kind: Any, error: Exception) -> str:
+    """Return the files that a library read when it failed, in brackets; it names none."""
+    if kind is AutoConfig:
+        return " (config.json)"
+    if kind is AutoTokenizer:
+        return " (tokenizer.json)" if " at line " in str(error) else " (tokenizer.json, tokenizer_config.json)"
+    return ""
 
 
 def check_folder(folder: Path) -> None:
-    """:raises BadInput: a file instead of a folder, or a configuration that is no regular file or no JSON object."""
+    """:raises BadInput: no folder but a file, or a file in it that is no regular one or has values of wrong types."""
     faults = Faults()
     if os.path.isfile(folder):  # Path.is_file raises for a name of thousands of letters
         faults.add(folder, None, "a file; expected a model's folder, or its name on the hub")
     for file in sorted(folder.iterdir()) if os.path.isdir(folder) else ():
-        if file.suffix in HASHED and faults.there(file) and file.name in CONFIGURATIONS:
-            content = read_json(file, faults)
-            if not isinstance(content, dict | None):
-                faults.add(file, 1, f"expected an object {{…}}, found {shown(content)}")
+        if file.suffix in HASHED and faults.there(file) and file.name in SMALL:
+            check_object(file, SMALL, faults)
     faults.stop_if_any()
 
 
 def _check_files(folder: Path) -> None:
     """Check each file after a library failed, as it does not say which file was at fault.
 
-    :raises BadInput: invalid JSON, or truncated weights.
+    :raises BadInput: invalid JSON, a value of a wrong type, or truncated weights.
     """
     faults = Faults()
     for file in sorted(folder.iterdir()):
         if file.suffix == ".json":
-            read_json(file, faults)
+            check_object(file, LARGE, faults)
         elif file.suffix == ".safetensors":
             try:
                 shapes_in(file, "copy or download it again")

@@ -22,9 +22,10 @@ from fathom.models.body import embeddings
 from fathom.models.content import content_hash
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.families import KINDS, attention_of, attention_of_class, loader
-from fathom.models.hub import ModelPart, from_pretrained
+from fathom.models.hub import ModelPart, from_pretrained, library_message
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
+from fathom.models.model_files import check_attributes
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options
 from fathom.progress import LOG
@@ -38,6 +39,8 @@ SIZES = {
     "intermediate_size": (0, 10**8),
 }
 """Least and greatest values in a configuration. Models without attention have no heads."""
+_UNUSUAL = "a \u1e9e \u6f22 \U0010fffd"
+"""Characters that few vocabularies have."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -158,6 +161,7 @@ def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
             raise
         hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
         raise BadInput(f"{error} ({hint})") from error
+    check_attributes(config, "config.json", parts.weights.name)
     _check_sizes(config, parts.weights.name)
     return config
 
@@ -322,7 +326,8 @@ def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, name: str) -> None:
-    """:raises BadInput: a slow one (offsets and words are needed), or no mask token for a masked model."""
+    """:raises BadInput: a slow one (offsets and words are needed), one that fails, or no mask token where needed."""
+    check_attributes(tokenizer, "tokenizer_config.json", name)
     if not tokenizer.is_fast:
         raise BadInput(f"the tokenizer of '{name}' has no fast version (tokenizer.json), which Fathom needs")
     if attention is Attention.BIDIRECTIONAL and tokenizer.mask_token_id is None:
@@ -330,6 +335,14 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
             f"the tokenizer of '{name}' has no mask token, which a masked model needs: "
             "set mask_token in its tokenizer_config.json"
         )
+    try:
+        tokenizer([_UNUSUAL], add_special_tokens=False, verbose=False)
+        tokenizer.convert_tokens_to_ids(_UNUSUAL)
+    except Exception as error:  # any error of the library
+        raise BadInput(
+            f"the tokenizer of '{name}' fails on unknown words: {library_message(error)}; its tokenizer.json needs an "
+            "unknown token (unk_token) that is in its vocabulary"
+        ) from error
 
 
 def _check_sizes(config: Any, name: str) -> None:
@@ -346,12 +359,20 @@ def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, nam
     padding, may exceed the embeddings."""
     rows = embeddings(network)
     used = [getattr(tokenizer, f"{kind}_token_id", None) for kind in ("bos", "mask", "cls", "sep")]
-    largest = max(tokenizer.vocab_size - 1, *(id_ for id_ in used if id_ is not None), 0)
+    largest = max(_largest_id(tokenizer), *(id_ for id_ in used if id_ is not None), 0)
     if largest >= rows:
         raise BadInput(
             f"the tokenizer of '{name}' has tokens up to number {largest:,}, its model {rows:,} embeddings: they are "
             "not of one model"
         )
+
+
+def _largest_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the largest id of the vocabulary. If it has no gaps, counting is five times as fast as listing it."""
+    size, backend = int(tokenizer.vocab_size), tokenizer.backend_tokenizer
+    if None not in map(backend.id_to_token, range(size)):
+        return size - 1
+    return int(max(backend.get_vocab(with_added_tokens=False).values(), default=0))
 
 
 def check_weights(network: PreTrainedModel, missing: Collection[str], name: str) -> None:

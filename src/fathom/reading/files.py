@@ -35,7 +35,7 @@ DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
 UNPACKING = (EOFError, zlib.error, lzma.LZMAError)
 """Errors of unpacking, in addition to OSError."""
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe: save its output to a file first"),
@@ -61,10 +61,10 @@ class Missing(Unreadable):
 
 def located(path: Path, line: int | None, message: str) -> str:
     """Return "file:line: message", or "file is damaged …", without control characters."""
-    message = printable(message)
+    file = printable(str(path))
     if line is None and message.startswith(DAMAGED):
-        return f"{path} {message}"
-    return f"{path}: {message}" if line is None else f"{path}:{line}: {message}"
+        return f"{file} {printable(message)}"
+    return f"{file}{'' if line is None else f':{line}'}: {printable(message)}"
 
 
 def shown(value: object, most: int = 60) -> str:
@@ -80,7 +80,7 @@ def first_few(names: Collection[str], most: int = 5) -> str:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which foreign files may contain."""
+    """Replace control characters and halves of characters, which foreign files and names may contain."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -92,8 +92,18 @@ def stands(path: Path) -> bool:
         return False
 
 
+def check_encoding(path: Path) -> Path:
+    """Return the path. :raises Unreadable: its name is not UTF-8, which no manifest or table can state."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise Unreadable(path, None, "the name is not UTF-8: rename it") from error
+    return path
+
+
 def check_file(path: Path) -> os.stat_result:
-    """:raises Missing: it does not exist. :raises Unreadable: it is not a regular file."""
+    """:raises Missing: it does not exist. :raises Unreadable: it is not a regular file, or its name is not UTF-8."""
+    check_encoding(path)
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
+from fathom.reading.files import check_encoding
 
 OWNERS = (
     *("manifest.json", "link.json", "study.json", "plan.json", "config.json", "facts.jsonl", "relations.jsonl"),
@@ -68,10 +69,10 @@ def check_output(path: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents. :raises BadInput: it is nested deeper than :data:`DEEPEST`."""
+    """Make a folder and its parents. :raises BadInput: it is nested deeper than :data:`DEEPEST`, or is not UTF-8."""
     if len(folder.parts) > DEEPEST:
         raise BadInput(f"--out is nested {len(folder.parts):,} folders deep: expected at most {DEEPEST}")
-    folder.mkdir(parents=True, exist_ok=True)
+    check_encoding(folder).mkdir(parents=True, exist_ok=True)
 
 
 def clear_temporaries(folder: Path) -> None:

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import file_exists, json_value, read_bytes
+from fathom.reading.objects import Object
 from fathom.store.files import make_folder
-from fathom.store.manifest import Object
 
 Answer = dict[str, Any]
 """Fields of :class:`ChatAnswer` or :class:`ScoredText`."""

@@ -9,27 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from fathom.errors import BadInput
-from fathom.reading import Missing, Unreadable, json_file, located, shown
+from fathom.reading import Missing, Unreadable, json_file
+from fathom.reading.objects import Object, object_faults
 
 RUN, LINK = "manifest.json", "link.json"
 PARTS = "parts"
 """Folder of the circumstances of processes that share a run."""
 FORMAT = 1
 """Version of both formats."""
-_SHOWN = 5
-"""Most faults listed per file."""
 Options = dict[str, Any]
 Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 """Part of a file name."""
-
-
-class Object(BaseModel):
-    """An object that may have further keys, and whose values are not converted."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
 class ModelIdentity(Object):
@@ -155,14 +148,8 @@ def read_manifest(folder: Path, kind: type[RunManifest] | type[LinkManifest]) ->
         raise BadInput(f"{error}; give a folder that {command} has made") from error
     if isinstance(content, dict) and isinstance(content.get("format"), int) and content["format"] > FORMAT:
         raise BadInput(f"{folder} was written by a newer version of Fathom: update with pip install -U fathom-lm")
-    try:
-        kind.model_validate(content)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        lines = [located(file, None, _describe(fault)) for fault in faults[:_SHOWN]]
-        lines += [located(file, None, f"{len(faults) - _SHOWN} more faults")] if len(faults) > _SHOWN else []
-        lines[-1] += f"; give a folder that {command} has made, or run it again"
-        raise BadInput(lines) from error
+    if faults := object_faults(file, kind, content):
+        raise BadInput([*faults[:-1], f"{faults[-1]}; give a folder that {command} has made, or run it again"])
     return content  # type: ignore[no-any-return]
 
 
@@ -173,20 +160,7 @@ def read_parts(folder: Path) -> list[dict[str, Any]]:
     """
     parts = []
     for file in sorted((folder / PARTS).glob("*.json")):
-        try:
-            PartNotes.model_validate(content := json_file(file))
-        except ValidationError as error:
-            fault = located(file, None, _describe(error.errors()[0]))
-            raise BadInput(f"{fault}; delete it, it contains only circumstances") from error
+        if faults := object_faults(file, PartNotes, content := json_file(file), most=1):
+            raise BadInput(f"{faults[0]}; delete it, it contains only circumstances")
         parts.append(content)
     return sorted(parts, key=lambda part: str(part["circumstances"].get("begun", "")))
-
-
-def _describe(fault: Any) -> str:
-    where = ".".join(map(str, fault["loc"])) or "the content"
-    if fault["type"] == "missing":
-        return f"{where} is missing"
-    expected = "be an object {…}"
-    if fault["type"] not in ("model_type", "dict_type"):  # pydantic says "Input should be a valid string"
-        expected = fault["msg"].removeprefix("Input should ").removeprefix("String should ").replace("valid ", "")
-    return f"{where} must {expected}, found {shown(fault['input'])}"
