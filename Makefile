@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM = false
 # Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults
+.PHONY: demo test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -89,6 +89,10 @@ test-wheel:
 benchmark: install-test
 	$(BIN)/python -m pip install -q -e '.[benchmark]'
 	$(BIN)/python benchmarks/speed.py
+
+# Every data set of the catalogue that is in DATA, compared with an independent parse; FETCH=1 fetches those with an address.
+published: install-test
+	FATHOM_DATA=$(DATA) $(BIN)/python benchmarks/run.py published $(if $(FETCH),--fetch)
 
 # Two processes of two hours at most; SAMPLE: so many mutants of each module. ONLY=metrics/: of these modules.
 mutation: install-test
