@@ -345,10 +345,10 @@ def test_conceptnet(tmp_path):
     [
         (["{", trex()], None, "P413.jsonl.gz:1: not JSON"),
         ([{"sub_label": "Koke"}], None, "P413.jsonl.gz:1: 'obj_label' is missing"),
-        ([trex(obj_label=None)], None, ("P413.jsonl.gz:1:", "'obj_label'", "str", "null")),
+        ([trex(obj_label=None)], None, ("P413.jsonl.gz:1:", "'obj_label'", "text", "null")),
         ([trex(obj_uri=5)], None, ("P413.jsonl.gz:1:", "'obj_uri'", "5")),
-        ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
-        ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'masked_sentences'"),
+        ([trex(evidences=["He is a [MASK]."])], None, "P413.jsonl.gz:1: expected 'evidences'"),
+        ([trex(evidences=[{"obj_surface": "x"}])], None, "P413.jsonl.gz:1: expected 'evidences'"),
         ([], None, "P413.jsonl.gz: no facts"),
         ([trex(obj_label="")], None, ("P413", "no answer")),
         ([trex()], [{"relation": "P413", "template": "[X] plays."}], ("relations.jsonl:1:", "'[X] plays.'")),

@@ -17,23 +17,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
-from fathom.formats.base import Draft, Format, check_templates, texts_of
+from fathom.formats.base import Draft, Format, check_templates
 from fathom.formats.facts import Fact, NamedAnswer, RelationEntry, add_facts, read_entries
+from fathom.formats.rows import Row, beginning, keys_of, read_rows
 from fathom.reading import (
     Faults,
-    Json,
-    Unreadable,
-    check_file,
     first_few,
     read_json_lines,
     resolve_packed,
-    shown,
     stands,
 )
 
@@ -62,11 +59,15 @@ _TREX_FILE = re.compile(r"(P\d+)(_random)?\.jsonl(\.gz)?")
 _ALTERED = {"negated": "masked_negations", "misprimed": "masked_misprimed"}
 _TEST_FILE = re.compile(r"(\w+_)?test\.jsonl(\.gz)?")
 _JSONL = re.compile(r".+\.jsonl(\.gz)?")
-_PEEKED = 10
-_IDS = ("uuid", "id")
-_OPTIONAL_TEXT = ("predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj")
+_COLUMNS = {
+    "obj_label": "text",
+    **dict.fromkeys(("predicate_id", "pred", "sub_uri", "sub", "sub_label", "obj_uri", "obj"), "text or none"),
+    **dict.fromkeys(("uuid", "id"), "id or none"),
+    **dict.fromkeys(("masked_sentences", *_ALTERED.values()), "texts or none"),
+    **dict.fromkeys(("evidences", "obj_aliases"), "list or none"),
+}
 
-OmittedLines = dict[tuple[Path, str], list[int]]
+OmittedLines = dict[tuple[Path, str], list[int | None]]
 """Lines whose sentences are not asked, by file and reason."""
 _DOUBLE = "what another of their fact says"
 
@@ -105,30 +106,18 @@ def _files(path: Path) -> list[Path]:
 
 def _has_masked_sentences(file: Path) -> bool:
     """Return whether ``test.jsonl``, a common name, is LAMA's; empty and unreadable files may be."""
-    rows = _first_rows(file)
-    return rows is None or any("masked_sentences" in row for row in rows)
+    return not beginning(file) or "masked_sentences" in keys_of(file)
 
 
 def _are_patterns(files: list[Path]) -> bool:
     """Return whether files are ParaRel's, which have T-REx's names."""
-    return any("pattern" in row for file in files[:1] for _, row in islice(read_json_lines(file, {}, Faults()), 1))
+    return any("pattern" in keys_of(file) for file in files[:1])
 
 
 def _has_altered(file: Path) -> bool:
     """Return whether a file belongs to primed and negated LAMA."""
-    rows = _first_rows(file) or []
-    return any("masked_sentences" in row and any(name in row for name in _ALTERED.values()) for row in rows)
-
-
-def _first_rows(file: Path) -> list[Json] | None:
-    """Return None if the file is empty or cannot be opened."""
-    faults = Faults()
-    try:
-        check_file(file)
-    except Unreadable:
-        return None
-    rows = [row for _, row in islice(read_json_lines(file, {}, faults), _PEEKED)]
-    return rows if rows or faults.found else None
+    keys = keys_of(file)
+    return "masked_sentences" in keys and not keys.isdisjoint(_ALTERED.values())
 
 
 def _choices(path: Path) -> list[Path]:
@@ -163,39 +152,42 @@ def _patterns(folder: Path, faults: Faults) -> dict[str, RelationEntry]:
 
 
 def _facts(file: Path, left_out: OmittedLines, faults: Faults) -> Iterator[Fact]:
-    before, line = len(faults.found), 0
-    for line, row in read_json_lines(file, {"obj_label": str}, faults):
-        if (fact := _fact(file, line, row, left_out, faults)) is not None:
-            yield fact
-    if not line and len(faults.found) == before:
+    before, row = len(faults.found), None
+    for row in read_rows(file, _COLUMNS, faults):
+        sentences = _masked(row)
+        if all(isinstance(text, str) for pair in sentences for text in pair):
+            yield _fact(row, sentences, left_out)
+        else:
+            row.refuse("expected 'evidences': a list of objects with 'masked_sentence' and 'obj_surface', texts")
+    if row is None and len(faults.found) == before:
         faults.add(file, None, "no facts: expected one per line, or the file removed")
 
 
-def _fact(file: Path, line: int, row: Json, left_out: OmittedLines, faults: Faults) -> Fact | None:
-    wrong = [name for name in _OPTIONAL_TEXT if not isinstance(row.get(name), str | None)]
-    wrong += [name for name in _IDS if not isinstance(row.get(name), str | int | None)]
-    for name in wrong:
-        faults.add(file, line, f"'{name}' must be text, found {shown(row[name])}")
-    masked = _masked(row)
-    if masked is None:
-        evidences = "'evidences': a list of objects with 'masked_sentence' and 'obj_surface'"
-        faults.add(file, line, f"expected 'masked_sentences': a list of texts, or {evidences}")
-    if wrong or masked is None:
-        return None
-    altered = {kind: list(_altered(file, line, row, name, left_out, faults)) for kind, name in _ALTERED.items()}
-    by_sentence = "masked_sentences" in row
-    relation = row.get("predicate_id") or (row.get("pred") or "").rsplit("/", 1)[-1]
-    relation = relation or _relation_in_name(file, by_sentence, any(altered.values()))
+def _masked(row: Row) -> list[Sentence]:
+    if row["masked_sentences"] is not None:
+        return list(map(Sentence, row["masked_sentences"]))
+    objects = (one if isinstance(one, dict) else {} for one in row["evidences"] or ())
+    return [Sentence(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]
+
+
+def _fact(row: Row, sentences: list[Sentence], left_out: OmittedLines) -> Fact:
+    by_sentence = row["masked_sentences"] is not None
+    altered = {
+        kind: tuple(_sentences(row, map(Sentence, row[name]), left_out)) for kind, name in _ALTERED.items() if row[name]
+    }
+    relation = row["predicate_id"] or (row["pred"] or "").rsplit("/", 1)[-1]
+    relation = relation or _relation_in_name(row.file, by_sentence, any(altered.values()))
+    label, aliases = row["obj_label"], (name for name in row["obj_aliases"] or () if isinstance(name, str))
     return Fact(
-        file,
-        line,
-        str(next((row[name] for name in _IDS if row.get(name) not in (None, "")), "")),
+        row.file,
+        row.line,
+        str(next((row[name] for name in ("uuid", "id") if row[name] not in (None, "")), "")),
         relation,
         *_subject(row, relation),
-        (_answer(row),),
-        tuple(_sentences(file, line, masked, left_out)),
+        (NamedAnswer(row["obj_uri"] or row["obj"] or label, label, tuple(aliases)),),
+        tuple(_sentences(row, sentences, left_out)),
         by_sentence,
-        altered={kind: tuple(sentences) for kind, sentences in altered.items() if sentences},
+        altered={kind: some for kind, some in altered.items() if some},
     )
 
 
@@ -207,42 +199,15 @@ def _relation_in_name(file: Path, by_sentence: bool, altered: bool) -> str:
     return SQUAD if by_sentence and not (altered and stem.casefold() != SQUAD) else stem
 
 
-def _altered(file: Path, line: int, row: Json, name: str, left_out: OmittedLines, faults: Faults) -> Iterator[Sentence]:
-    texts = texts_of(row.get(name, []))
-    if texts is None:
-        faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
-    else:
-        yield from _sentences(file, line, list(map(Sentence, texts)), left_out)
-
-
-def _answer(row: Json) -> NamedAnswer:
-    names, id_ = row.get("obj_aliases"), row.get("obj_uri") or row.get("obj") or row["obj_label"]
-    aliases = (name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-    return NamedAnswer(id_, row["obj_label"], tuple(aliases))
-
-
-def _subject(row: Json, relation: str) -> tuple[str, str]:
+def _subject(row: Row, relation: str) -> tuple[str, str]:
     """Return name and id. ConceptNet's ``sub`` is a name, Google-RE's an id with a name; SQuAD has no subject."""
     if relation == SQUAD:
         return "", ""
-    name = (row["sub_label"] if "sub_label" in row else row.get("sub")) or ""
-    return name, row.get("sub_uri") or row.get("sub") or name
+    name = (row["sub_label"] if "sub_label" in row.content else row["sub"]) or ""
+    return name, row["sub_uri"] or row["sub"] or name
 
 
-def _masked(row: Json) -> list[Sentence] | None:
-    """Read the sentences; return None if one is not a text."""
-    if "masked_sentences" in row:
-        masked = row["masked_sentences"]
-        pairs = [(text, "") for text in masked] if isinstance(masked, list) else [(None, "")]
-    else:
-        masked = row.get("evidences", [])
-        evidences = masked if isinstance(masked, list) and all(isinstance(one, dict) for one in masked) else [{}]
-        pairs = [(one.get("masked_sentence"), one.get("obj_surface", "")) for one in evidences]
-    good = [Sentence(*pair) for pair in pairs if all(isinstance(text, str) for text in pair)]
-    return good if len(good) == len(pairs) else None
-
-
-def _sentences(file: Path, line: int, masked: list[Sentence], left_out: OmittedLines) -> Iterator[Sentence]:
+def _sentences(row: Row, masked: Iterable[Sentence], left_out: OmittedLines) -> Iterator[Sentence]:
     """Yield sentences with one mask, each once."""
     seen: set[str] = set()
     for text, surface in masked:
@@ -254,7 +219,7 @@ def _sentences(file: Path, line: int, masked: list[Sentence], left_out: OmittedL
             why = {0: "no mask", 1: ""}.get(text.count(MASK), "several masks")
         seen.add(text)
         if why:
-            left_out[file, why].append(line)
+            left_out[row.file, why].append(row.line)
         else:
             yield Sentence(text.replace(MASK, ANSWER), surface)
 

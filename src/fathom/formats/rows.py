@@ -82,7 +82,8 @@ class Row:
         for column, kind in columns.items():
             value, (is_fit, expected) = self[column], KINDS[kind.removesuffix(OPTIONAL)]
             if not is_fit(value) and not (value is None and kind.endswith(OPTIONAL)):
-                found = "is missing" if value is None else f"must be {expected}, found {shown(value)}"
+                is_missing = value is None and column not in self.content
+                found = "is missing" if is_missing else f"must be {expected}, found {shown(value)}"
                 wrong.append(f"'{column}' {found}")
         if wrong:
             self.refuse("; ".join(wrong))
