@@ -167,7 +167,7 @@ def _masked(row: Row) -> list[Sentence]:
     if row["masked_sentences"] is not None:
         return list(map(Sentence, row["masked_sentences"]))
     objects = (one if isinstance(one, dict) else {} for one in row["evidences"] or ())
-    return [Sentence(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]
+    return [Sentence(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]  # type: ignore[arg-type]
 
 
 def _fact(row: Row, sentences: list[Sentence], left_out: OmittedLines) -> Fact:
