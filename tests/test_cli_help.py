@@ -39,18 +39,6 @@ def commands(command, path=("fathom",)):
 ALL = {" ".join(path): command for path, command in commands(typer.main.get_command(make_app()))}
 
 
-def test_tools_that_walk_the_command_line_find_all_of_it():
-    from fathom.cli import app
-
-    walked = {" ".join(path): command for path, command in commands(typer.main.get_command(app))}
-    assert set(walked) == set(ALL)
-    assert all(
-        {p.name for p in walked[path].params} - TYPERS_OWN == {p.name for p in ALL[path].params} - TYPERS_OWN
-        for path in ALL
-        if path != "fathom"
-    )
-
-
 @pytest.mark.parametrize("called", sorted(ALL))
 def test_help_begins_with_an_example_that_parses(called):
     help_ = ALL[called].help

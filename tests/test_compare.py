@@ -488,13 +488,6 @@ def test_every_format(made, fathom, tmp_path):
     assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("a_1 & 50% and b show")
 
 
-@pytest.mark.parametrize("name", ["pools", "readings", "wording", "robustness", "templates"])
-def test_a_former_study_names_the_command_that_took_its_place(fathom, name):
-    code, printed, said = fathom("study", name, "a", "b", "--out", "c")
-    assert (code, printed) == (2, "")
-    assert ("fathom metrics" if name == "templates" else "fathom compare") in said
-
-
 def test_equivalence_and_planning_on_the_command_line(made, fathom):
     """Two runs that differ in one of forty facts: 2.5 points, with the 90 % interval within 20."""
     one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))

@@ -129,13 +129,7 @@ def test_without_any_descriptions_an_underscore_stands():
     assert tail_prompt("{name} - {description}", "a {description} b", None) == "a {description} b - _"
 
 
-def test_tail_template_from_a_file(tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_text("{name} is\n", encoding="utf-8")
-    assert tail_template(str(file)) == "{name} is"
-    file.write_text("nothing", encoding="utf-8")
-    with pytest.raises(BadInput, match=r"name.*'nothing'"):
-        tail_template(str(file))
+def test_an_unknown_tail_template_is_refused():
     with pytest.raises(BadInput, match=mentions("--tail-template D")):
         tail_template("D")
 

@@ -390,10 +390,10 @@ def test_another_graph_is_refused(data, graph_folder, tmp_path):
 def test_prediction_on_demand(data, tmp_path):
     train_links("toy", data, Options(epochs=2), tmp_path / "m")
     found = predict_links(tmp_path / "m", data, "lies in", head="Paris", top=3)
-    assert found.question == "(Paris, lies in, ?)"
-    assert len(found.answers) == 3
-    assert {answer.name: answer.split for answer in found.answers}.get("France", "train") == "train"
-    assert predict_links(tmp_path / "m", data, "in", tail="eu").question == "(?, lies in, Europe)"
+    assert found.title == "(Paris, lies in, ?)"
+    assert len(found.rows) == 3
+    assert {name: split for _, name, _, _, split in found.rows}.get("France", "train") == "train"
+    assert predict_links(tmp_path / "m", data, "in", tail="eu").title == "(?, lies in, Europe)"
     with pytest.raises(BadInput, match=mentions("'lies'")):
         predict_links(tmp_path / "m", data, "lies", head="Paris")
     with pytest.raises(BadInput, match="give --head"):

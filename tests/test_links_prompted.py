@@ -370,8 +370,8 @@ def test_a_run_keeps_what_is_known_and_what_is_not(model, folder, tmp_path):
 
 def test_predict(model, data):
     found = predict_links(model, data, "capital", head="Berlin", device="cpu")
-    assert len(found.answers) == 10
-    assert found.question == "(Berlin, capital, ?)"
+    assert len(found.rows) == 10
+    assert found.title == "(Berlin, capital, ?)"
 
 
 def test_another_model_at_the_same_place_is_noticed(data, weights, folder, tmp_path):

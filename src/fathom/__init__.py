@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fathom._version import VERSION
 
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
-    from fathom.api import (
-        Result,
-        compare,
-        diff,
-        evaluate_links,
-        merge_runs,
-        open_run,
-        plots,
-        probe,
-        run_plan,
-        train_links,
-        write_report,
-    )
+    from fathom.api import Result, evaluate_links, merge_runs, open_run, probe, run_plan, train_links
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
     from fathom.data.templates import Template
@@ -37,6 +25,10 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
         StatementOptions,
         VocabularyOptions,
     )
+    from fathom.report.charts import plots
+    from fathom.report.page import report as write_report
+    from fathom.results.compare import compare
+    from fathom.results.diff import diff
     from fathom.store.folder import RunFolder
     from fathom.training.planting import plant
 
@@ -80,8 +72,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
 _WHERE = {
     name: module
     for module, names in {
-        "fathom.api": "Result compare diff evaluate_links merge_runs open_run plots probe run_plan train_links "
-        "write_report",
+        "fathom.api": "Result evaluate_links merge_runs open_run probe run_plan train_links",
         "fathom.data.knowledge": "KnowledgeGraph",
         "fathom.data.queries": "CandidateSet Query QuerySet Relation",
         "fathom.data.templates": "Template",
@@ -91,13 +82,17 @@ _WHERE = {
         "fathom.models.local": "LocalModel",
         "fathom.probes.ontology_options": "OntologyOptions",
         "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions StatementOptions VocabularyOptions",
+        "fathom.report.charts": "plots",
+        "fathom.report.page": "write_report",
+        "fathom.results.compare": "compare",
+        "fathom.results.diff": "diff",
         "fathom.store.folder": "RunFolder",
         "fathom.training.planting": "plant",
     }.items()
     for name in names.split()
 }
 """Name → module."""
-_NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap"}
+_NAMED_OTHERWISE = {"load_model": "load", "read_data": "read", "wrap_model": "wrap", "write_report": "report"}
 
 
 def __dir__() -> list[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fathom.api.links import evaluate_links, train_links
-from fathom.api.result import ModelSource, Out, Result, Run, Runs, Source, folders_of, read_source
+from fathom.api.result import ModelSource, Out, Result, Source, read_source
 from fathom.data.selection.filters import narrow
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.options import chosen_options, parse_options
@@ -19,33 +17,15 @@ from fathom.probes.models import check_loaded, open_model
 from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE
 from fathom.progress import ProgressSetting, detail, shown, starting
-from fathom.results.compare import compare as compare_folders
-from fathom.results.diff import diff as diff_folders
+from fathom.results.loading import AnyRun, open_runs
 from fathom.run import run
 from fathom.run.finished import find_finished
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.plans.execution import PlanResult
-    from fathom.report.page import Report
 
-__all__ = [
-    "Result",
-    "compare",
-    "diff",
-    "evaluate_links",
-    "merge_runs",
-    "open_run",
-    "plots",
-    "probe",
-    "run_plan",
-    "train_links",
-    "write_report",
-]
-
-
-P = ParamSpec("P")
-Returned = TypeVar("Returned")
+__all__ = ["Result", "evaluate_links", "merge_runs", "open_run", "probe", "run_plan", "train_links"]
 
 
 def probe(
@@ -108,7 +88,7 @@ def open_run(path: str | Path) -> Result:
     return Result(RunFolder.open(path))
 
 
-def merge_runs(runs: Runs, out: str | Path) -> Result:
+def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:
     """Merge the parts of one run (``part="1/2"``), each in a folder of its own, into one folder.
 
     :param runs: two or more, with no shard in common; they are not changed.
@@ -118,37 +98,7 @@ def merge_runs(runs: Runs, out: str | Path) -> Result:
     """
     from fathom.store import merging
 
-    return Result(merging.merge_runs(folders_of(runs), Path(out), lambda run: Result(run).keep_metrics()))
-
-
-def _opening(function: Callable[..., Returned], *names: str) -> Callable[..., Returned]:
-    """Let a function of run folders take paths and results: a list as one parameter, or one as each of several."""
-    signature = inspect.signature(function)
-
-    def opened(*args: Any, **options: Any) -> Returned:
-        bound = signature.bind(*args, **options)
-        for name in names:
-            value = bound.arguments[name]
-            bound.arguments[name] = folders_of(value) if len(names) == 1 else folders_of([value])[0]
-        return function(*bound.args, **bound.kwargs)
-
-    return update_wrapper(opened, function)
-
-
-if TYPE_CHECKING:
-
-    def _takes_runs(
-        function: Callable[Concatenate[Sequence[RunFolder], P], Returned],
-    ) -> Callable[Concatenate[Runs, P], Returned]: ...
-
-    def _takes_two(
-        function: Callable[Concatenate[RunFolder, RunFolder, P], Returned],
-    ) -> Callable[Concatenate[Run, Run, P], Returned]: ...
-
-    compare, diff = _takes_runs(compare_folders), _takes_two(diff_folders)
-else:
-    compare = _opening(compare_folders, "runs")
-    diff = _opening(diff_folders, "before", "after")
+    return Result(merging.merge_runs(open_runs(runs), Path(out), lambda run: Result(run).keep_metrics()))
 
 
 def run_plan(
@@ -177,34 +127,6 @@ def run_plan(
     for note in write_report(result, folder):
         detail(note)
     return result
-
-
-def plots(runs: Runs) -> dict[str, Any]:
-    """Draw charts of runs next to each other: accuracy, ranks, confidence, calibration, relations, templates, lengths.
-
-    :returns: name → Altair chart, without those that have no data. A notebook shows them, ``save`` writes PNG or SVG.
-    :raises BadInput: everything that is wrong with the runs.
-    :raises MissingExtra: Altair is not installed.
-    """
-    from fathom.report.charts import plots
-
-    return plots(folders_of(runs))
-
-
-def write_report(
-    runs: Runs,
-    out: str | Path = "report.html",
-    cluster: str = "",
-    title: str = "",
-    groups: str | Path | None = None,
-) -> Report:
-    """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
-
-    See :func:`fathom.report.page.report`.
-    """
-    from fathom.report.page import report
-
-    return report([run.folder if isinstance(run, Result) else run for run in runs], out, cluster, title, groups)
 
 
 def _model(model: ModelSource, options: ProbeOptions) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from fathom.data.queries import QuerySet
-from fathom.errors import MissingExtra, all_of
+from fathom.errors import optional
 from fathom.formats import read
 from fathom.results.consistency import consistency_table
 from fathom.results.summary import RunNumbers, Summary
@@ -28,9 +28,6 @@ Source: TypeAlias = str | Path | QuerySet
 """Data: their name or folder, or themselves."""
 Out: TypeAlias = str | Path | None
 """Folder of a run."""
-Run: TypeAlias = "str | Path | Result"
-"""A run: its folder, or itself."""
-Runs: TypeAlias = Sequence[Run]
 
 
 class Result:
@@ -57,10 +54,7 @@ class Result:
 
     def to_pandas(self) -> Any:
         """Return :meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
-        try:
-            import pandas  # noqa: F401
-        except ImportError as error:
-            raise MissingExtra("pandas", "pandas") from error
+        optional("pandas", "pandas")
         columns = self.table()
         groups = columns.column("groups").to_pylist()
         frame = columns.drop_columns(["groups"]).to_pandas()
@@ -116,11 +110,3 @@ class Result:
 
 def read_source(data: Source) -> QuerySet:
     return data if isinstance(data, QuerySet) else read(data)
-
-
-def folders_of(runs: Runs) -> list[RunFolder]:
-    return all_of(*(partial(_folder, run) for run in runs))
-
-
-def _folder(run: Run) -> RunFolder:
-    return run.folder if isinstance(run, Result) else RunFolder.open(run)

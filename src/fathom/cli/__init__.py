@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,42 +77,19 @@ MOST_LINES = 200
 """Lines of one error message."""
 
 
-def _make(name: str, does: str) -> typer.Typer:
-    module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
-    made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
-    return made
-
-
 def _late(name: str, does: str) -> type[TyperCommand]:
     """Return a placeholder in the list of commands, which loads the command's module when it is called."""
 
     class Late(TyperCommand):
         def load(self) -> Any:
-            return typer.main.get_command(_make(name, does))
+            module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
+            made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
+            return typer.main.get_command(made)
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             return self.load().make_context(info_name, args, parent, **extra)
 
     return Late
-
-
-def whole_app() -> typer.Typer:
-    """Load all commands at once, for tools that walk a command line: documentation, completion, fuzzers."""
-    app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
-    for name, (panel, does) in COMMANDS.items():
-        made = _make(name, does)
-        if made.registered_callback:
-            app.add_typer(made, name=name, rich_help_panel=panel)
-        else:
-            app.registered_commands += made.registered_commands
-    return app
-
-
-def __getattr__(name: str) -> Any:
-    """Make ``fathom.cli.app``, the name that such tools expect, on first use."""
-    if name == "app":
-        return whole_app()
-    raise AttributeError(name)
 
 
 def _version(value: bool) -> None:
@@ -214,13 +190,6 @@ Refused: type[Exception] = BadParameter.__bases__[0]
 """The exception of a refused command line: click's UsageError, of which Typer has a copy of its own."""
 
 
-REPLACED = {
-    **dict.fromkeys(("pools", "readings", "wording", "robustness"), "compare RUN RUN…"),
-    "templates": "metrics RUN --by relation+template",
-}
-"""Former studies, and the commands that replace them."""
-
-
 def _refusal(error: Any) -> str:
     """Return one line on a :data:`Refused` command line; "" if the help was shown instead."""
     kind = type(error).__name__
@@ -229,9 +198,6 @@ def _refusal(error: Any) -> str:
     if kind == "NoSuchOption":
         meant = " or ".join(error.possibilities or ())
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
-    name = (re.findall(r"^No such command '([^']+)'", error.format_message()) or [""])[0]
-    if name in REPLACED:
-        return f"fathom study {name} was replaced: type fathom {REPLACED[name]}"
     option = getattr(error, "param", None)
     if option is None:
         return f"{' '.join(error.format_message().split()).rstrip('.')}{_more(error)}"

@@ -193,10 +193,10 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
 def predict(options: PredictOptions, printed: PrintOptions) -> None:
     """Print the best answers to (head, relation, ?) or (?, relation, tail), and whether the graph has them."""
     from fathom.formats import read
-    from fathom.links.predict import predict_links, predictions_table
+    from fathom.links.predict import predict_links
 
     chosen = options.model_dump(exclude={"model", "data"})
-    printed.show([predictions_table(predict_links(options.model, read(options.data), **chosen))])
+    printed.show([predict_links(options.model, read(options.data), **chosen)])
 
 
 def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> None:

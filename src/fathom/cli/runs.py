@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,7 +12,7 @@ from fathom.building.options import NewFolder
 from fathom.cli.commands import single
 from fathom.cli.formats import PrintOptions, TableOptions, notes, say
 from fathom.data.selection.options import Words
-from fathom.errors import BadInput, all_of
+from fathom.errors import BadInput
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
 from fathom.studies.options import ComparisonOptions
 
@@ -153,10 +152,8 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
     Facts are joined by fact_id, so models, templates, readings, answer pools, probes and worlds can be compared.
     """
     from fathom.plans.comparison import analyse
-    from fathom.store.folder import RunFolder
 
-    folders = all_of(*(partial(RunFolder.open, run) for run in options.runs))
-    printed.present(analyse(folders, **options.model_dump(exclude={"runs"})), "compare")
+    printed.present(analyse(**dict(options)), "compare")
 
 
 def diff(options: DiffOptions, printed: TableOptions) -> None:
@@ -164,12 +161,10 @@ def diff(options: DiffOptions, printed: TableOptions) -> None:
 
     Facts learnt, forgotten, kept and never known, each a share with its interval, next to the baselines.
     """
-    from fathom.results.diff import diff as diff_folders
-    from fathom.store.folder import RunFolder
+    from fathom.results.diff import diff as compare_two
 
-    before, after = all_of(*(partial(RunFolder.open, run) for run in (options.before, options.after)))
-    change = diff_folders(before, after, options.scoring, options.by, options.k, options.list_, options.cluster)
-    printed.present(change, "diff")
+    chosen = dict(options)
+    printed.present(compare_two(listed=chosen.pop("list_"), **chosen), "diff")
 
 
 def report(options: ReportOptions) -> None:

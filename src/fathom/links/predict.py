@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,23 +19,6 @@ FEW = 20
 """So many names fit into a message."""
 
 
-class PredictedEntity(NamedTuple):
-    """:param split: the split with this triple, "" if the graph does not have it."""
-
-    id: str
-    name: str
-    score: float
-    split: str
-
-
-class Predictions(NamedTuple):
-    """:param question: ``(head, relation, ?)`` in words. :param scoring: name of the scores."""
-
-    question: str
-    scoring: str
-    answers: list[PredictedEntity]
-
-
 def predict_links(
     folder: str | Path,
     data: QuerySet,
@@ -46,10 +28,11 @@ def predict_links(
     tail: str | None = None,
     top: int = 10,
     device: str | None = None,
-) -> Predictions:
-    """Predict the answers to (head, relation, ?), or (?, relation, tail), with the predictor in *folder*.
+) -> Table:
+    """Predict the best answers to (head, relation, ?), or (?, relation, tail), with the predictor in *folder*.
 
     :param relation, head, tail: name or id; exactly one of head and tail.
+    :returns: place, name, id, score, and the split with the triple, "" if the graph does not have it.
     :raises BadInput: an unknown or ambiguous name, both or neither of head and tail.
     """
     if (head is None) == (tail is None):
@@ -67,22 +50,13 @@ def predict_links(
         [result] = predictor.rank(links, top)
     splits = _splits(graph, entity, place, head is None)
     ids, names = graph.entities.column("id"), graph.entities.column("name")
-    answers = [
-        PredictedEntity(ids[answer].as_py(), names[answer].as_py(), score, splits.get(answer, ""))
-        for answer, score in result.top[:top]
-    ]
+    rows = tuple(
+        (number, names[answer].as_py(), ids[answer].as_py(), score, splits.get(answer, ""))
+        for number, (answer, score) in enumerate(result.top[:top], start=1)
+    )
     known, link = names[entity].as_py() or given, graph.relations.column("name")[place].as_py() or relation
     question = f"({known}, {link}, ?)" if head is not None else f"(?, {link}, {known})"
-    return Predictions(question, predictor.scoring.name, answers)
-
-
-def predictions_table(predictions: Predictions) -> Table:
-    """Make a table of the best answers to one query."""
-    rows = tuple(
-        (place, answer.name, answer.id, answer.score, answer.split)
-        for place, answer in enumerate(predictions.answers, start=1)
-    )
-    return Table(("", "answer", "id", predictions.scoring, "in the graph"), rows, predictions.question)
+    return Table(("", "answer", "id", predictor.scoring.name, "in the graph"), rows, question)
 
 
 def _place(table: pa.Table, text: str, what: str) -> int:

@@ -29,7 +29,7 @@ from torch import nn
 
 from fathom.data.graph.links import Links
 from fathom.data.knowledge import KnowledgeGraph, Places
-from fathom.errors import BadInput, MissingExtra
+from fathom.errors import BadInput, optional
 from fathom.links import base
 from fathom.links.base import NOT_A_NUMBER
 from fathom.links.folder import read_manifest
@@ -69,11 +69,8 @@ class Bm25:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        try:
-            from bm25s import BM25
-        except ImportError as error:
-            raise MissingExtra("bm25s", "kgc") from error
-        self._size, self._index = len(texts), BM25(k1=1.5, b=0.75, method="lucene")
+        bm25s = optional("bm25s", "kgc")
+        self._size, self._index = len(texts), bm25s.BM25(k1=1.5, b=0.75, method="lucene")
         if texts:
             # bm25s takes no corpus without any word
             self._index.index([_words(text) or [""] for text in texts], show_progress=False)

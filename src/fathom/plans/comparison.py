@@ -7,8 +7,8 @@ from typing import Any
 
 from fathom.results.compare import compare
 from fathom.results.comparison import Comparison
+from fathom.results.loading import AnyRun
 from fathom.results.tables import Table
-from fathom.store.folder import RunFolder
 from fathom.studies import MODELS, Study
 from fathom.studies.options import ComparisonOptions
 
@@ -24,7 +24,7 @@ COMPARISON = Study(
 )
 
 
-def analyse(runs: Sequence[RunFolder], **options: Any) -> Comparison:
+def analyse(runs: Sequence[AnyRun], **options: Any) -> Comparison:
     """Compare all pairs of runs. :param options: of :class:`ComparisonOptions`, differences in points."""
     points = {name: None if options[name] is None else options[name] / 100 for name in ("margin", "detect")}
     return compare(runs, **options | points)

@@ -22,7 +22,6 @@ from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, few_shot_li
 from fathom.probes.options import EmbeddingOptions
 from fathom.progress import Progress
 from fathom.prompts.wording import FewShot
-from fathom.reading import Unreadable, read_text, stands
 from fathom.scoring.rows import Columns, PromptedQuery, RankResult, digest, result_columns
 from fathom.scoring.similarity import VectorSpace, rank_by_cosine
 from fathom.scoring.tokens import Bos, resolve_bos
@@ -51,24 +50,13 @@ NO_DESCRIPTION, NO_DESCRIPTIONS = "-", "_"
 
 
 def tail_template(given: str) -> str:
-    """Return the template by its name, from a text or from a file.
-
-    :raises BadInput: no such template or file, or a text without ``{name}``.
-    """
+    """Return the template by its name, or a text. :raises BadInput: no such template, or a text without ``{name}``."""
     if given in TAIL_TEMPLATES:
         return TAIL_TEMPLATES[given]
-    text, file = given.replace("\\n", "\n"), Path(given)
     if "{name}" not in given:
-        if not stands(file):
-            names = ", ".join(TAIL_TEMPLATES)
-            raise BadInput(f"--tail-template {given}: expected {names}, a text with {{name}}, or a file; found neither")
-        try:
-            text = read_text(file).removesuffix("\n")
-        except Unreadable as error:
-            raise BadInput(f"--tail-template {error}") from error
-        if "{name}" not in text:
-            raise BadInput(f"--tail-template {file}: expected {{name}} for the candidate's name, found {text!r}")
-    return text
+        names = ", ".join(TAIL_TEMPLATES)
+        raise BadInput(f"--tail-template {given}: expected {names}, or a text with {{name}}; found neither")
+    return given.replace("\\n", "\n")
 
 
 def tail_prompt(template: str, name: str, description: str | None) -> str:

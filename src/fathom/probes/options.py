@@ -161,8 +161,8 @@ class EmbeddingOptions(FewShotOptions):
 
     tail_template: str = opt(
         "deer",
-        "Text of a candidate: deer, A, B or C (figures 2, 12 to 14 of the paper), a text with {name} and optionally "
-        "{description} (\\n for a new line), or a file with such a text.",
+        "Text of a candidate: deer, A, B or C (figures 2, 12 to 14 of the paper), or a text with {name} and optionally "
+        "{description} (\\n for a new line).",
         Group.PROMPTS,
         min_length=1,
     )

@@ -120,7 +120,9 @@ def _guarded(key: bytes, response: Any) -> None:
 
 def sends_elsewhere(requested: str, to: str) -> bool:
     """Return whether *to* is on another host or port than *requested*, or drops encryption."""
-    return _place(to) not in (_place(requested), _with_encryption(_place(requested)))
+    scheme, host, port = _place(requested)
+    encrypted = "https", host, _PORTS["https"] if port == _PORTS["http"] else port
+    return _place(to) not in ((scheme, host, port), encrypted)
 
 
 _Place = tuple[str, str | None, int | None]
@@ -131,11 +133,6 @@ _PORTS = {"http": 80, "https": 443}
 def _place(address: str) -> _Place:
     parts = urlsplit(address)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-
-
-def _with_encryption(place: _Place) -> _Place:
-    _, host, port = place
-    return "https", host, _PORTS["https"] if port == _PORTS["http"] else port
 
 
 def json_reply(body: bytes) -> Any:

@@ -299,7 +299,6 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
 
     :param required: fields with their types.
     """
-    needed = tuple(required.items())
     try:
         for number, line in enumerate(text_lines(path), start=1):
             if not line:
@@ -310,12 +309,10 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
                 if line.strip():
                     faults.add(path, number, error.why)
                 continue
-            if not isinstance(row, dict):
-                faults.add(path, number, f"expected an object {{…}}, found {line.strip()[:40]}")
-            elif _fits(row, needed):
-                yield number, row
+            if why := _row_fault(row, required):
+                faults.add(path, number, why)
             else:
-                faults.add(path, number, _field_faults(row, required))
+                yield number, row
     except Unreadable as error:
         faults.keep(error)
 
@@ -334,14 +331,11 @@ def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> It
     if not isinstance(value, list):
         faults.add(path, 1, f"expected a list of objects [{{…}}, …], found {shown(value, 40)}")
         return
-    needed = tuple(required.items())
     for number, row in zip(_lines_of_items(text), value, strict=True):
-        if not isinstance(row, dict):
-            faults.add(path, number, f"expected an object {{…}}, found {shown(row, 40)}")
-        elif _fits(row, needed):
-            yield number, row
+        if why := _row_fault(row, required):
+            faults.add(path, number, why)
         else:
-            faults.add(path, number, _field_faults(row, required))
+            yield number, row
 
 
 def _lines_of_items(text: str) -> Iterator[int]:
@@ -357,11 +351,10 @@ def _lines_of_items(text: str) -> Iterator[int]:
         line += text.count("\n", start, at)
 
 
-def _fits(row: Json, needed: tuple[tuple[str, type], ...]) -> bool:
-    return all(isinstance(row.get(name), kind) and not isinstance(row[name], bool) for name, kind in needed)
-
-
-def _field_faults(row: Json, required: dict[str, type]) -> str:
+def _row_fault(row: Any, required: dict[str, type]) -> str:
+    """Return what is wrong with a row; "" for nothing."""
+    if not isinstance(row, dict):
+        return f"expected an object {{…}}, found {shown(row, 40)}"
     return "; ".join(
         f"'{name}' is missing" if name not in row else f"'{name}' must be {kind.__name__}, found {shown(row[name])}"
         for name, kind in required.items()

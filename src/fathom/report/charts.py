@@ -7,18 +7,17 @@ two.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fathom.errors import BadInput, MissingExtra
+from fathom.errors import BadInput, optional
 from fathom.report.counting import Dimension, dimensions, weights
 from fathom.report.evidence import Array, Evidence, PredictionColumns, View, narrow
+from fathom.results.loading import AnyRun, open_runs
 from fathom.results.names import short_names
 from fathom.results.rows import Floats, Rows
-from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     import altair as alt
@@ -161,13 +160,15 @@ def drawable(evidence: Evidence, dims: Dimensions, predictions: PredictionColumn
     return [(one, rows) for one in drawings if (rows := rows_of(one, evidence, dims, predictions))]
 
 
-def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
-    """Return the report's charts of finished runs by name.
+def plots(runs: Sequence[AnyRun]) -> dict[str, alt.Chart]:
+    """Draw charts of runs next to each other: accuracy, ranks, confidence, calibration, relations, templates, lengths.
 
-    :raises BadInput: there is no run, or one is damaged. :raises MissingExtra: Altair is not installed.
+    :returns: name → chart, without those that have no data. A notebook shows them, ``save`` writes PNG or SVG.
+    :raises BadInput: there is no run, or everything that is wrong with them.
+    :raises MissingExtra: Altair is not installed.
     """
-    library("altair")
-    folders = list({run.path.resolve(): run for run in runs}.values())
+    optional("altair", "report")
+    folders = list({run.path.resolve(): run for run in open_runs(runs)}.values())
     if not folders:
         raise BadInput("expected a run or more, found none")
     evidence = Evidence()
@@ -180,7 +181,7 @@ def plots(runs: Sequence[RunFolder]) -> dict[str, alt.Chart]:
 
 def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequence[Row]) -> alt.Chart:
     """Draw these data. :raises MissingExtra: Altair is not installed."""
-    altair = library("altair")
+    altair = optional("altair", "report")
     drawn: alt.Chart = drawing.draw(dims)
     # Named data sets: the report's script fills them anew.
     drawn.datasets = {COUNTED: list(rows), WHOLE: list(of_runs)}
@@ -191,19 +192,11 @@ def chart(drawing: Drawing, dims: Dimensions, rows: Sequence[Row], of_runs: Sequ
     return drawn.properties(config=altair.Config(legend=legend, axis=altair.AxisConfig(labelLimit=260)))
 
 
-def library(name: str) -> Any:
-    """Import a library that reports need. :raises MissingExtra: it is not installed."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingExtra(name, "report") from error
-
-
 # --- parts of charts
 
 
 def _counts() -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     return alt.Chart(alt.NamedData(COUNTED))
 
 
@@ -216,7 +209,7 @@ def _cells() -> Any:
 
 
 def _intervals() -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     return alt.Chart(alt.NamedData(WHOLE)).mark_rule(strokeWidth=3, opacity=0.45)
 
 
@@ -230,7 +223,7 @@ def _by_run(dims: Dimensions) -> dict[str, Any]:
 
 
 def _colour(dims: Dimensions) -> Any:
-    alt, names = library("altair"), list(dims["run"].labels)
+    alt, names = optional("altair", "report"), list(dims["run"].labels)
     colours = [RUNS[place % len(RUNS)] for place in range(len(names))]
     return alt.Color("run:N", scale=alt.Scale(domain=names, range=colours)).title(None)
 
@@ -240,18 +233,18 @@ def _share(axis: Any, field: str, title: str) -> Any:
 
 
 def _tooltip(*keys: str) -> list[Any]:
-    alt = library("altair")
+    alt = optional("altair", "report")
     hit = alt.Tooltip("hit:Q", format=".1%", title="first answer right")
     return [*(alt.Tooltip(f"{key}:N") for key in keys), hit, alt.Tooltip("facts:Q", format=",.1f")]
 
 
 def _brush(*encodings: str) -> Any:
-    return library("altair").selection_interval(name="brush", encodings=list(encodings))
+    return optional("altair", "report").selection_interval(name="brush", encodings=list(encodings))
 
 
 def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
     """Return a line for each run, and points sized by their number of facts."""
-    size = library("altair").Size("facts:Q").scale(range=[6, 160]).legend(None)
+    size = optional("altair", "report").Size("facts:Q").scale(range=[6, 160]).legend(None)
     line = _counts().mark_line(opacity=0.6).encode(x, y, _colour(dims))
     return line, _points(opacity=1).encode(x, y, _colour(dims), size, tooltip=_tooltip("run", key))
 
@@ -260,7 +253,7 @@ def _lines(dims: Dimensions, x: Any, y: Any, key: str) -> tuple[Any, Any]:
 
 
 def _of_runs(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     place, colour = _labels(alt.Y, "run", dims), _colour(dims).legend(None)
     low = alt.X("low:Q").scale(domain=[0, 1]).title(HITS)
     intervals = _intervals().encode(place, low, alt.X2("high:Q"), colour)
@@ -269,7 +262,7 @@ def _of_runs(dims: Dimensions) -> Any:
 
 
 def _sizes(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     size = alt.X("parameters:Q").scale(type="log").axis(format="~s").title("parameters of the model")
     with_size, valid = alt.LookupData(alt.NamedData(WHOLE), "run", ["parameters", "kind"]), "isValid(datum.parameters)"
     right, kind = _share(alt.Y, "hit:Q", HITS), alt.Shape("kind:N").title(None)
@@ -281,7 +274,7 @@ def _sizes(dims: Dimensions) -> Any:
 
 
 def _relations(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     runs = _labels(alt.X, "run", dims).axis(orient="top", labelAngle=-35)
     right = alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title("right")
     cells = _cells().encode(runs, _labels(alt.Y, "relation", dims), right, tooltip=_tooltip("relation", "run"))
@@ -292,7 +285,7 @@ def _strip(key: str, title: str) -> Callable[[Dimensions], Any]:
     """Draw how each run's facts are distributed over the classes of *key*."""
 
     def draw(dims: Dimensions) -> Any:
-        alt, labels = library("altair"), list(dims[key].labels)
+        alt, labels = optional("altair", "report"), list(dims[key].labels)
         classes = alt.X(f"{key}:N", sort=labels).scale(domain=labels).title(title).axis(labelAngle=-35)
         share = alt.Color("share:Q").scale(scheme=HEAT, domainMin=0).legend(format=".0%").title("of facts")
         tooltip = [*_tooltip("run", key), alt.Tooltip("share:Q", format=".1%", title="share of the run's facts")]
@@ -303,7 +296,7 @@ def _strip(key: str, title: str) -> Callable[[Dimensions], Any]:
 
 
 def _calibration(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     sure = _share(alt.X, "sure:Q", "mean probability of the first answer")
     right = _share(alt.Y, "hit:Q", "share right")
     ends = alt.Data(values=[{"sure": 0, "hit": 0}, {"sure": 1, "hit": 1}])
@@ -313,7 +306,7 @@ def _calibration(dims: Dimensions) -> Any:
 
 
 def _templates(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     colour = alt.Color("template:N").scale(range=list(RUNS)).title("template")
     shape = alt.Shape("template:N").title("template")
     where = _share(alt.X, "hit:Q", HITS), _labels(alt.Y, "run", dims)
@@ -323,14 +316,14 @@ def _templates(dims: Dimensions) -> Any:
 
 
 def _lengths(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     length = _labels(alt.X, "length", dims).title("tokens of the right answer").axis(labelAngle=0)
     line, points = _lines(dims, length, _share(alt.Y, "hit:Q", HITS), "length")
     return (line + points.add_params(_brush("x"))).properties(width="container", height=260)
 
 
 def _agreement(dims: Dimensions) -> Any:
-    alt = library("altair")
+    alt = optional("altair", "report")
     second = _labels(alt.X, "run", dims, "second").axis(labelAngle=-35)
     colour = alt.Color("hit:Q").scale(scheme="purpleorange", domain=[1, -1]).title("correlation")
     correlation = alt.Tooltip("hit:Q", format=".2f", title="correlation")

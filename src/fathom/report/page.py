@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom._version import VERSION
-from fathom.errors import BadInput, FathomError, all_of
+from fathom.errors import BadInput, FathomError, all_of, optional
 from fathom.metrics.table import Metric, metric
 from fathom.reading import json_file, opened
-from fathom.report.charts import Drawing, chart, classes_of, drawable, library, whole
+from fathom.report.charts import Drawing, chart, classes_of, drawable, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
@@ -24,7 +24,7 @@ from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import ComparedPair, Comparison
 from fathom.results.facts import RunFacts, Shared
-from fathom.results.loading import check_scored
+from fathom.results.loading import AnyRun, check_scored, open_run
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION
 from fathom.results.summary import RunNumbers, Summary
@@ -66,14 +66,16 @@ class _Run(NamedTuple):
 
 
 def report(
-    runs: Sequence[str | Path | RunFolder],
-    out: str | Path,
+    runs: Sequence[AnyRun],
+    out: str | Path = "report.html",
     cluster: str = "",
     title: str = "",
     groups: str | Path | None = None,
     studies: Sequence[tuple[str, list[Table]]] = (),
 ) -> Report:
-    """Write a page on runs to *out*. The page lists runs that cannot be shown, with the reason.
+    """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
+
+    The page lists runs that cannot be shown, with the reason.
 
     :param runs: finished runs, of any data and probes.
     :param cluster: sampling unit of the queries, for the intervals; see :mod:`fathom.results.samples`.
@@ -84,7 +86,7 @@ def report(
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
-    libraries = {name: library(name) for name in LIBRARIES}
+    libraries = {name: optional(name, "report") for name in LIBRARIES}
     path = Path(out)
     if path.is_dir():
         raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
@@ -114,13 +116,13 @@ def _is_report(path: Path) -> bool:
         return GENERATOR in file.read(1000)
 
 
-def _open_all(runs: Sequence[str | Path | RunFolder]) -> tuple[list[RunFolder], list[str]]:
+def _open_all(runs: Sequence[AnyRun]) -> tuple[list[RunFolder], list[str]]:
     """Open each finished run once. :returns: the folders, and notes on the others."""
     folders: dict[Path, RunFolder] = {}
     notes: list[str] = []
     for run in runs:
         try:
-            folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+            folder = open_run(run)
             if not folder.is_complete():
                 raise BadInput(f"{folder.path} is unfinished: repeat its command, it resumes")
             if folders.setdefault(folder.path.resolve(), folder) is not folder:

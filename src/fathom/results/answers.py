@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fathom.data.templates import ANSWER, capitalized
-from fathom.errors import BadInput
 from fathom.metrics.confidence import reliability, softmax
 from fathom.metrics.table import metric
 from fathom.results.estimates import measure
@@ -16,22 +15,13 @@ from fathom.store.folder import RunFolder
 NO_SCORES = "no confidence: no prediction has log-likelihoods of all candidates"
 
 
-def chosen_scorings(rows: Rows, scoring: str | None) -> list[str]:
-    """Return the given scoring, or all. :raises BadInput: the run has no such scoring."""
-    if scoring is None:
-        return rows.scorings
-    if scoring not in rows.scorings:
-        raise BadInput(f"the run has no scoring '{scoring}': it has {', '.join(rows.scorings) or 'none yet'}")
-    return [scoring]
-
-
 def confident(rows: Rows, scoring: str) -> Ints:
     """Return the places of the predictions of *scoring* whose confidence is known."""
     places = rows.of(scoring)
     return places[~np.isnan(rows.confidence.top_probability[places])]
 
 
-def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table:
+def error_table(run: RunFolder, count: int) -> Table:
     """List the most confident wrong predictions of each scoring (as table 5 of Wiland et al. 2024).
 
     One row per query and template: the preferred and the right statement, each with its rank among all candidates and
@@ -39,12 +29,10 @@ def error_table(run: RunFolder, count: int, scoring: str | None = None) -> Table
     another known answer. Of tied winners the one with the smallest id is shown.
 
     :param count: number of predictions per scoring.
-    :param scoring: None for all of the run.
-    :raises BadInput: the run has no such scoring.
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
-    for name in chosen_scorings(rows, scoring):
+    for name in rows.scorings:
         places = confident(rows, name)
         wrong = places[rows.hits(1)[places] == 0].tolist()
         sure = rows.confidence.top_probability
@@ -98,16 +86,12 @@ def _rank(scores: Floats, place: int) -> float:
     return float(better + (equal + 1) / 2)
 
 
-def reliability_table(run: RunFolder, scoring: str | None = None) -> Table:
-    """Return the accuracy at each level of confidence, in ten bins (low, high] of equal width.
-
-    :param scoring: None for all of the run.
-    :raises BadInput: the run has no such scoring.
-    """
+def reliability_table(run: RunFolder) -> Table:
+    """Return the accuracy at each level of confidence, in ten bins (low, high] of equal width."""
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
     notes = []
-    for name in chosen_scorings(rows, scoring):
+    for name in rows.scorings:
         places = confident(rows, name)
         if not len(places):
             notes.append(f"{name}: {NO_SCORES}")

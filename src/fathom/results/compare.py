@@ -30,12 +30,11 @@ from fathom.results.comparison import (
 )
 from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunFacts, Shared
-from fathom.results.loading import read_runs
+from fathom.results.loading import AnyRun, open_runs, read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
 from fathom.results.power import Detectable, detectable, detectable_with_seeds
 from fathom.results.rows import Floats, grouped
-from fathom.store.folder import RunFolder
 
 COMPARED = ("accuracy", "hits@10", "mrr")
 """Metrics that are compared by default; the first decides."""
@@ -52,7 +51,7 @@ _DEFAULTS = {"chat": False, "shuffle_chat": False, "alter": UNALTERED, "limit": 
 
 
 def compare(
-    runs: Sequence[RunFolder],
+    runs: Sequence[AnyRun],
     scoring: Sequence[str] = (),
     metrics: Sequence[str] = COMPARED,
     cluster: str = "",
@@ -78,11 +77,12 @@ def compare(
         raise BadInput("--detect: expected a difference above 0")
     chosen: list[Metric] = []
     shared: Shared = {}
+    folders = open_runs(runs)
     _, facts = all_of(
         lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
-        lambda: read_runs(runs, scoring, cluster, lambda facts: facts.release(chosen, shared)),
+        lambda: read_runs(folders, scoring, cluster, lambda facts: facts.release(chosen, shared)),
     )
-    changed = alterations(runs, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
+    changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
     return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds)
 
 

@@ -32,13 +32,13 @@ from fathom.results.claims import (
 from fathom.results.comparison import IncomparablePair, refusals_table
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
-from fathom.results.loading import check_depth, read_runs
+from fathom.results.loading import AnyRun, check_depth, open_runs, read_runs
 from fathom.results.pairing import common_facts, difference
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table, Tabular
-from fathom.store.folder import RunFolder, differences
+from fathom.store.folder import differences
 
 ALL = "all"
 LEARNT, FORGOTTEN, KEPT, NEVER = "learnt", "forgotten", "kept", "never known"
@@ -154,8 +154,8 @@ class Change(Tabular):
 
 
 def diff(
-    before: RunFolder,
-    after: RunFolder,
+    before: AnyRun,
+    after: AnyRun,
     scoring: Sequence[str] = (),
     by: str = "",
     k: int = 1,
@@ -174,7 +174,7 @@ def diff(
     scoring = separated(scoring)
     if len(scoring) > 1:
         raise BadInput(f"--scoring {','.join(scoring)}: expected one")
-    first, second = sides = read_runs([before, after], scoring, cluster, lambda outcome: outcome)
+    first, second = sides = read_runs(open_runs([before, after]), scoring, cluster, lambda outcome: outcome)
     all_of(*(partial(_check_cut, side, k) for side in sides))
     baselines = RunBaselines(second)
     parts = [_part(ALL, first, second, k, baselines)]

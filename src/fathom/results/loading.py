@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from fathom.errors import BadInput, refuse
+from fathom.errors import BadInput, all_of, refuse
 from fathom.results.facts import CUTS, RunFacts
 from fathom.results.names import short_names
 from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
 
 Value = TypeVar("Value")
+
+
+class _HasFolder(Protocol):
+    folder: RunFolder
+
+
+AnyRun: TypeAlias = str | Path | RunFolder | _HasFolder
+"""A run: its folder, or a result in Python."""
 _NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
+
+
+def open_runs(runs: Sequence[AnyRun]) -> list[RunFolder]:
+    """Open runs. :raises BadInput: with each that is none."""
+    return all_of(*(partial(open_run, run) for run in runs))
+
+
+def open_run(run: AnyRun) -> RunFolder:
+    """Open a run. :raises BadInput: it is none."""
+    if isinstance(run, str | Path):
+        return RunFolder.open(run)
+    return run if isinstance(run, RunFolder) else run.folder
 
 
 def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None = None, cluster: str = "") -> RunFacts:

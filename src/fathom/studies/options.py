@@ -101,8 +101,7 @@ class RankingsOptions(RunsOptions):
 
     groups: Path | None = opt(
         None,
-        "Groups of models, for rankings within each group and steps from each size to the next: "
-        'JSON {"model": "group"}, or CSV model,group.',
+        "Groups of models, for rankings within each group and steps from each size to the next: CSV model,group.",
     )
     facts: Literal["common", "own"] = opt(
         "common",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from fathom.errors import BadInput, refuse
-from fathom.reading import NotData, Unreadable, json_value, located, read_text
+from fathom.reading import Unreadable, read_text
 from fathom.results.baselines import NO_KNOWLEDGE, STRONGEST, verdict_text
 from fathom.results.claims import NO_DIFFERENCE, percent
 from fathom.results.estimates import Estimate
@@ -122,36 +122,14 @@ def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[SizeS
 def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
     """Read the group of each model.
 
-    :param file: JSON, ``{"model": "group"}``; or CSV with the header ``model,group``.
+    :param file: CSV with the header ``model,group``.
     :param models: short name → full name; the file may use either.
     :raises BadInput: the file is unreadable or lacks a model.
     """
     try:
-        text = read_text(file)
+        header, *lines = list(csv.reader(read_text(file).splitlines())) or [[]]
     except Unreadable as error:
         raise BadInput(f"--groups {error}") from error
-    listed = _read_json(file, text) if text.lstrip().startswith(("{", "[")) else _read_csv(file, text)
-    refuse(
-        f"--groups {file}: model {short} has no group; the file names {', '.join(listed) or 'none'}"
-        for short, full in models.items()
-        if short not in listed and full not in listed
-    )
-    return {short: listed[short] if short in listed else listed[full] for short, full in models.items()}
-
-
-def _read_json(file: Path, text: str) -> dict[str, str]:
-    try:
-        content: Any = json_value(text)
-    except NotData as error:
-        raise BadInput(f"--groups {located(file, error.line, error.why)}") from error
-    if not isinstance(content, dict) or not all(isinstance(group, str) for group in content.values()):
-        raise BadInput(f'--groups {file}: expected {{"model": "group", …}}')
-    return content
-
-
-def _read_csv(file: Path, text: str) -> dict[str, str]:
-    try:
-        header, *lines = list(csv.reader(text.splitlines())) or [[]]
     except csv.Error as error:
         raise BadInput(f"--groups {file}: not CSV: {error}") from error
     if [name.strip() for name in header] != ["model", "group"]:
@@ -161,7 +139,13 @@ def _read_csv(file: Path, text: str) -> dict[str, str]:
         for number, line in enumerate(lines, start=2)
         if line and (len(line) != 2 or not all(cell.strip() for cell in line))
     )
-    return {line[0].strip(): line[1].strip() for line in lines if line}
+    listed = {line[0].strip(): line[1].strip() for line in lines if line}
+    refuse(
+        f"--groups {file}: model {short} has no group; the file names {', '.join(listed) or 'none'}"
+        for short, full in models.items()
+        if short not in listed and full not in listed
+    )
+    return {short: listed[short] if short in listed else listed[full] for short, full in models.items()}
 
 
 # --- tables and a plot
