@@ -641,6 +641,18 @@ def test_accuracy_and_perplexity_by_hand(make: Make) -> None:
     assert found.related[-1].over == "data sets"
 
 
+def test_models_are_compared_on_the_facts_that_all_ranked(make: Make) -> None:
+    """The fact that the second model cannot rank counts for neither: it would give the first 1/2 and perplexity 6."""
+    runs = [
+        make(model, "D", FREE, ranks, more=[likelihood(-math.log(value), 1) for value in (2, 10)])
+        for model, ranks in (("a", [6, 1]), ("b", [1, None]))
+    ]
+    one, other = perplexities(runs).points
+    assert (one.accuracy.value, one.perplexity.value) == (0, pytest.approx(2))
+    assert (other.accuracy.value, other.perplexity.value) == (1, pytest.approx(2))
+    assert (one.prompts, one.missing) == (other.prompts, other.missing) == (1, 1)
+
+
 def test_a_run_without_perplexities_says_what_to_type(make: Make) -> None:
     with pytest.raises(BadInput) as told:
         perplexities([make("a", "D", FREE, [1]), make("b", "D", FREE, [1])])

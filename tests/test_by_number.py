@@ -274,6 +274,13 @@ def test_over_templates():
     assert found == {("0", "1"): (2, pytest.approx(value), pytest.approx(rankc_by_chance(3)), 0.5)}
 
 
+def test_a_candidate_that_cannot_be_ranked_leaves_no_ranking():
+    queries = [("q0", "f0", "R", {}), ("q1", "f1", "R", {})]
+    rows = [scored(query, template, [0.5, 0.3, 0.2], 1, 1) for query in ("q0", "q1") for template in (0, 1)]
+    rows[1] = scored("q0", 1, [0.5, 0.3, 0.2], 1, 1, scores=[-1.0, -math.inf, -2.0])
+    assert lines(QueryRun(queries, rows), "template")["0", "1"][:2] == (1, pytest.approx(1))
+
+
 def of_language(language: str, fact: int, space: str) -> tuple[str, str, str, dict[str, str]]:
     return f"{language}/{fact}", f"f{fact}", "R", {"language": language, "space": space}
 

@@ -88,9 +88,9 @@ def _asked(rows: Rows, scoring: str, over: str) -> tuple[dict[int, dict[str, lis
 
 
 def _ranking(rows: Rows, place: int) -> _Ranking | None:
-    """Return None unless all candidates have a score."""
+    """Return None unless all candidates have a score; a candidate that cannot be ranked has −∞."""
     scores, space = rows.scores(place), rows.spaces[int(rows.query[place])]
-    if not rows.scored[place] or space is None or not len(scores) or np.isnan(scores).any():
+    if not rows.scored[place] or space is None or not len(scores) or not np.isfinite(scores).all():
         return None
     ids = rows.candidates[space][0]
     order = sorted(range(len(ids)), key=ids.__getitem__)  # languages may list them in other orders

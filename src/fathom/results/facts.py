@@ -223,6 +223,11 @@ class RunFacts:
             for value, places in parts.items()
         }
 
+    def only(self, facts: Sequence[str]) -> RunFacts:
+        """Return these facts alone."""
+        chosen = self.places[np.isin(self.fact_of, self.at(facts))]
+        return RunFacts(self.run, self.rows, self.scoring, self.model, chosen, f"facts:{len(facts)} in common")
+
     # --- candidates and answers
 
     @cached_property

@@ -1,4 +1,7 @@
-"""Do models that predict prompts better answer them better? (Section 5.5 and figure 2 of Shaier et al. 2024.)"""
+"""Do models that predict prompts better answer them better? (Section 5.5 and figure 2 of Shaier et al. 2024.)
+
+The models of one data set and reading are compared on the facts that all of them ranked.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import OVER_MODELS, Estimate, correlation, measure, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
+from fathom.results.pairing import common_facts
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
@@ -25,11 +29,11 @@ from fathom.store.folder import RunFolder
 class RunPoint(NamedTuple):
     """One run.
 
-    :param accuracy: mean Acc@1 of its ranked facts.
+    :param accuracy: mean Acc@1 of the facts that all models ranked.
     :param perplexity: mean over prompts.
     :param corpus: perplexity over all their tokens.
     :param prompts: number of prompts with a perplexity.
-    :param missing: number of prompts without.
+    :param missing: number of its other prompts.
     """
 
     model: str
@@ -71,11 +75,15 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
     columns = group_by_data(read_all_facts(runs, scoring, cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
     refuse(f"{one.path} has no perplexities: run again with --perplexity" for one in outcomes if not _known(one))
+    facts = {about: common_facts([*models.values()], same_candidates=False) for about, models in columns.items()}
     points, means, related = [], [], []
     kinds = list(dict.fromkeys(outcome.attention for outcome in outcomes))
     for kind in kinds:
         suffix = f", {kind or 'kind not recorded'}" if len(kinds) > 1 else ""
-        of_kind = ([_point(one) for one in models.values() if one.attention == kind] for models in columns.values())
+        of_kind = (
+            [_point(one, facts[about]) for one in models.values() if one.attention == kind]
+            for about, models in columns.items()
+        )
         cells = list(filter(None, of_kind))
         cell_means = [_mean(cell) for cell in cells]
         points += [point for cell in cells for point in cell]
@@ -96,7 +104,8 @@ def _known(outcome: RunFacts) -> int:
     return int((~np.isnan(outcome.rows.prompt_log_prob[outcome.places])).sum())
 
 
-def _point(outcome: RunFacts) -> RunPoint:
+def _point(run: RunFacts, facts: Sequence[str]) -> RunPoint:
+    outcome = run.only(facts)
     perplexity, corpus = (
         measure(outcome.rows, metric(name), outcome.places) for name in ("perplexity", "corpus_perplexity")
     )
@@ -104,7 +113,7 @@ def _point(outcome: RunFacts) -> RunPoint:
     assert corpus is not None
     known, accuracy = _known(outcome), outcome.mean("accuracy", outcome.hits(1))
     numbers = accuracy, perplexity, corpus
-    return RunPoint(outcome.model, outcome.data, outcome.reading, *numbers, known, len(outcome.places) - known)
+    return RunPoint(outcome.model, outcome.data, outcome.reading, *numbers, known, len(run.places) - known)
 
 
 def _mean(points: Sequence[RunPoint]) -> RunPoint:
@@ -143,7 +152,7 @@ def conclude(findings: Perplexities) -> list[str]:
 
 def tables(findings: Perplexities) -> list[Table]:
     """Return the points, their means over models, and the correlations of both."""
-    columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "without")
+    columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "left out")
     related = [(*one, one.correlation.n) for one in findings.related]
     return [
         Table.of(findings.points, "accuracy and perplexity", columns=columns),
