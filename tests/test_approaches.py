@@ -613,6 +613,19 @@ def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) 
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])
 
 
+# --- what metrics print first
+
+
+def test_unscored_queries_and_deviations(make: Make) -> None:
+    ranks, templates, of = [1, 1, 6, 1, None], [0, 1, 0, 1, 0], ["a", "a", "b", "b", "b"]
+    summary = summarise(make("m", "D", BY_TEMPLATE, ranks, templates=templates, relations=of), ["relation"])
+    first, second = summary.answer
+    assert stated(first, 75.0, 4)
+    assert mentioned(second, "1 of 5 queries are unscored", "no mask (1)")
+    [part] = [table for table in summary.tables if "relation" in table.columns]
+    assert [row["deviation"] for row in part.objects()] == [0, pytest.approx(math.sqrt(0.5))]
+
+
 # --- perplexity
 
 

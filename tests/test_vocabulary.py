@@ -74,11 +74,10 @@ def check_rows(source: QuerySet, rows: list[dict], log_probs: dict[str, np.ndarr
         assert row["gold_scores"] == pytest.approx([found[p] if one[p] else np.nan for p in gold], nan_ok=True)
 
 
-@pytest.mark.parametrize("after_space", [False, True])
-def test_causal_ranks_equal_a_direct_soft_max(after_space, causal, tmp_path):
-    """Names are counted alone or after a space; the token scored is the one that can come next, " animal"."""
+def test_causal_ranks_equal_a_direct_soft_max(causal, tmp_path):
+    """A name is one token if it is where it is scored: " animal" alone is two."""
     source = data()
-    options = VocabularyOptions(shots=2, tokens_after_space=after_space)
+    options = VocabularyOptions(shots=2)
     folder = run("vocabulary", causal, source, options, tmp_path / "r")
     lines, log_probs = few_shot_lines(options, source), {}
     for query in source.queries[:-1]:
@@ -87,9 +86,9 @@ def test_causal_ranks_equal_a_direct_soft_max(after_space, causal, tmp_path):
             logits = causal.network(input_ids=torch.tensor([ids])).logits[0, -1]
         log_probs[query.id] = torch.log_softmax(logits, dim=-1).numpy()
     alone, spaced = ([causal.tokenizer(before + name)["input_ids"] for name in NAMES] for before in ("", " "))
-    counted = [len(ids) == 1 for ids in (spaced if after_space else alone)]
-    tokens = np.array([ids[0] if one and len(ids) == 1 else -1 for ids, one in zip(spaced, counted, strict=True)])
-    assert (tokens >= 0).tolist() == [after_space, True, True, True, False, True, False, True]
+    tokens = np.array([ids[0] if len(ids) == 1 else -1 for ids in spaced])
+    assert (tokens >= 0).tolist() == [True, True, True, True, False, True, False, True]
+    assert len(alone[0]) > 1
     rows = folder.predictions().to_pylist()
     check_rows(source, rows, log_probs, tokens)
     assert rows[0]["prompt"] == lines.prompt(source.queries[0]) + "[Y]"
@@ -127,12 +126,11 @@ def test_candidates_of_one_token_tie(causal, tmp_path):
 def test_what_is_left_out_is_counted_and_listed(causal, tmp_path):
     folder = run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
     noted = folder.manifest["circumstances"]["excluded all"]
-    assert mentioned(noted, "3 of 8", "one token")
+    assert mentioned(noted, "2 of 8", "one token")
     assert (tmp_path / "r" / "artifacts" / "excluded.tsv").read_text(encoding="utf-8").splitlines() == [
         "set\tleading_space\tid\tname\ttokens",
-        "all\ttrue\tn0\tdeer\t2",
         "all\ttrue\tn4\twhite-tailed deer\t4",
-        "all\ttrue\tn6\tOuagadougou\t6",
+        "all\ttrue\tn6\tOuagadougou\t5",
     ]
 
 
@@ -199,9 +197,7 @@ def test_a_word_that_the_vocabulary_does_not_know(bert_cased):
     assert single_tokens(bert_cased, spaced)[0] == bert_cased.convert_tokens_to_ids("deer")
 
 
-@pytest.mark.parametrize(("after_space", "times"), [(True, 1), (False, 2)])
-def test_every_name_is_tokenised_once_in_each_way_that_counts(after_space, times, causal, tmp_path, monkeypatch):
-    """Causal models: as it stands behind the space, and alone where names are counted so."""
+def test_every_name_is_tokenised_once(causal, tmp_path, monkeypatch):
     read_names: list[str] = []
 
     def counting(tokenizer, names, **way):
@@ -210,9 +206,8 @@ def test_every_name_is_tokenised_once_in_each_way_that_counts(after_space, times
 
     monkeypatch.setattr("fathom.probes.vocabulary.name_tokens", counting)
     monkeypatch.setattr("fathom.scoring.tokens.name_tokens", counting)
-    options = VocabularyOptions(shots=2, tokens_after_space=after_space)
-    run("vocabulary", causal, data(), options, tmp_path / "r")
-    assert sorted(read_names) == sorted(NAMES * times)
+    run("vocabulary", causal, data(), VocabularyOptions(shots=2), tmp_path / "r")
+    assert sorted(read_names) == sorted(NAMES)
 
 
 def test_a_space_before_a_name(gpt2):

@@ -66,8 +66,7 @@ class _Vocabulary:
     :param ranked: whether each candidate is one token, shape (candidates,).
     :param tokens: these tokens, distinct, shape (t,).
     :param column: for each ranked candidate, the column of its token in *tokens*.
-    :param lengths: tokens of each name, shape (candidates,): in its place, or as ``--tokens-after-space`` counts it in
-        few-shot prompts of causal models, whichever is more.
+    :param lengths: tokens of each name in its place, shape (candidates,).
     """
 
     ranked: NDArray[np.bool_]
@@ -187,11 +186,9 @@ class VocabularyProbe(ShardedProbe):
     def _vocabulary(self, name: str, spaced: bool) -> _Vocabulary:
         if (name, spaced) not in self._vocabularies:
             names, tokenizer = self.queryset.candidates[name].names, self.model.tokenizer
-            ways = {spaced} | ({self.options.tokens_after_space} if self.causal else set())
-            tokens_of = {way: name_tokens(tokenizer, names, leading_space=way) for way in ways}
-            lengths = np.array([max(map(len, same)) for same in zip(*tokens_of.values(), strict=True)], dtype=np.int64)
-            ids = single_tokens(tokenizer, tokens_of[spaced])
-            ids[lengths != 1] = -1
+            in_place = name_tokens(tokenizer, names, leading_space=spaced)
+            lengths = np.array(list(map(len, in_place)), dtype=np.int64)
+            ids = single_tokens(tokenizer, in_place)
             tokens, column = np.unique(ids[ids >= 0], return_inverse=True)
             self._vocabularies[name, spaced] = _Vocabulary(ids >= 0, tokens, column.reshape(-1), lengths)
         return self._vocabularies[name, spaced]

@@ -49,7 +49,7 @@ _OF_PARTS = ("accuracy", "mrr", "precision", "recall", "f1")
 class Headline:
     """The numbers of one scoring.
 
-    :param queries: number of distinct queries with predictions.
+    :param queries: number of distinct queries with predictions, *answered* of those with a scored one.
     :param predictions: queries × templates.
     :param reasons: number of unscored predictions by reason.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
@@ -61,6 +61,7 @@ class Headline:
     scoring: str
     templates: tuple[int, ...]
     queries: int
+    answered: int
     predictions: int
     unscored: int
     reasons: Mapping[str, int]
@@ -83,6 +84,7 @@ class BreakdownPart(NamedTuple):
     """One line of a breakdown.
 
     :param n: number of scored predictions.
+    :param deviation: as of the headline.
     :param numbers: accuracy and mrr, of written answers precision, recall and f1, if known.
     """
 
@@ -91,6 +93,7 @@ class BreakdownPart(NamedTuple):
     queries: int
     n: int
     unscored: int
+    deviation: float | None
     numbers: Mapping[str, Estimate]
 
     @property
@@ -132,10 +135,10 @@ class Summary(Tabular):
 
     @property
     def answer(self) -> list[str]:
-        """One sentence per scoring, or which tasks are above the frequency baseline."""
+        """Accuracy of each scoring and why queries have no answer, or which tasks are above the frequency baseline."""
         if self.tasks:
             return [self.above] if self.above else []
-        return [sentence for line in self.headlines if (sentence := _sentence(line, self.model))]
+        return [sentence for line in self.headlines for sentence in _sentences(line, self.model)]
 
     @property
     def tables(self) -> list[Table]:
@@ -251,8 +254,6 @@ class RunNumbers:
         asked = rows.of(scoring)
         scored = asked[rows.scored[asked]]
         reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
-        templates, hits = rows.template[scored], rows.hits(1)[scored]
-        means = [hits[templates == template].mean() for template in np.unique(templates)]
         metrics = {one.name: one for one in self._metrics()}
         numbers = {name: value for name, one in metrics.items() if (value := self.number(one, asked)) is not None}
         baselines_of_each = ((name, compare_baselines(rows, metrics[name], asked, self._baselines)) for name in numbers)
@@ -260,13 +261,19 @@ class RunNumbers:
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),
             queries=len(set(rows.query[asked].tolist())),
+            answered=len(set(rows.query[scored].tolist())),
             predictions=len(asked),
             unscored=len(asked) - len(scored),
             reasons=dict(reasons.most_common()),
-            deviation=float(np.std(means, ddof=1)) if len(means) > 1 and not rows.natural else None,
+            deviation=self._deviation(scored),
             numbers=numbers,
             baselines={name: compared for name, compared in baselines_of_each if compared},
         )
+
+    def _deviation(self, scored: Ints) -> float | None:
+        templates, hits = self.rows.template[scored], self.rows.hits(1)[scored]
+        means = [hits[templates == template].mean() for template in np.unique(templates)]
+        return float(np.std(means, ddof=1)) if len(means) > 1 and not self.rows.natural else None
 
     def _metrics(self) -> list[Metric]:
         """Return the metrics of a headline: accuracy, Hits@k of the probe's cuts, and all others of the table."""
@@ -318,8 +325,9 @@ class RunNumbers:
         selected = "".join(f"|{key}:{value}" for key, value in chosen if key not in ("template", "scoring"))
         each = ((name, self.number(metric(name), asked)) for name in (*_OF_PARTS, *rows.declared.by))
         numbers = {name: one._replace(recipe=one.recipe + selected) for name, one in each if one is not None}
-        n = int(rows.scored[asked].sum())
-        return BreakdownPart(keys, scoring, len(set(rows.query[asked].tolist())), n, len(asked) - n, numbers)
+        scored = asked[rows.scored[asked]]
+        counts = len(set(rows.query[asked].tolist())), len(scored), len(asked) - len(scored)
+        return BreakdownPart(keys, scoring, *counts, self._deviation(scored), numbers)
 
 
 def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "", every: bool = False) -> Summary:
@@ -339,21 +347,26 @@ def summarise(run: RunFolder, by: Sequence[str] = (), cluster: str = "", every: 
 # --- sentences, tables and JSON
 
 
-def _sentence(line: Headline, model: str) -> str:
-    """Return "gpt2 (sum/full) answers 61.5 % [50.5, 71.5] of 80 queries correctly, more than every baseline …"."""
-    share, decision = line.accuracy, line.decision
+def _sentences(line: Headline, model: str) -> list[str]:
+    """Return "gpt2 (sum/full) answers 61.5 % [50.5, 71.5] of 80 queries correctly …", and why others are unscored."""
+    share, decision, name = line.accuracy, line.decision, f"{model} ({line.scoring})"
+    unscored = f"{line.queries - line.answered:,} of {line.queries:,} queries are unscored"
+    why = "; ".join(f"{reason} ({count:,})" for reason, count in _alike(line.reasons)[:2])
+    rest = [f"{unscored}: {why}."] if line.answered < line.queries else []
     if share is None:
-        return f"{model} ({line.scoring}): {NOTHING}."
+        return [f"{name}: {NOTHING}.", *rest]
     ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-    text = f"{model} ({line.scoring}) answers {percent(share.value)}{ends} of {line.queries:,} queries correctly"
+    text = f"{name} answers {percent(share.value)}{ends} of {line.answered:,} queries correctly"
     values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in line.baselines.get(ACCURACY, ()))
     if decision is None:
-        return f"{text}; no baseline is known."
-    if decision.holds:
-        return f"{text}, more than every baseline ({values})."
-    if decision.word == NO_DIFFERENCE:
-        return f"{text}, {verdict_text(decision)} ({values})."
-    return f"{text}. Whether this is above chance {decision.word}: {decision.reason}."
+        text += "; no baseline is known."
+    elif decision.holds:
+        text += f", more than every baseline ({values})."
+    elif decision.word == NO_DIFFERENCE:
+        text += f", {verdict_text(decision)} ({values})."
+    else:
+        text += f". Whether this is above chance {decision.word}: {decision.reason}."
+    return [text, *rest]
 
 
 USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")
@@ -442,9 +455,10 @@ def _parts_table(breakdown: Breakdown) -> Table:
             "n": part.n,
             "unscored": part.unscored,
             "accuracy": part.accuracy or point_estimate(NOTHING),
+            "deviation": part.deviation,
             **{name: part.numbers[name].value if name in part.numbers else None for name in further},
         }
         for part in breakdown.parts
     ]
-    formats = {name: metric(name).shown for name in further}
-    return Table.of(rows, f"By {' and '.join(breakdown.by)}", formats=formats)
+    formats = {name: metric(name).shown for name in further} | {"deviation": ".1%"}
+    return Table.of(rows, f"By {' and '.join(breakdown.by)}", formats=formats).without_empty("deviation")
