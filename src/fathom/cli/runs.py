@@ -24,13 +24,14 @@ EXAMPLES = {
     "compare": "fathom compare runs/gpt2 runs/gpt2-medium runs/gpt2-large --metrics accuracy,hits@5",
     "diff": "fathom diff runs/before runs/after --by relation --list 10",
     "report": "fathom report runs/gpt2 runs/gpt2-medium runs/bert -o report.html",
+    "import": "fathom import results/gpt2 --data BEAR --out runs/gpt2",
     "merge": "fathom merge runs/gpt2-1 runs/gpt2-2 --out runs/gpt2",
 }
 
 
 def make(name: str, does: str) -> typer.Typer:
     """Make the command of that name."""
-    return single(does, globals()[name], EXAMPLES[name])
+    return single(does, import_ if name == "import" else globals()[name], EXAMPLES[name])
 
 
 class RunOptions(BaseModel):
@@ -106,6 +107,26 @@ class MergeOptions(RunOptions):
 
     runs: tuple[Path, ...] = opt(..., "Folders of one run, each made with another --part.", ARGUMENT, REPEATED)
     out: NewFolder
+
+
+class ImportOptions(RunOptions):
+    """Options of ``fathom import``."""
+
+    results: Path = opt(..., "Folder of results, or a file of samples.", ARGUMENT)
+    data: str = opt("BEAR", "The data set that was evaluated.", Group.DATA)
+    out: NewFolder
+
+
+def import_(options: ImportOptions) -> None:
+    """Make a run of the results of lm-pub-quiz, or of lm-evaluation-harness's log of BEAR.
+
+    The run compares with Fathom's own: queries and ids come from the data set.
+    """
+    from fathom.run.imported import import_results
+
+    folder = import_results(options.results, options.out, options.data)
+    count = len(folder.queries())
+    say(f"written to {options.out}: {count:,} queries; next: fathom metrics {options.out}")
 
 
 def metrics(options: MetricsOptions) -> None:

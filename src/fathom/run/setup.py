@@ -113,7 +113,7 @@ def _identity(
             "name": data.name,
             "version": data.version,
             "content_hash": data.content_hash,
-            "asked": _digest(query.id for query in selected.queries),
+            "asked": digest_of(query.id for query in selected.queries),
             **({"pool": _pool_digest(selected)} if Selection.from_options(options).changes_candidates else {}),
         },
         "seed": options.seed,
@@ -121,13 +121,16 @@ def _identity(
     }
 
 
-def _digest(lines: Iterable[str]) -> str:
+def digest_of(lines: Iterable[str]) -> str:
+    """Return a digest of lines in their order."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _pool_digest(data: QuerySet) -> str:
     """Return a digest of the candidates, which may come from files."""
-    return _digest(f"{space.name}\t{id_}\t{name}" for space in data.candidates.values() for id_, name in space.named())
+    return digest_of(
+        f"{space.name}\t{id_}\t{name}" for space in data.candidates.values() for id_, name in space.named()
+    )
 
 
 def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""Results of other tools become runs that metrics, compare and report accept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.store.folder import RunFolder
+from tests.messages import mentioned
+
+TOWNS = {"Uganda": "Kampala", "France": "Paris", "Peru": "Lima"}
+TEMPLATES = ["The capital of [X] is [Y].", "[X] has the capital [Y]."]
+SCORES = [[-1.0, -2.0, -3.0], [-1.0, -2.0, -2.5], [-3.0, -3.0, -1.5]]
+"""Of each subject's answers; the second is answered wrongly."""
+
+
+def write(file: Path, *rows: Any) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def bear(tmp_path) -> Path:
+    """A data set in BEAR's layout."""
+    space = {"answer_space_labels": list(TOWNS.values()), "answer_space_ids": [f"id {name}" for name in TOWNS.values()]}
+    write(tmp_path / "bear" / "metadata_relations.json", {"P36": {"templates": TEMPLATES} | space})
+    rows = ({"sub_id": f"Q {subject}", "sub_label": subject, "obj_id": f"id {name}", "obj_label": name, "answer_idx": n}
+            for n, (subject, name) in enumerate(TOWNS.items()))  # fmt: skip
+    write(tmp_path / "bear" / "P36.jsonl", *rows)
+    return tmp_path / "bear"
+
+
+def quiz_metadata(**fields: Any) -> dict[str, Any]:
+    about = {"templates": TEMPLATES, "template_index": 0, "model_name_or_path": "gpt2", "reduction": "sum"}
+    about |= {"answer_space_ids": [f"id {name}" for name in TOWNS.values()], "lm_pub_quiz_version": "0.3.3"}
+    return about | {"answer_space_labels": list(TOWNS.values())} | fields
+
+
+def quiz(folder: Path, rows: list[dict[str, Any]], **fields: Any) -> Path:
+    write(folder / "metadata_results.json", {"P36": quiz_metadata(**fields)})
+    write(folder / "P36_results.jsonl", *rows)
+    return folder
+
+
+def rows_of(**more: Any) -> list[dict[str, Any]]:
+    return [{"sub_id": f"Q {subject}", "sub_label": subject, "answer_idx": n, "pll_scores": scores} | more
+            for n, (subject, scores) in enumerate(zip(TOWNS, SCORES, strict=True))]  # fmt: skip
+
+
+def log(folder: Path, **doc: Any) -> Path:
+    """A log of lm-evaluation-harness, with numbers as texts, as it writes them."""
+    options = list(TOWNS.values())
+    rows = [
+        {"doc_id": n, "filtered_resps": [[str(score), "False"] for score in scores], "target": str(n)}
+        | {"doc": {"composite_id": f"P36-{n}-0", "relation": "P36", "item": n, "template_index": 0, "subject": subject,
+                   "template": TEMPLATES[0], "answer_options": options, "correct": n} | doc}
+        for n, (subject, scores) in enumerate(zip(TOWNS, SCORES, strict=True))
+    ]  # fmt: skip
+    config = {
+        "model": "hf",
+        "model_args": "pretrained=gpt2,dtype=float32",
+        "model_sha": "ab12",
+        "model_dtype": "torch.float32",
+    }
+    write(folder / "gpt2" / "results_2026-01-21T03-44-18.json", {"config": config, "lm_eval_version": "0.4.13"})
+    write(folder / "gpt2" / "samples_bear_2026-01-21T03-44-18.jsonl", *rows)
+    return folder
+
+
+def imported(fathom, results: Path, bear: Path, out: Path) -> list[dict[str, Any]]:
+    code, said, _ = fathom("import", results, "--data", bear, "--out", out)
+    assert (code, "3 queries" in said) == (0, True)
+    return RunFolder.open(out).predictions().to_pylist()
+
+
+def test_results_of_lm_pub_quiz(tmp_path, bear, fathom):
+    rows = imported(fathom, quiz(tmp_path / "quiz", rows_of(template_index=1)), bear, tmp_path / "run")
+    assert [(row["query_id"], row["template"], row["scoring"], row["rank"]) for row in rows] == [
+        ("P36/0", 1, "sum/full", 1),
+        ("P36/1", 1, "sum/full", 2),
+        ("P36/2", 1, "sum/full", 1),
+    ]
+    assert rows[0]["prompt"] == "Uganda has the capital [Y]."
+    assert (rows[1]["scores"], rows[1]["top_ids"][0]) == (SCORES[1], "id Kampala")
+    identity = RunFolder.open(tmp_path / "run").manifest["identity"]
+    assert (identity["model"]["name"], identity["resolved"]["imported"]) == ("gpt2", "lm-pub-quiz 0.3.3")
+    assert identity["options"]["templates"] == [1]
+
+
+def test_earlier_layouts_of_lm_pub_quiz(tmp_path, bear, fathom):
+    """Labels with surprisals, best first, and surprisals of all tokens: the same ranks and scores."""
+    expected = imported(fathom, quiz(tmp_path / "new", rows_of()), bear, tmp_path / "run")
+    sorted_rows, raw = [], []
+    for row, scores in zip(rows_of(), SCORES, strict=True):
+        del row["answer_idx"], row["pll_scores"]
+        best = sorted(zip(TOWNS.values(), scores, strict=True), key=lambda pair: -pair[1])
+        sorted_rows.append(
+            row | {"predicted_tokens": [n for n, _ in best], "pll_scores": [-score for _, score in best]}
+        )
+        tokens = [
+            [[["a", -score / 2], ["b", -score / 2]], {"subject": [0], "answer": [1], "template": []}]
+            for score in scores
+        ]
+        raw.append(row | {"results": tokens})
+    labels = quiz(tmp_path / "labels", sorted_rows, answer_space_ids=None, lm_pub_quiz_version=None)
+    assert imported(fathom, labels, bear, tmp_path / "run-labels") == expected
+    both = imported(fathom, quiz(tmp_path / "raw", raw, reduction=None), bear, tmp_path / "run-raw")
+    assert [row for row in both if row["scoring"] == "sum/full"] == expected
+    assert [row["gold_scores"] for row in both if row["scoring"] == "mean/full"] == [[-0.5], [-1.0], [-0.75]]
+
+
+def test_what_lm_pub_quiz_itself_saves(tmp_path, bear, fathom):
+    quiz_results = pytest.importorskip("lm_pub_quiz.data.results")
+    pandas = pytest.importorskip("pandas")
+    names = list(TOWNS.values())
+    about = {"templates": TEMPLATES, "template_index": [0], "model_name_or_path": "gpt2", "reduction": "sum"}
+    result = quiz_results.RelationResult(
+        "P36",
+        metadata=about,
+        instance_table=pandas.DataFrame(
+            [row | {"instance_index": n, "obj_id": f"id {names[n]}"} for n, row in enumerate(rows_of(template_index=0))]
+        ),
+        answer_space=pandas.Series(names, index=pandas.Index([f"id {name}" for name in names], name="obj_id")),
+    )
+    result.save(tmp_path / "quiz")
+    rows = imported(fathom, tmp_path / "quiz", bear, tmp_path / "run")
+    assert [row["rank"] for row in rows] == [1, 2, 1]
+
+
+def test_a_log_of_the_harness(tmp_path, bear, fathom):
+    rows = imported(fathom, log(tmp_path / "log"), bear, tmp_path / "run")
+    assert [row["rank"] for row in rows] == [1, 2, 1]
+    model = RunFolder.open(tmp_path / "run").manifest["identity"]["model"]
+    assert model == {"name": "gpt2", "revision": "ab12", "dtype": "float32"}
+
+
+def test_imported_runs_are_runs(tmp_path, bear, fathom):
+    runs = [tmp_path / "quiz-run", tmp_path / "log-run"]
+    imported(fathom, quiz(tmp_path / "quiz", rows_of()), bear, runs[0])
+    imported(fathom, log(tmp_path / "log"), bear, runs[1])
+    code, out, _ = fathom("metrics", runs[0], "--format", "json")
+    assert (code, "66.7" in out or "0.666" in out) == (0, True)
+    code, out, _ = fathom("compare", *runs)
+    assert code == 0
+    code, _, _ = fathom("report", *runs, "-o", tmp_path / "report.html")
+    assert (code, (tmp_path / "report.html").exists()) == (0, True)
+
+
+def test_faults(tmp_path, bear, fathom):
+    strange = quiz(tmp_path / "strange", [rows_of()[1]])
+    code, _, err = fathom("import", strange, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "P36_results.jsonl:1:", "Q Uganda", "'Q France'", "--data")) == (2, True)
+    short = quiz(tmp_path / "short", [row | {"pll_scores": [-1.0]} for row in rows_of()])
+    code, _, err = fathom("import", short, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "P36_results.jsonl:1:", "all 3 answers")) == (2, True)
+    code, _, err = fathom("import", log(tmp_path / "log", item=7), "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "samples_bear", ":1:", "item 7")) == (2, True)
+    code, _, err = fathom("import", bear, "--data", bear, "--out", tmp_path / "run")
+    assert (code, mentioned(err, "metadata_results.json", "samples_bear")) == (2, True)
