@@ -17,7 +17,6 @@ from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.errors import BadInput
 from fathom.formats import examine, read
-from fathom.formats.kamel import read_kamel
 from fathom.metrics.descriptive import harmonic_mean, set_score
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
@@ -25,7 +24,6 @@ from fathom.models.generation import generate_greedily, until
 from fathom.probes.generation import GenerationProbe, _answer_on_line
 from fathom.probes.options import GenerationOptions
 from fathom.prompts.questions import QuestionShots, as_template, read_questions
-from fathom.reading import Faults
 from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
@@ -425,9 +423,7 @@ def test_every_fault_of_a_kamel_folder_is_named(tmp_path):
 
 @pytest.mark.slow
 def test_the_published_kamel(shared_data):
-    faults = Faults()
-    data = read_kamel(shared_data / "kamel", faults)
-    assert not faults.found
+    data = read(shared_data / "kamel")
     assert (len(data.relations), len(data.queries)) == (234, 46800)
     # 54,761 answers to the test questions; the first 100 train subjects of each relation have 27,368
     assert {name: len(span) for name, span in data.graph.splits.items()} == {"train": 27368, "test": 54761}

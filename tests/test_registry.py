@@ -83,7 +83,7 @@ def test_faults_of_an_added_format_are_shown_with_their_lines(fathom, three):
 
 def test_without_its_entry_no_format_fits(three):
     _, faults = examine(three)
-    assert "metadata_relations.json (BEAR), question-templates.csv (KAMEL)" in faults.found[0]
+    assert "question-templates.csv (KAMEL), metadata_relations.json (BEAR)" in faults.found[0]
     assert ".nt or .ttl files (RDF)" in faults.found[0]
 
 

@@ -8,17 +8,29 @@ from pathlib import Path
 from fathom.data.published import catalogue
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
-from fathom.formats import bear, choices, kamel, kg, lama, native, ontoprobe, openke, rdf, simkgc
+from fathom.formats import (
+    bear,
+    choices,
+    kg,
+    lama,
+    native,
+    ontoprobe,
+    openke,
+    published_facts,
+    published_questions,
+    rdf,
+    simkgc,
+)
 from fathom.formats.base import Format
-from fathom.formats.published import MAKE, READERS
 from fathom.formats.tables import Record, Table
 from fathom.reading import Faults, check_file, stands
 from fathom.reading.files import check_encoding
 from fathom.registry import Registry
 
-_BY_FOLDER = (bear, kamel, ontoprobe, choices, native, lama)
+_MAKE = published_facts.MAKE | published_questions.MAKE
+_BY_FOLDER = (bear, ontoprobe, choices, native, lama)
 _TABLES = [
-    Table(entry.format, record, entry.licence, MAKE.get(record.make), READERS.get(record.rows))
+    Table(entry.format, record, entry.licence, _MAKE.get(record.make), published_questions.READERS.get(record.rows))
     for entry in catalogue().values()
     if entry.table is not None
     for record in (Record(**entry.table),)
@@ -28,8 +40,9 @@ FORMATS: Registry[Format] = Registry(
     "format",
     "fathom.formats",
     (
+        *(table.format for table in _TABLES if table.record.needs),
         *(module.FORMAT for module in _BY_FOLDER),
-        *(table.format for table in _TABLES),
+        *(table.format for table in _TABLES if not table.record.needs),
         *(module.FORMAT for module in _GRAPHS),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -106,9 +107,11 @@ class AnswerNames:
     several names, the first counts. Both are noted.
 
     :param facts: all facts whose answers must be distinguished; answers without a name are skipped.
+    :param merge: False to keep answers of one name apart (KAMEL, whose names are not unique by design).
     """
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
+    def __init__(self, facts: Iterable[Fact], merge: bool = True) -> None:
+        self._merge = merge
         self._names: dict[str, str] = {}
         self._ids: dict[str, list[str]] = {}
         self._renamed: dict[str, str] = {}
@@ -128,13 +131,13 @@ class AnswerNames:
     def id_of(self, id_: str) -> str:
         """Return the candidate of an answer; an id without a name stays unchanged."""
         name = self._names.get(id_)
-        return name if name is not None and len(self._ids[name]) > 1 else id_
+        return name if name is not None and self._merge and len(self._ids[name]) > 1 else id_
 
     def note(self, path: Path, faults: Faults) -> None:
         """Note shared names and renamed ids, with examples."""
         shared = [f"{name!r} ({', '.join(ids[:3])})" for name, ids in self._ids.items() if len(ids) > 1]
         renamed = [f"{id_} ({self._names[id_]!r}, {name!r})" for id_, name in self._renamed.items()]
-        if shared:
+        if shared and self._merge:
             message = "each name is one candidate, whose id is the name"
             faults.note(path, None, f"names of several ids: {first_few(shared)}; {message}")
         if renamed:
@@ -148,15 +151,18 @@ def add_facts(
     *,
     splits: bool = False,
     count_answers: bool = False,
+    by_id: bool = False,
 ) -> dict[str, Any]:
     """Add a query for each fact; its candidates are all answers of its relation.
 
     :param entries: templates by relation.
     :param splits: queries come from the facts of the split ``test``; the others are splits of the graph.
     :param count_answers: add the group ``answers``.
+    :param by_id: as in KAMEL's evaluation: answers of one name stay apart, and other right answers of a subject count
+        as wrong.
     :returns: further arguments of :meth:`Draft.queryset`.
     """
-    names, grouped = AnswerNames(facts), defaultdict[str, list[Fact]](list)
+    names, grouped = AnswerNames(facts, merge=not by_id), defaultdict[str, list[Fact]](list)
     for fact in facts:
         if fact.split == "test" or not splits:
             grouped[fact.relation].append(fact)
@@ -164,8 +170,8 @@ def add_facts(
     for id_, members in grouped.items():
         entry = entries.get(id_, RelationEntry())
         golds = [_gold(fact, names) for fact in members]
-        by_id = {names.id_of(answer.id): names.name_of(answer.id) for fact in members for answer in _named(fact)}
-        if not by_id:
+        candidates = {names.id_of(answer.id): names.name_of(answer.id) for fact in members for answer in _named(fact)}
+        if not candidates:
             draft.faults.add(members[0].file, None, f"relation {id_} has no answer with a name: nothing to choose from")
         cardinality = cardinality_of(answer for gold in golds for answer in gold)
         about = (entry.name or id_, entry.templates, cardinality, entry.domains, entry.questions)
@@ -174,7 +180,8 @@ def add_facts(
         counts = [{"answers": str(len(gold))} if count_answers else {} for gold in golds]
         groups = [{**shared, **fact.groups, **count} for fact, count in zip(members, counts, strict=True)]
         queries = _queries(relation, members, golds, groups, taken, draft.faults)
-        draft.add(relation, CandidateSet(id_, tuple(by_id), tuple(by_id.values())), queries)
+        queries = (replace(query, known=()) for query in queries) if by_id else queries
+        draft.add(relation, CandidateSet(id_, tuple(candidates), tuple(candidates.values())), queries)
     if draft.queries and not draft.faults.found:
         names.note(draft.path, draft.faults)
     return {"graph": (lambda: split_graph(facts, names)) if splits else (lambda: aliased_graph(draft, facts, names))}
@@ -246,11 +253,14 @@ def aliased_graph(draft: Draft, facts: Iterable[Fact], names: AnswerNames) -> Kn
 
 
 def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
-    """Make a graph of all facts with their names; it has splits unless all facts are of the split ``test``."""
+    """Make a graph of all facts with their names; it has splits unless all facts are of the split ``test``.
+
+    An id with several names has the first of the last split, which has the most about it.
+    """
     texts: dict[str, str] = {}
     aliases: dict[str, dict[str, None]] = defaultdict(dict)
     triples: dict[str, list[Triple]] = {split: [] for split in _SPLITS}
-    for fact in sorted(facts, key=lambda fact: _SPLITS.index(fact.split)):
+    for fact in sorted(facts, key=lambda fact: _SPLITS.index(fact.split), reverse=True):
         answers = [(names.id_of(answer.id), answer.name, answer.aliases) for answer in fact.answers]
         for id_, name, others in ((fact.subject_id, fact.subject, fact.subject_aliases), *answers):
             texts.setdefault(id_, name)
@@ -258,6 +268,8 @@ def split_graph(facts: Iterable[Fact], names: AnswerNames) -> KnowledgeGraph:
         triples[fact.split] += [(fact.subject_id, fact.relation, id_) for id_, *_ in answers]
     if not triples["train"] and not triples["dev"]:
         return KnowledgeGraph.from_triples(triples["test"], texts, aliases)
+    if not triples["dev"]:
+        del triples["dev"]
     return KnowledgeGraph.from_splits(triples, texts, aliases)
 
 

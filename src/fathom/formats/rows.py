@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "id": (lambda value: isinstance(value, str | int) and not isinstance(value, bool), "text or a number"),
     "texts": (lambda value: texts_of(value) is not None, "a list of texts"),
     "some texts": (lambda value: bool(texts_of(value)), "a list of texts, not empty"),
+    "filled texts": (lambda value: bool(texts_of(value)) and all(map(str.strip, value)), "a list of texts, none empty"),
     "list": (lambda value: isinstance(value, list), "a list"),
 }
 """Kinds of columns: the values that fit, and what a message expects."""

@@ -1,7 +1,8 @@
 """Published data sets whose files are tables, read by the records of the catalogue (``fathom/data/published.yaml``).
 
 A record (:class:`Record`) states how files are recognised, which columns they have, and which queries each row makes.
-Where that takes more than columns, it names a function of :mod:`fathom.formats.published`.
+Where that takes more than columns, it names a function of :mod:`~fathom.formats.published_facts` or
+:mod:`~fathom.formats.published_questions`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fathom.data.templates import Sentence
 from fathom.formats.base import Draft, Format
 from fathom.formats.facts import ClosedQuestion, Fact, NamedAnswer, add_facts, add_questions, completed
 from fathom.formats.rows import READERS, Columns, Row, RowReader, beginning, keys_of, texts_in
-from fathom.reading import Faults, Unreadable, first_few, opened
+from fathom.reading import Faults, Unreadable, first_few, opened, stands
 
 _SLOT = re.compile(r"\{([^{}]+)\}")
 
@@ -67,12 +68,14 @@ class QueryRecord(_Declared):
 class Layout(_Declared):
     """A kind of files of a data set.
 
+    :param files: pattern of their names without the ending.
     :param opens: keys or columns with which such a file opens.
     :param columns: kinds of the columns (:data:`fathom.formats.rows.KINDS`).
     :param all: fields that all *queries* share.
     :param queries: of a row (:class:`QueryRecord`).
     """
 
+    files: str = ".+"
     opens: frozenset[str] = frozenset()
     columns: Columns = {}
     all: dict[str, Any] = {}
@@ -99,6 +102,7 @@ class Record(_Declared):
     :param files: pattern of the file names without their ending.
     :param ending: of its files, which may be compressed (``.gz``).
     :param contains: text in the first 64 kB of each file.
+    :param needs: name of a file of another kind in the folder, without which the format does not fit.
     :param folders: patterns of further folders to search, such as "test" or "*".
     :param rows: how a file is parsed, by a name of :data:`fathom.formats.rows.READERS`.
     :param make: name of the function that makes queries of the rows, if ``queries`` cannot state them.
@@ -116,6 +120,7 @@ class Record(_Declared):
     files: str = ".+"
     ending: str = ".json"
     contains: str = ""
+    needs: str = ""
     folders: list[str] = []
     make: str = ""
     refused: list[Variant] = []
@@ -145,11 +150,13 @@ class Table:
         self.format = Format(name, record.expects, self._fits, self._read)
 
     def _fits(self, path: Path) -> bool:
+        if self.record.needs:
+            return stands(path / self.record.needs)
         return bool(self._files(path) or self._refusal(path))
 
     def _read(self, path: Path, faults: Faults) -> QuerySet | None:
         files = self._files(path)
-        if not files:
+        if not files and not self.record.needs:
             faults.add(path, None, self._refusal(path))
             return None
         if self.record.notes_rest:
@@ -172,7 +179,8 @@ class Table:
     def _layout_of(self, file: Path) -> Layout | None:
         if self.record.contains not in beginning(file):
             return None
-        return next((one for one in self.record.layouts if not one.opens or one.opens <= keys_of(file)), None)
+        named = (one for one in self.record.layouts if re.match(f"(?:{one.files})\\.", file.name))
+        return next((one for one in named if not one.opens or one.opens <= keys_of(file)), None)
 
     def _refusal(self, path: Path) -> str:
         for file in data_files(path, ".json", ".jsonl") if self.record.refused else ():

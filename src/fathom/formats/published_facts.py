@@ -1,42 +1,33 @@
-"""How the rows of published data sets become queries where that takes more than columns.
+"""How rows of published data sets become facts, where that takes more than columns.
 
 Their records are in the catalogue, ``fathom/data/published.yaml``; docs/data-format.md describes their files.
 """
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fathom.data.graph.seen import popularity
 from fathom.data.queries import POPULARITY
-from fathom.data.templates import ANSWER, SUBJECT
-from fathom.formats.base import Draft, check_templates, read_object, texts_of, unscored_unless
+from fathom.data.templates import SUBJECT
+from fathom.formats.base import Draft, check_templates, read_object, texts_of
 from fathom.formats.facts import (
-    ClosedQuestion,
     Fact,
     NamedAnswer,
     RelationEntry,
     add_facts,
-    add_questions,
     completed,
     read_entries,
 )
-from fathom.formats.rows import Columns, Row, RowReader
-from fathom.formats.tables import Make, leave_out
-from fathom.prompts.questions import as_template
+from fathom.formats.rows import Row
+from fathom.formats.tables import Make
+from fathom.prompts.questions import as_template, question_lines
 from fathom.reading import (
     Faults,
-    Json,
     Unreadable,
-    line_of,
-    read_json,
-    read_lines,
     read_text,
     resolve_packed,
     shown,
@@ -195,146 +186,76 @@ def _entity_question(row: Row, texts: Mapping[str, str]) -> Fact | None:
     return Fact(row.file, row.line, "", relation, match[1], match[1], answers, split=row["split"])
 
 
-# --- BMLAMA (Qi et al., EMNLP 2023): the same cloze sentences in many languages, each with its own few candidates. A
-# row is the same fact in every language, and so are its candidates, by place: they share their ids. Relations are not
-# named: they are the English sentences without subject.
+# --- KAMEL (Kalo and Fichtel, AKBC 2022): a folder for each relation; test facts have ids and aliases of their answers,
+# train facts only labels. Labels serve as ids of subjects.
 
-_MASK = "<mask>"
-_HEADER = "Prompt Ans Candidate Ans Subject"
+QUESTIONS = "question-templates.csv"
 
 
-def _bmlama_lines(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
-    """Read a language. Most files have no quoting; in one that is quoted, a quoted cell has doubled quotes."""
-    lines = [(line, text.rstrip("\r")) for line, text in read_lines(file, faults)]
-    if lines and lines[0][1].split() != _HEADER.split():
-        faults.add(file, 1, f"expected the columns {_HEADER}, found {lines[0][1][:80]!r}")
-        return
-    cells = [text.split("\t") for _, text in lines[1:]]
-    opened = [cell for row in cells for cell in row if cell.startswith('"')]
-    is_quoted = any('""' in cell[1:-1] for cell in opened) and all(map(_QUOTED.fullmatch, opened))
-    for (line, text), row in zip(lines[1:], cells, strict=True):
-        if not text.strip():
-            continue
-        if len(row) != len(columns) or row[0].count(_MASK) != 1:
-            faults.add(file, line, f"expected {len(columns)} columns, {_MASK} once in the first, found {text[:80]!r}")
-            continue
-        prompt, answer, candidates, subject = next(csv.reader([text], delimiter="\t")) if is_quoted else row
-        names = candidates.split(", ")
-        if answer in names:
-            yield (
-                line,
-                {"Prompt": prompt, "Ans": answer, "Candidate Ans": candidates, "Subject": subject, "names": names},
+def _kamel(draft: Draft, rows: Iterator[Row]) -> About:
+    questions, faults = _kamel_questions(draft.path / QUESTIONS, draft.faults), draft.faults
+    facts: dict[str, list[Fact]] = {id_: [] for id_ in sorted({*questions, *_kamel_relations(draft.path)})}
+    for row in rows:
+        relation, subject, answers = row.file.parent.name, row["sub_label"], _kamel_answers(row)
+        if answers and relation in facts:
+            about = (relation, subject, subject, answers)
+            facts[relation].append(Fact(row.file, row.line, "", *about, split=row["split"]))
+    for id_, some in facts.items():
+        test, train = (resolve_packed(draft.path / id_ / f"{split}.jsonl") for split in ("test", "train"))
+        if not stands(test):
+            faults.note(
+                draft.path / QUESTIONS, None, f"relation {id_} has a question but no {id_}/test.jsonl: left out"
             )
+        elif id_ not in questions:
+            faults.add(draft.path / QUESTIONS, None, f"relation {id_} has no question: add a line '{id_}, … [S] …?'")
+        elif not any(fact.split == "test" for fact in some):
+            faults.add(test, None, f"relation {id_} has no instances: add some or remove its folder")
+        elif not stands(train):
+            faults.note(train, None, "file is missing: few-shot examples cannot be drawn from it")
+    templates = {id_: (as_template(text),) for id_, text in questions.items()}
+    entries = {id_: RelationEntry(own, questions=own) for id_, own in templates.items()}
+    every = [fact for some in facts.values() for fact in some]
+    return add_facts(draft, every, entries, splits=True, count_answers=True, by_id=True)
+
+
+def _kamel_relations(folder: Path) -> set[str]:
+    return {file.parent.name for name in ("test.jsonl", "test.jsonl.gz") for file in folder.glob(f"*/{name}")}
+
+
+def _kamel_questions(file: Path, faults: Faults) -> dict[str, str]:
+    """Read one question per relation."""
+    questions: dict[str, str] = {}
+    for line, relation, text in question_lines(file, faults):
+        if relation not in questions:
+            questions[relation] = text
+        elif questions[relation] == text:
+            faults.note(file, line, f"relation {relation} is repeated")
         else:
-            faults.add(file, line, f"answer {answer!r} is not among the candidates {candidates[:80]!r}")
+            faults.add(file, line, f"relation {relation} has another question above: {questions[relation]!r}")
+    return questions
 
 
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-
-
-def _bmlama_languages(draft: Draft, rows: Iterator[Row]) -> About:
-    languages = {file: list(some) for file, some in groupby(rows, key=lambda row: row.file)}
-    if languages:
-        _keep_aligned(languages, draft.faults)
-    return add_questions(draft, _bmlama({some[0]["stem"]: some for some in languages.values()}))
-
-
-def _keep_aligned(languages: dict[Path, list[Row]], faults: Faults) -> None:
-    """Leave out languages whose rows are other facts than those of most, by the places of the answers."""
-    shapes = {file: tuple(map(_place, rows)) for file, rows in languages.items()}
-    count = Counter(shapes.values())
-    usual = max(shapes, key=lambda file: (count[shapes[file]], file.name.startswith("en.")))
-    found = {file: _differences(rows, languages[usual]) for file, rows in languages.items()}
-    leave_out(found, languages, faults)
-
-
-def _place(row: Row) -> tuple[int, int]:
-    """Return the answer's place, from 1, and the number of candidates."""
-    return row["names"].index(row["Ans"]) + 1, len(row["names"])
-
-
-def _differences(rows: Sequence[Row], usual: Sequence[Row]) -> list[str]:
-    """Return a line for each row that is another fact."""
-    faults, first = Faults(), usual[0]["stem"]
-    if len(rows) != len(usual):
-        faults.add(rows[0].file, None, f"{len(rows):,} rows, {first} has {len(usual):,}: expected as many")
-        return faults.found
-    for row, other in zip(rows, usual, strict=True):
-        (place, size), (expected, expected_size) = _place(row), _place(other)
-        if (place, size) != (expected, expected_size):
-            here = f"answer {place} of {size} candidates, in {first} {expected} of {expected_size}"
-            faults.add(row.file, row.line, f"{here}: expected the same fact in every language")
-    return faults.found
-
-
-def _bmlama(languages: Mapping[str, Sequence[Row]]) -> Iterator[ClosedQuestion]:
-    english = languages.get("en", ())
-    texts = [row["Prompt"].replace(row["Subject"], SUBJECT, 1).replace(_MASK, ANSWER) for row in english]
-    relations = {text: f"R{number}" for number, text in enumerate(dict.fromkeys(texts), start=1)}
-    for language, rows in languages.items():
-        for number, row in enumerate(rows, start=1):
-            text, names = texts[number - 1] if texts else "", row["names"]
-            yield ClosedQuestion(
-                row.file,
-                row.line,
-                f"{language}/{number}",
-                relations.get(text, "fact"),
-                [row["Prompt"].replace(_MASK, ANSWER)],
-                [row["Ans"]],
-                [name for name in names if name != row["Ans"]],
-                {"language": language},
-                row["Subject"],
-                f"fact {number}",
-                ids={name: str(place) for place, name in reversed(list(enumerate(names, start=1)))},
-                relation_name=text,
-            )
-
-
-# --- DyKnow (Mousavi et al., EMNLP Findings 2024): facts that change. Objects of kinds, subjects and sometimes roles
-# are nested down to `questions` and `answers`; an answer with `|E: …` has ended. Gold answers are the current ones.
-
-_DATED = re.compile(r"(.+?)((?: ?\|[A-Z]:? \+\d{4,}-\d\d-\d\dT00:00:00Z)+)")
-_DATE = re.compile(r"\|([A-Z]):? \+(\d+)-")
-
-
-def _dyknow_nodes(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[None, Json]]:
-    return ((None, {"place": place, **node}) for place, node in _nodes(read_json(file, faults), ()))
-
-
-def _nodes(value: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield objects with questions or answers, each with the keys that lead to it."""
-    if not isinstance(value, dict):
-        return
-    if "questions" in value or "answers" in value:
-        yield place, value
-    else:
-        for key, inner in value.items():
-            yield from _nodes(inner, (*place, key))
-
-
-def _dyknow(row: Row) -> ClosedQuestion | None:
-    place, where, texts = row["place"], " / ".join(row["place"]), row["questions"]
-    questions = texts_of(list(texts.values()) if isinstance(texts, dict) else texts)
-    answers = [_DATED.fullmatch(text.strip()) for text in texts_of(row["answers"]) or ()]
-    if not questions or not answers or not all(answers) or len(place) < 2:
-        expected = "'questions' (texts) and 'answers' as 'name |S: +2015-02-03T00:00:00Z'"
-        line = line_of(row.file, place[-1]) if place else None
-        row.faults.add(row.file, line, f"{where}: expected {expected}, found {shown(row.content, 200)}")
-        return None
-    dated = [(match[1].strip(), dict(_DATE.findall(match[2]))) for match in answers if match]
-    current, reason = [(name, dates) for name, dates in dated if "E" not in dates], "every answer has ended"
-    why = unscored_unless(current, row.file, None, f"{where}: {reason}", row.faults, reason)
-    right = list(dict.fromkeys(name for name, _ in current or dated))
-    outdated = list(dict.fromkeys(name for name, _ in dated if name not in right))
-    _, latest = max(current or dated, key=lambda answer: int(answer[1].get("S", 0)))
-    groups = {"valid_from": latest.get("S", "unknown"), "valid_until": latest.get("E", "unknown")}
-    groups["answers"] = str(len({*right, *outdated}))
-    about = (where, place[0], list(map(completed, questions)), right, outdated, groups, place[1], where)
-    return ClosedQuestion(row.file, None, *about, unscored=why)
-
-
-def _dyknow_facts(draft: Draft, rows: Iterator[Row]) -> About:
-    return add_questions(draft, filter(None, map(_dyknow, rows)))
+def _kamel_answers(row: Row) -> tuple[NamedAnswer, ...]:
+    """Return the answers; none after a fault. The id of a number or date is its fullest form, such as "12 May 1936"."""
+    ids, labels = row["obj_uri"], row["obj_label"]
+    if row["split"] == "train":
+        return tuple(NamedAnswer(name, name) for name in labels)
+    answers = {}
+    for id_, label in zip(ids, labels, strict=False):
+        one = Row(row.file, row.line, label if isinstance(label, dict) else {}, Faults())
+        if not isinstance(id_, str) or not one.fits({"chosen": "filled text", "alternative": "list"}):
+            expected = '{"chosen": "…", "rdf": …, "alternative": […]}'
+            row.refuse(f"expected {expected} with its obj_uri, found {str(label)[:60]}")
+            return ()
+        name = one["chosen"]
+        aliases = tuple(str(alias) for alias in (one["rdf"], *one["alternative"]) if alias and alias != name)
+        is_literal = id_.startswith("XMLSchema#")  # where the id names the type alone
+        fullest = max((name, *aliases), key=len) if is_literal else id_
+        answers[fullest] = NamedAnswer(fullest, name, aliases)
+    if len(ids) != len(labels) or not ids:
+        row.refuse(f"{len(ids)} obj_uri for {len(labels)} obj_label: expected as many, one or more")
+        return ()
+    return tuple(answers.values())
 
 
 # --- BioLAMA (Sung et al., EMNLP 2021): triples of up to three sources, each with its templates
@@ -401,11 +322,9 @@ def _biolama_fact(row: Row, source: str) -> Fact | None:
 
 MAKE: dict[str, Make] = {
     "biolama": _biolama,
-    "bmlama": _bmlama_languages,
-    "dyknow": _dyknow_facts,
     "entityquestions": _entityquestions,
+    "kamel": _kamel,
     "lre": _lre,
     "popqa": _popqa,
 }
-READERS: dict[str, RowReader] = {"bmlama": _bmlama_lines, "dyknow": _dyknow_nodes}
-"""Functions that records name."""
+"""Functions that records name as ``make``."""
