@@ -699,9 +699,9 @@ def test_a_reply_that_drips_does_not_last(serve):
 
 
 def test_a_packed_reply_does_not_fill_memory(serve, monkeypatch):
-    monkeypatch.setattr("fathom.reading.replies.whole_reply.__defaults__", (1 << 20,))
+    monkeypatch.setattr("fathom.reading.bounds.REPLY.most", 1 << 20)
     body = gzip.compress(json.dumps(completion()).encode() + b" " * (1 << 24))
-    assert "larger than 1 MB" in ask(serve(body, Content_Encoding="gzip")).fault
+    assert "more than 1 MB" in ask(serve(body, Content_Encoding="gzip")).fault
 
 
 @pytest.mark.parametrize(("said", "ends"), [("\u00b2", False), ("9" * 400, True), ("999999999", True), ("nan", False)])

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from fathom import reading
 from fathom.errors import BadInput
-from fathom.reading import NotData, Unreadable, files, json_value, replies
+from fathom.reading import NotData, Unreadable, bounds, files, json_value, replies
+from fathom.reading.bounds import Bound
 from fathom.reading.text import Faults, line_of, read_json, read_json_lines
 from tests.messages import correspond, mentioned, mentions
 
@@ -179,9 +180,10 @@ def test_bounds(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_text("short\n" + "x" * 5000)
     monkeypatch.setattr(files, "BLOCK", 100)
-    assert f"{path}:2: " in fault_of(reading.text_lines, path, longest=1000)
-    assert "than 0 MB" in fault_of(reading.read_text, path, most=1000)
-    assert reading.read_text(path, most=5006)
+    monkeypatch.setattr(bounds.LINE, "most", 1000)
+    assert f"{path}:2: " in fault_of(reading.text_lines, path)
+    assert "characters" in fault_of(reading.read_text, path, Bound(1000, "characters"))
+    assert reading.read_text(path, Bound(5006, "characters"))
 
 
 @pytest.mark.parametrize("damage", [lambda p: p[: len(p) * 2 // 3], lambda p: p[:-6], lambda p: p + b"garbage"])
@@ -210,7 +212,7 @@ def test_what_is_no_gz(tmp_path, content):
 
 @pytest.mark.parametrize(("pack", "name"), [(gzip.compress, "a.gz"), (bz2.compress, "a.bz2")])
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch, pack, name):
-    monkeypatch.setattr(files, "GROWS_FREELY", 1 << 18)
+    monkeypatch.setattr(bounds.GROWS_FREELY, "most", 1 << 18)
     (tmp_path / name).write_bytes(pack(b"\0" * (1 << 23)))
     for read in (reading.text_lines, reading.read_bytes):
         assert "over 300 times its size" in fault_of(read, tmp_path / name)
@@ -412,10 +414,11 @@ def test_absurd_pauses_are_large_and_finite():
     assert replies.pause_asked("9" * 400) == replies.LONGEST_PAUSE_S
 
 
-def test_a_reply_is_bounded_in_bytes_and_in_time():
+def test_a_reply_is_bounded_in_bytes_and_in_time(monkeypatch):
     assert replies.whole_reply(replies.parts_of(io.BytesIO(b"abc" * 50_000).read)) == b"abc" * 50_000
-    with pytest.raises(replies.ReplyFault, match="larger than 1 MB"):
-        replies.whole_reply((b"x" * 1000 for _ in range(10**9)), 1 << 20)
+    monkeypatch.setattr(bounds.REPLY, "most", 1 << 20)
+    with pytest.raises(replies.ReplyFault, match="more than 1 MB"):
+        replies.whole_reply(b"x" * 1000 for _ in range(10**9))
     ended = threading.Event()
     with within(10), pytest.raises(replies.ReplyFault, match="in time"):
         replies.within(-0.9, lambda: replies.whole_reply(iter(lambda: ended.wait(0.01) or b"x", b"")))

@@ -143,7 +143,8 @@ def listed(value: Any) -> Any:
 def separated(value: Any) -> Any:
     """Split like :func:`listed`, and drop repeated values."""
     value = listed(value)
-    return tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
+    is_plain = isinstance(value, tuple) and all(isinstance(part, str | int | float) for part in value)
+    return tuple(dict.fromkeys(value)) if is_plain else value
 
 
 def chosen_options(asked: str | Options, keywords: Given, parse: Callable[[Given], Options]) -> Options:

@@ -24,8 +24,6 @@ ENTITIES = "entities"
 NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
 """Groups of built sentences: the answer's rank by an n-gram model ("3 of 22", "3-5 of 22" for ties) among its own
 candidates and among those of all relations; and whether it is first."""
-LONGEST_NAME = 20_000
-"""Most characters of a name. Longer text would keep a model busy for hours."""
 SPLIT = "split"
 """Group of facts in Fathom's own format whose values are subsets of the data."""
 

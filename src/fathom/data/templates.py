@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from fathom.reading.bounds import PROMPT
+
 SUBJECT, ANSWER = "[X]", "[Y]"
 _SLOTS = re.compile(r"(\[X\]|\[Y\])")
 
@@ -64,6 +66,8 @@ class Template:
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, one text per fault."""
+        if len(self.text) > PROMPT.most:
+            return [f"template {self.text[:40]!r}…: {PROMPT.fault()}"]
         count = self.text.count(ANSWER)
         if count == 1:
             return []

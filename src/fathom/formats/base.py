@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fathom.data.knowledge import KnowledgeGraph, Triple
-from fathom.data.queries import LONGEST_NAME, CandidateSet, Query, QuerySet, Relation
+from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import SUBJECT, Template
 from fathom.reading import Faults, Json, read_json, shown
+from fathom.reading.bounds import NAME, PROMPT, Bound
 
 ABOUT = "dataset.json"
 """Optional name, version and licence of a user's data set."""
@@ -76,18 +77,17 @@ class Draft:
         if nothing and not self.queries and not self.faults.found:
             self.faults.add(self.path, None, nothing)
         for space in self.candidates.values():
-            self._refuse_long(f"a candidate of {space.name!r}", space.names)
-        self._refuse_long("a subject", (query.subject for query in self.queries))
+            self._refuse_long(f"a candidate of {space.name!r}", space.names, NAME)
+        self._refuse_long("a subject", (query.subject for query in self.queries), NAME)
+        self._refuse_long("a query", (sentence.text for query in self.queries for sentence in query.sentences), PROMPT)
         if self.faults.found:
             return None
         about |= {"graph": graph(), "notes": tuple(self.faults.notes)}
         return QuerySet(name, tuple(self.queries), self.candidates, self.relations, **about)
 
-    def _refuse_long(self, what: str, names: Iterable[str]) -> None:
-        longest = max(map(len, names), default=0)
-        if longest > LONGEST_NAME:
-            most = f"a name has at most {LONGEST_NAME:,}"
-            self.faults.add(self.path, None, f"{what} has a name of {longest:,} characters: {most}")
+    def _refuse_long(self, what: str, texts: Iterable[str], bound: Bound) -> None:
+        if max(map(len, texts), default=0) > bound.most:
+            self.faults.add(self.path, None, f"{what}: {bound.fault()}")
 
 
 def read_about(folder: Path, faults: Faults) -> Json:

@@ -15,6 +15,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
+from fathom.reading.bounds import CHAT
 from fathom.reading.replies import excerpt_of
 
 _REPLY = "fathom-reply"
@@ -28,7 +29,7 @@ class ChatTemplate:
     """The tokenizer's own template.
 
     :param system: the system message, "" for none.
-    :raises BadInput: there is no template, it fails, or it drops a message.
+    :raises BadInput: there is no template, it fails, writes too much, or drops a message.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, system: str = "") -> None:
@@ -41,6 +42,8 @@ class ChatTemplate:
                 "chat_template.jinja next to it): drop --chat, or give the model's chat version"
             ) from error
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if len(self._start("question")) > CHAT.most + len(system):
+            raise BadInput(f"--chat: {CHAT.fault()}")
         self.turn("question")
 
     def turn(self, user: str) -> str:

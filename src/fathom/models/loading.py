@@ -25,20 +25,11 @@ from fathom.models.families import KINDS, attention_of, attention_of_class, load
 from fathom.models.hub import ModelPart, from_pretrained, library_message
 from fathom.models.kernels import use_rough_attention
 from fathom.models.local import LocalModel
-from fathom.models.model_files import check_attributes
+from fathom.models.model_files import check_attributes, check_sizes
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options
 from fathom.progress import LOG
 
-SIZES = {
-    "num_hidden_layers": (1, 10_000),
-    "hidden_size": (1, 10**6),
-    "vocab_size": (1, 10**8),
-    "num_attention_heads": (0, 10_000),
-    "num_key_value_heads": (0, 10_000),
-    "intermediate_size": (0, 10**8),
-}
-"""Least and greatest values in a configuration. Models without attention have no heads."""
 _UNUSUAL = "a \u1e9e \u6f22 \U0010fffd"
 """Characters that few vocabularies have."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -162,7 +153,7 @@ def _config(parts: _Parts, name: str, options: dict[str, Any]) -> Any:
         hint = f"'{name}' is an adapter of that model; if you have it elsewhere: --model MODEL --adapter {name}"
         raise BadInput(f"{error} ({hint})") from error
     check_attributes(config, "config.json", parts.weights.name)
-    _check_sizes(config, parts.weights.name)
+    check_sizes(config, parts.weights.name)
     return config
 
 
@@ -343,15 +334,6 @@ def _check_tokenizer(tokenizer: PreTrainedTokenizerBase, attention: Attention, n
             f"the tokenizer of '{name}' fails on unknown words: {library_message(error)}; its tokenizer.json needs an "
             "unknown token (unk_token) that is in its vocabulary"
         ) from error
-
-
-def _check_sizes(config: Any, name: str) -> None:
-    """:raises BadInput: impossible sizes, with which building the model would fail late or never end."""
-    for size, (least, most) in SIZES.items():
-        value = getattr(config, size, None)
-        if isinstance(value, int | float) and not (isinstance(value, int) and least <= value <= most):
-            expected = f"expected a whole number from {least} to {most:,}"
-            raise BadInput(f"'{name}': its config.json says {size} {value}: {expected}")
 
 
 def _check_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fathom.errors import refuse
-from fathom.reading import Faults, read_json
+from fathom.errors import BadInput, refuse
+from fathom.reading import Faults, located, read_json, shown
+from fathom.reading.bounds import HEADS, INNER, LABELS, LAYERS, TOKENS, WIDTH
 from fathom.reading.objects import Object, object_faults
 
 Text = str | None
@@ -86,6 +87,17 @@ class TokenizerFile(Object):
     model: TokenizerModel
 
 
+SIZES = {
+    LAYERS: ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"),
+    WIDTH: ("hidden_size", "n_embd", "d_model"),
+    TOKENS: ("vocab_size",),
+    HEADS: ("num_attention_heads", "num_key_value_heads", "n_head", "num_heads"),
+    INNER: ("intermediate_size", "n_inner", "d_ff"),
+    LABELS: ("num_labels",),
+}
+"""Names of sizes in a configuration, the one of all models first."""
+MAY_BE_ZERO = (HEADS, INNER, LABELS)
+"""Models without attention have no heads."""
 SMALL: dict[str, type[Object]] = {
     "config.json": ConfigFile,
     "tokenizer_config.json": TokenizerConfigFile,
@@ -94,6 +106,7 @@ SMALL: dict[str, type[Object]] = {
     "adapter_config.json": AnyFile,
 }
 """Files that are checked before a library reads them."""
+WEIGHTS = (".safetensors", ".bin")
 ATTRIBUTES = {
     "config.json": ("architectures", "auto_map"),
     "tokenizer_config.json": ("model_max_length", "chat_template"),
@@ -108,9 +121,42 @@ def check_object(file: Path, kinds: dict[str, type[Object]], faults: Faults) -> 
     content = read_json(file, faults)
     if file.name in kinds and content is not None:
         faults.found += object_faults(file, kinds[file.name], content)
+        if kinds[file.name] is ConfigFile:
+            faults.found += size_faults(file, content)
 
 
 def check_attributes(loaded: Any, file: str, name: str) -> None:
     """Check what a library has read from a file, perhaps on the hub. :raises BadInput: a value of a wrong type."""
     content = {field: getattr(loaded, field, None) for field in ATTRIBUTES[file]}
     refuse(object_faults(Path(name) / file, SMALL[file], content))
+
+
+def size_faults(file: Path, content: Any) -> list[str]:
+    """Return a line for each size beyond its bound, also in the configurations of a model's parts."""
+    if not isinstance(content, dict):
+        return []
+    faults = [fault for part in content.values() for fault in size_faults(file, part)]
+    for bound, names in SIZES.items():
+        for name in names:
+            value, least = content.get(name), int(bound not in MAY_BE_ZERO)
+            if isinstance(value, int | float) and not (isinstance(value, int) and least <= value <= bound.most):
+                expected = f"expected a whole number from {least} to {bound.most:,}"
+                faults.append(located(file, None, f"{name} is {shown(value)}: {expected}"))
+    return faults
+
+
+def check_sizes(config: Any, name: str) -> None:
+    """Check what a configuration says before the model is built.
+
+    :raises BadInput: impossible sizes, or more values than the bytes of the weights.
+    """
+    sizes = {names[0]: getattr(config, names[0], None) for names in SIZES.values()}
+    refuse(size_faults(Path(name) / "config.json", sizes))
+    weights = sum(file.stat().st_size for suffix in WEIGHTS for file in Path(name).glob(f"*{suffix}"))
+    width, layers = sizes["hidden_size"] or 0, sizes["num_hidden_layers"] or 0
+    needed = {"hidden_size": width**2, "num_hidden_layers": width * layers, "vocab_size": sizes["vocab_size"] or 0}
+    if weights and (beyond := next((size for size, values in needed.items() if values > weights), None)):
+        raise BadInput(
+            f"'{name}': its config.json says {beyond} {sizes[beyond]:,}, its weights have {weights:,} bytes: they are "
+            "not of one model"
+        )

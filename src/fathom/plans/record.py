@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import Field
+
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, refuse
@@ -15,6 +17,7 @@ from fathom.plans.file import Plan
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
 from fathom.probes.models import check_model, model_hash
 from fathom.reading import Json, as_read_back, stands
+from fathom.reading.objects import Object, object_faults
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, MANIFESTS
@@ -26,6 +29,13 @@ RUNS = "runs"
 AnyStep = TypeVar("AnyStep", bound=Step)
 _DEEP = 6
 """Folders above --out in which a run or a plan is looked for."""
+
+
+class _Record(Object):
+    """``plan.json``, and the record of a study that makes runs."""
+
+    steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    models: dict[str, list[Any]] = Field(default_factory=dict)
 
 
 def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str) -> Json:
@@ -45,7 +55,9 @@ def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str)
             what = "a plan" if file == PLAN else "a study"
             raise BadInput(f"{out} is not empty and not the folder of {what}: choose another --out")
         return {"steps": {}, "models": {}}
-    record: Json = {"steps": {}, "models": {}} | read_object(out / file)
+    content = read_object(out / file)
+    refuse(f"{fault}: choose another --out" for fault in object_faults(out / file, _Record, content))
+    record: Json = {"steps": {}, "models": {}} | content
     for step in steps:
         if not step.has_begun():
             identity = as_read_back(step.identity)

@@ -13,10 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from fathom.reading.files import BLOCK, GROWS_FREELY, GROWTH, MEGABYTE, UNPACKING, Unreadable, check_file, shown
+from fathom.reading.bounds import MEMBERS, grown, most_unpacked
+from fathom.reading.files import BLOCK, UNPACKING, Unreadable, check_file, shown
 
-MOST_MEMBERS = 200_000
-"""Files and folders of an archive."""
 _BROKEN = (*UNPACKING, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, NotImplementedError, RuntimeError)
 """Errors of damaged, encrypted or unusual archives, in addition to OSError."""
 
@@ -45,7 +44,7 @@ def unpack(archive: Path, folder: Path, take: Sequence[str] = ("*",), strip: int
     :raises Unreadable: no archive, damaged, nothing matches, or it contains links, duplicate or unsafe names, or grows
         too large.
     """
-    room = max(GROWS_FREELY, GROWTH * check_file(archive).st_size)
+    room = most_unpacked(check_file(archive).st_size)
     with _members(archive) as members:
         taken = [member for member in members if any(fnmatchcase(member.name, pattern) for pattern in take)]
         if not taken:
@@ -91,8 +90,8 @@ def _checked(archive: Path, members: Iterator[_Member]) -> list[_Member]:
     """:raises Unreadable: too many members, or an unsafe name."""
     checked = []
     for number, member in enumerate(members):
-        if number >= MOST_MEMBERS:
-            raise Unreadable(archive, None, f"holds more than {MOST_MEMBERS:,} files and folders")
+        if number >= MEMBERS.most:
+            raise Unreadable(archive, None, MEMBERS.fault())
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts or set("\\:\0") & set(member.name) or not path.parts:
             raise Unreadable(archive, None, f"{shown(member.name)} would be written elsewhere: nothing is unpacked")
@@ -123,8 +122,7 @@ def _write(archive: Path, member: _Member, to: Path, room: int) -> int:
         while block := stream.read(BLOCK):
             room -= len(block)
             if room < 0:
-                most = max(GROWS_FREELY // MEGABYTE, 1)
-                raise Unreadable(archive, None, f"grows to over {most:,} MB and {GROWTH} times its size")
+                raise Unreadable(archive, None, grown(archive.stat().st_size))
             file.write(block)
     return room
 

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fathom.reading.bounds import ROWS, grown, most_unpacked
 from fathom.reading.files import DAMAGED, Unreadable, check_file
+
+_BYTES = 8
+"""Least bytes of a value in memory."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,14 +33,15 @@ def parquet_file(
     :param filled: columns without nulls.
     :param without: columns to skip.
     :param what_to_do: end of the message.
-    :raises Unreadable: no file, not Parquet, or a column is missing or of another type.
+    :raises Unreadable: no file, not Parquet, too large, or a column is missing or of another type.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    check_file(path)
+    size = check_file(path).st_size
     try:
         wanted = [name for name in pq.read_schema(path).names if name not in without] if without else None
+        _check_rows(path, size, pq.read_metadata(path))
         table = pq.read_table(path, columns=wanted, partitioning=None)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -49,6 +54,14 @@ def parquet_file(
         if name in table.column_names and (count := table.column(name).null_count):
             raise Unreadable(path, None, f"column {name} is empty in {count:,} of {len(table):,} rows: {what_to_do}")
     return _cast(path, table, expected or {}, what_to_do)
+
+
+def _check_rows(path: Path, size: int, about: Any) -> None:
+    """:raises Unreadable: too many rows, or far more values than such a file can hold, as of one value repeated."""
+    if about.num_rows > ROWS.most:
+        raise Unreadable(path, None, ROWS.fault())
+    if about.num_rows * about.num_columns * _BYTES > most_unpacked(size):
+        raise Unreadable(path, None, f"{grown(size)} ({about.num_rows:,} rows of {about.num_columns} columns)")
 
 
 def _cast(path: Path, table: pa.Table, expected: Mapping[str, pa.DataType], what_to_do: str) -> pa.Table:

@@ -21,17 +21,13 @@ from typing import Any, BinaryIO
 
 from fathom._version import VERSION
 from fathom.errors import BadInput, RunFailed
-from fathom.reading.files import BLOCK, MEGABYTE, stands
+from fathom.reading.bounds import DOWNLOAD, SILENCE, WAIT
+from fathom.reading.files import BLOCK, stands
 from fathom.reading.replies import excerpt_of, host_of, pause_asked, sends_elsewhere
 from fathom.reading.text import NotData, json_value
 
-LARGEST_FILE = 16_384 * MEGABYTE
-"""Bytes; a server may send without end."""
 ATTEMPTS = 4
 """In a row without a new byte."""
-TIMEOUT_S = 60.0
-"""Without a byte."""
-LONGEST_WAIT_S = 60.0
 _BUSY = (408, 425, 429, 500, 502, 503, 504)
 _RESUME = "received bytes are kept: run the same command to resume"
 OnBytes = Callable[[int, int], None]
@@ -71,9 +67,9 @@ def download(address: str, part: Path, on_bytes: OnBytes | None = None, *, pause
         except _Busy as busy:
             fault, wait_s = str(busy), busy.wait_s
         tries = 1 if transfer.size > before else tries + 1
-        if tries >= ATTEMPTS or wait_s > LONGEST_WAIT_S:
+        if tries >= ATTEMPTS or wait_s > WAIT.most:
             raise RunFailed(f"{fault} ({tries} attempts without a new byte); {_RESUME}")
-        time.sleep(max(wait_s, min(pause_s * 2 ** (tries - 1), LONGEST_WAIT_S)))
+        time.sleep(max(wait_s, min(pause_s * 2 ** (tries - 1), WAIT.most)))
 
 
 class _Busy(Exception):
@@ -105,7 +101,7 @@ class _Transfer:
                 headers["If-Range"] = self._version
         opener = urllib.request.build_opener(SameHost("if intended, give that address as --url"))
         try:
-            with opener.open(urllib.request.Request(self.address, headers=headers), timeout=TIMEOUT_S) as response:
+            with opener.open(urllib.request.Request(self.address, headers=headers), timeout=SILENCE.most) as response:
                 return self._take(response)
         except urllib.error.HTTPError as error:
             return self._refused(error)
@@ -138,8 +134,8 @@ class _Transfer:
         while block := self._block(response):
             file.write(block)
             self.size += len(block)
-            if self.size > LARGEST_FILE:
-                raise BadInput(f"{self.address} is larger than {LARGEST_FILE // MEGABYTE:,} MB, the most fetched")
+            if self.size > DOWNLOAD.most:
+                raise BadInput(f"{self.address}: {DOWNLOAD.fault()}")
             self._on_bytes(self.size, self.total)
 
     def _block(self, response: Any) -> bytes:

@@ -20,16 +20,8 @@ from itertools import islice
 from pathlib import Path
 
 from fathom.errors import BadInput
+from fathom.reading.bounds import LINE, MEGABYTE, TEXT, Bound, grown, most_unpacked
 
-MEGABYTE = 1 << 20
-LONGEST_LINE = 32 * MEGABYTE
-"""Bytes of a line."""
-LARGEST_TEXT = 1024 * MEGABYTE
-"""Bytes of a text read as a whole."""
-GROWS_FREELY = 16 * MEGABYTE
-"""Bytes that any compressed file may unpack to."""
-GROWTH = 300
-"""Largest ratio of unpacked to compressed size. Text has 3 to 30, zeros 1,030."""
 BLOCK = MEGABYTE
 DAMAGED = "is damaged"
 PACKED = (".gz", ".bz2")
@@ -175,8 +167,7 @@ class _BoundedStream(io.RawIOBase):
 
     def __init__(self, path: Path, stream: gzip.GzipFile | bz2.BZ2File, size: int) -> None:
         super().__init__()
-        self._path, self._stream, self._total = path, stream, 0
-        self._most = max(GROWS_FREELY, GROWTH * size)
+        self._path, self._stream, self._size, self._total = path, stream, size, 0
 
     def readable(self) -> bool:
         return True
@@ -185,35 +176,30 @@ class _BoundedStream(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]
         block = self._stream.read1(len(view))  # read1 returns bytes before a damaged place
         self._total += len(block)
-        if self._total > self._most:
-            raise Unreadable(
-                self._path,
-                None,
-                f"unpacks to more than {self._most // MEGABYTE:,} MB, over {GROWTH} times its size: unpack it first, "
-                "if intended",
-            )
+        if self._total > most_unpacked(self._size):
+            raise Unreadable(self._path, None, f"{grown(self._size)}: unpack it first, if intended")
         view[: len(block)] = block
         return len(block)
 
 
-def read_bytes(path: Path, most: int = LARGEST_TEXT) -> bytes:
-    """Read and unpack a file. :raises Unreadable: as :func:`opened`, or it has more than *most* bytes."""
+def read_bytes(path: Path, bound: Bound = TEXT) -> bytes:
+    """Read and unpack a file. :raises Unreadable: as :func:`opened`, or it is larger than the bound."""
     with opened(path) as stream:
         parts, total = [], 0
         while part := stream.read(BLOCK):
             parts.append(part)
             total += len(part)
-            if total > most:
-                raise Unreadable(path, None, f"is larger than {most / MEGABYTE:,.0f} MB, the most read")
+            if total > bound.most:
+                raise Unreadable(path, None, bound.fault())
     return b"".join(parts)
 
 
-def read_text(path: Path, most: int = LARGEST_TEXT) -> str:
+def read_text(path: Path, bound: Bound = TEXT) -> str:
     """Read UTF-8 without its byte order mark, line ends unchanged.
 
     :raises Unreadable: as :func:`read_bytes`, or the file is not UTF-8.
     """
-    content = read_bytes(path, most)
+    content = read_bytes(path, bound)
     try:
         return content.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -227,10 +213,9 @@ def _not_utf8(path: Path, content: bytes, error: UnicodeDecodeError, before: int
     return Unreadable(path, line, f"not UTF-8 text{other}: save it as UTF-8")
 
 
-def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
     """Yield the lines of UTF-8 text without their ends, which are line feeds alone, as in JSON Lines.
 
-    :param longest: bytes.
     :raises Unreadable: as :func:`opened`, a line is too long, or not UTF-8; with the line.
     """
     number, rest = 0, b""
@@ -241,10 +226,8 @@ def text_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
                 lines = _decoded(path, whole + end, number)
                 yield from lines
                 number += len(lines)
-                if len(rest) > longest:
-                    raise Unreadable(
-                        path, number + 1, f"a line of more than {longest / MEGABYTE:,.0f} MB, the most that is read"
-                    )
+                if len(rest) > LINE.most:
+                    raise Unreadable(path, number + 1, LINE.fault())
     except Unreadable as error:
         if error.line is None and number:
             raise Unreadable(path, number + 1, f"{error.why}; the lines above could be read") from error

@@ -12,11 +12,9 @@ from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from fathom.errors import BadInput
-from fathom.reading.files import MEGABYTE
+from fathom.reading.bounds import REPLY
 from fathom.reading.text import NotData, json_value
 
-LARGEST_REPLY = 64 * MEGABYTE
-"""Bytes, unpacked."""
 LONGEST_PAUSE_S = 1e9
 _ESCAPES = re.compile(
     r"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -83,14 +81,14 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     return result.result()
 
 
-def whole_reply(parts: Iterable[bytes], most: int = LARGEST_REPLY) -> bytes:
-    """Join the parts of a reply. :raises ReplyFault: it is larger than *most* bytes."""
+def whole_reply(parts: Iterable[bytes]) -> bytes:
+    """Join the parts of a reply. :raises ReplyFault: it is too large."""
     received, total = [], 0
     for part in parts:
         received.append(part)
         total += len(part)
-        if total > most:
-            raise ReplyFault(f"the reply is larger than {most // MEGABYTE} MB")
+        if total > REPLY.most:
+            raise ReplyFault(REPLY.fault())
     return b"".join(received)
 
 

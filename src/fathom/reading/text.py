@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput
+from fathom.reading.bounds import DEPTH, NODES, OPTIONS, TEXT, Bound
 from fathom.reading.files import (
-    LARGEST_TEXT,
-    LONGEST_LINE,
-    MEGABYTE,
     Unreadable,
     file_exists,
     located,
@@ -28,12 +26,6 @@ from fathom.reading.files import (
 
 Json = dict[str, Any]
 """A JSON object."""
-DEEPEST = 100
-"""Nested lists and objects."""
-MOST_NODES = 1_000_000
-"""Values of a YAML file, aliases expanded."""
-LARGEST_OPTIONS = MEGABYTE
-"""Bytes of a YAML file, which take ten seconds to parse."""
 LONGEST_MESSAGE = 1500
 """Characters of a message; longer ones are cut in the middle."""
 _BEGINS = ("{", "[")
@@ -92,7 +84,7 @@ def json_value(text: str) -> Any:
         raise NotData(None, _TOO_DEEP) from error
     except ValueError as error:  # the interpreter's limit on digits
         raise NotData(_line_of_digits(text), "a number of thousands of digits") from error
-    if len(text) > 2 * DEEPEST and text.count("[") + text.count("{") > DEEPEST and is_deeper(value):
+    if len(text) > 2 * DEPTH.most and text.count("[") + text.count("{") > DEPTH.most and is_deeper(value):
         raise NotData(None, _TOO_DEEP)
     if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
         line = text.count("\n", 0, at.start()) + 1
@@ -100,7 +92,7 @@ def json_value(text: str) -> Any:
     return value
 
 
-_TOO_DEEP = f"lists or objects nested more than {DEEPEST} deep"
+_TOO_DEEP = f"lists or objects nested more than {DEPTH.most} deep"
 
 
 def _line_of_digits(text: str) -> int:
@@ -108,7 +100,7 @@ def _line_of_digits(text: str) -> int:
     return text.count("\n", 0, digits.start()) + 1 if digits else 1
 
 
-def is_deeper(value: Any, most: int = DEEPEST, nodes: int | None = None) -> bool:
+def is_deeper(value: Any, most: int = DEPTH.most, nodes: int | None = None) -> bool:
     """Return whether lists and mappings, which may be cyclic, are nested more than *most* deep.
 
     :param nodes: return True for more values, too.
@@ -131,17 +123,17 @@ def _is_writable(value: Any) -> bool:
     return True
 
 
-def json_file(path: Path, most: int = LARGEST_TEXT) -> Any:
+def json_file(path: Path, bound: Bound = TEXT) -> Any:
     """Read JSON. :raises Unreadable: it cannot be read, or is invalid."""
     try:
-        return json_value(read_text(path, most))
+        return json_value(read_text(path, bound))
     except NotData as error:
         raise Unreadable(path, error.line, error.why) from error
 
 
-def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, Any]]:
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (line number, value) of all lines that are not blank. :raises Unreadable: at the first invalid line."""
-    for number, line in enumerate(text_lines(path, longest), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if line and not line.isspace():
             try:
                 value = json_value(line)
@@ -153,7 +145,7 @@ def json_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, A
 def yaml_file(path: Path) -> Any:
     """Read YAML of plain values. :raises Unreadable: it cannot be read, or is invalid."""
     try:
-        return yaml_value(read_text(path, LARGEST_OPTIONS))
+        return yaml_value(read_text(path, OPTIONS))
     except NotData as error:
         raise Unreadable(path, error.line, error.why) from error
 
@@ -178,7 +170,7 @@ def yaml_lines(path: Path, depth: int = 4) -> dict[tuple[str, ...], int]:
             if len(where) + 1 < depth:
                 note(child, (*where, name))
 
-    note(yaml.compose(read_text(path, LARGEST_OPTIONS), yaml.SafeLoader), ())
+    note(yaml.compose(read_text(path, OPTIONS), yaml.SafeLoader), ())
     return lines
 
 
@@ -198,7 +190,7 @@ def yaml_value(text: str) -> Any:
         raise NotData(None, _TOO_DEEP) from error
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # invalid dates, huge numbers
         raise NotData(None, f"invalid YAML: {error}") from error
-    if is_deeper(value, nodes=MOST_NODES):
+    if is_deeper(value, nodes=NODES.most):
         raise NotData(None, _TOO_DEEP)
     return value
 

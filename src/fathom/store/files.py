@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.errors import BadInput, RunFailed
+from fathom.reading.bounds import FOLDERS
 from fathom.reading.files import check_encoding
 
 OWNERS = (
@@ -21,8 +22,6 @@ OWNERS = (
     *("queries.parquet", "metadata_relations.json", "train.tsv", "test.tsv"),
 )
 """Files of which one identifies a folder of a run, a model, a plan or data."""
-DEEPEST = 200
-"""Folders in a path. Many libraries, Python's own too, fail in thousands of nested folders."""
 
 
 @contextmanager
@@ -69,9 +68,12 @@ def check_output(path: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents. :raises BadInput: it is nested deeper than :data:`DEEPEST`, or is not UTF-8."""
-    if len(folder.parts) > DEEPEST:
-        raise BadInput(f"--out is nested {len(folder.parts):,} folders deep: expected at most {DEEPEST}")
+    """Make a folder and its parents.
+
+    :raises BadInput: it is nested too deep, or its name is not UTF-8.
+    """
+    if len(folder.parts) > FOLDERS.most:
+        raise BadInput(f"--out: {FOLDERS.fault()}")
     check_encoding(folder).mkdir(parents=True, exist_ok=True)
 
 

@@ -17,13 +17,12 @@ from pydantic import Field, ValidationError
 
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import file_exists, json_value, read_bytes
+from fathom.reading.bounds import JOURNAL
 from fathom.reading.objects import Object
 from fathom.store.files import make_folder
 
 Answer = dict[str, Any]
 """Fields of :class:`ChatAnswer` or :class:`ScoredText`."""
-_LARGEST = 1 << 40
-"""Bytes; effectively unbounded, as all answers were paid for."""
 Likely = tuple[str, float]
 """A token and its log-probability in nats."""
 
@@ -70,7 +69,7 @@ class Journal:
         self.path = Path(path)
         self._lock = threading.Lock()
         try:
-            content = read_bytes(self.path, _LARGEST) if file_exists(self.path) else b""
+            content = read_bytes(self.path, JOURNAL) if file_exists(self.path) else b""
             self._size = content.rfind(b"\n") + 1
             if self._size < len(content):
                 os.truncate(self.path, self._size)

@@ -42,11 +42,17 @@ class DataIdentity(Object):
     content_hash: str | None = None
 
 
+class RunOptions(Object):
+    """The options of a probe; these are used of every probe's."""
+
+    adapter: str | None = None
+
+
 class RunIdentity(Object):
     """Everything that can change a number."""
 
     probe: str
-    options: Options = {}
+    options: RunOptions = RunOptions()
     resolved: Options = {}
     model: ModelIdentity
     data: DataIdentity

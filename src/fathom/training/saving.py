@@ -22,10 +22,9 @@ from torch import nn
 
 from fathom.errors import BadInput, RunFailed
 from fathom.reading import check_file, file_exists
+from fathom.reading.bounds import CHECKPOINT
 from fathom.store.files import whole_file, write_text
 
-LARGEST_PUBLISHED = 1 << 28
-"""Bytes of published weights, unpacked."""
 State = dict[str, Any]
 """Tensors, numbers, texts, and lists and mappings of these: what a checkpoint may hold."""
 
@@ -125,8 +124,8 @@ def published_tensors(path: Path, expected: str) -> dict[str, torch.Tensor]:
     try:
         with zipfile.ZipFile(path) as packed:
             size = sum(entry.file_size for entry in packed.infolist())
-        if size > LARGEST_PUBLISHED:
-            raise ValueError(f"{size:,} bytes")
+        if size > CHECKPOINT.most:
+            raise ValueError(CHECKPOINT.fault())
         content = torch.load(path, map_location="cpu", weights_only=True)
         tensors = content.get("model", content)
         if not tensors or not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):

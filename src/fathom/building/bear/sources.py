@@ -28,7 +28,7 @@ from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
 from fathom.progress import Progress, unseen
 from fathom.reading import Faults, Unreadable, check_file, opened, shown
-from fathom.reading.files import LONGEST_LINE, MEGABYTE
+from fathom.reading.bounds import LINE, MEGABYTE
 
 
 class WikidataSource(Protocol):
@@ -116,7 +116,7 @@ class Dump:
         is_open, why_cut = False, ""
         try:
             with opened(self.path, place=place.append) as stream:
-                for number, text in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
+                for number, text in enumerate(iter(lambda: stream.readline(LINE.most), b""), start=1):
                     read += len(text)
                     if number % _REPORT_EVERY == 0:
                         self._progress(place[0](), self._size)

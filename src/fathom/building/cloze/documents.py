@@ -15,9 +15,8 @@ from typing import IO, Any, NamedTuple, cast
 
 from fathom.building.cloze.typography import tidy
 from fathom.reading import Json, NotData, json_value
+from fathom.reading.bounds import DOCUMENT
 
-_LONGEST_LINE = 1 << 26
-"""Maximum bytes of a line."""
 _LONGEST_PARAGRAPH = 1 << 20
 """Characters after which a paragraph of plain text is cut, so that a file of one line is read in pieces."""
 _BLANK_LINE = re.compile(r"\n\s*\n")
@@ -176,12 +175,12 @@ def decode(content: bytes, encoding: str) -> str:
 def _lines(file: BufferedIOBase) -> Iterator[Unit]:
     """Read lines that are not blank; one that is too long has a fault."""
     number = 0
-    while line := file.readline(_LONGEST_LINE):
+    while line := file.readline(DOCUMENT.most):
         number += 1
-        whole = len(line) < _LONGEST_LINE or line.endswith(b"\n")
+        whole = len(line) < DOCUMENT.most or line.endswith(b"\n")
         if line.strip() or not whole:
-            yield Unit(number, line, "" if whole else f"longer than {_LONGEST_LINE:,} bytes")
-        while not whole and (line := file.readline(_LONGEST_LINE)):
+            yield Unit(number, line, "" if whole else DOCUMENT.fault())
+        while not whole and (line := file.readline(DOCUMENT.most)):
             whole = line.endswith(b"\n")
 
 

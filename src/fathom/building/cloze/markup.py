@@ -10,13 +10,12 @@ from typing import Any
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument, decode
 from fathom.building.cloze.typography import LISTS, tidy
 from fathom.errors import optional
+from fathom.reading.bounds import DOCUMENT
 
 _INLINE = frozenset((*LISTS["html_inline"], "br"))
 _SKIPPED = frozenset(LISTS["html_skipped"])
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
-_LARGEST = 1 << 26
-"""Maximum bytes of a file, which is read as a whole."""
 _LONGEST_LINE = 10_000
 """Characters of reStructuredText; docutils limits substitutions, which may be nested, to the same length."""
 _ABOVE_ALL = 6
@@ -99,8 +98,8 @@ class Hypertext(Corpus):
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Read the file as a whole."""
-        content = file.read(_LARGEST + 1)
-        yield Unit(1, content, f"longer than {_LARGEST:,} bytes: split it" if len(content) > _LARGEST else "")
+        content = file.read(DOCUMENT.most + 1)
+        yield Unit(1, content, f"{DOCUMENT.fault()}: split it" if len(content) > DOCUMENT.most else "")
 
     def document(self, unit: Unit) -> Document:
         """Return text without tables, code and navigation. :raises UnreadableDocument: it is not in the encoding."""

@@ -22,14 +22,11 @@ from fathom.building.cloze.documents import Corpus, Document, Keys, Paragraph, U
 from fathom.building.cloze.markup import blocks
 from fathom.building.cloze.typography import LISTS, pairs_in, tidy
 from fathom.errors import optional
+from fathom.reading.bounds import ARTICLES, DOCUMENT
 
 LANGUAGES = pairs_in("languages")
 """Two-letter codes → PubMed's codes."""
 _BLOCK = 1 << 20
-_LONGEST = 1 << 26
-"""Maximum bytes of a record; a longer one has lost its end."""
-_LARGEST = 1 << 28
-"""Maximum bytes of a JATS file, which is read as a whole: PubMed Central's contain one article each."""
 _START = re.compile(rb"<(PubmedArticle|MedlineCitation|PubmedBookArticle|DeleteCitation)(?=[\s>])")
 _LONGEST_TAG = 24
 _PMID = re.compile(rb'<PMID(?:\s+Version="(\d{1,9})")?[^>]*>\s*(\d{1,18})\s*</PMID>')
@@ -109,7 +106,7 @@ class Medline(_Xml):
                 at = end
                 continue
             block = file.read1(_BLOCK)
-            if start and (not block or len(buffer) - first >= _LONGEST):
+            if start and (not block or len(buffer) - first >= DOCUMENT.most):
                 yield Unit(before + first, buffer[first:], f"no </{start[1].decode()}>")
                 first = len(buffer)
             if not block:
@@ -193,9 +190,9 @@ class Jats(_Xml):
 
     def units(self, file: BufferedIOBase) -> Iterator[Unit]:
         """Read articles, from tag to tag. :raises UnreadableDocument: unknown encoding, or too large."""
-        content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise UnreadableDocument(f"longer than {_LARGEST:,} bytes: give one article per file")
+        content = file.read(ARTICLES.most + 1)
+        if len(content) > ARTICLES.most:
+            raise UnreadableDocument(f"{ARTICLES.fault()}: give one article per file")
         self._open(content)
         for match in _ARTICLE.finditer(content):
             yield Unit(match.start(), match[0], "" if match[0].endswith(b"</article>") else "no </article>")

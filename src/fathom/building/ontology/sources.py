@@ -30,6 +30,7 @@ from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.progress import Progress
 from fathom.reading import Faults, Unreadable, check_file, stands
+from fathom.reading.bounds import WAIT
 from fathom.reading.download import SameHost
 from fathom.reading.replies import excerpt_of, host_of, json_reply, parts_of, pause_asked, whole_reply, within
 
@@ -46,7 +47,6 @@ Row = dict[str, str]
 
 ATTEMPTS, PAUSE = 4, 2.0
 """Attempts, and seconds before the second one; the pause doubles before each further one."""
-_LONGEST_WAIT = 60.0
 _NOT_WORTH_IT = 600.0
 """Seconds; a server that asks for a longer pause is left alone."""
 _BUSY = (429, 500, 502, 503, 504)
@@ -312,7 +312,7 @@ class Endpoint:
     def _ask(self, query: str) -> _Answer:
         """:raises BadInput: no answer after :data:`ATTEMPTS` attempts, or one that says the query is refused."""
         for attempt in range(ATTEMPTS):
-            wait = min(PAUSE * 2**attempt, _LONGEST_WAIT)
+            wait = min(PAUSE * 2**attempt, WAIT.most)
             try:
                 answer = within(self.timeout, partial(self._post, query))
             except (TimeoutError, urllib.error.URLError, HTTPException, OSError) as error:
@@ -333,7 +333,7 @@ class Endpoint:
                 pause = pause_asked(answer.headers.get("Retry-After"))
                 if pause > _NOT_WORTH_IT:
                     raise BadInput(f"{fault}; it asks to wait {pause:,.0f} s: try later, or load files with --input")
-                wait = min(max(wait, pause), _LONGEST_WAIT)
+                wait = min(max(wait, pause), WAIT.most)
             if attempt + 1 < ATTEMPTS:
                 time.sleep(wait)
         raise BadInput(f"{fault} ({ATTEMPTS} attempts); try later, or load files with --input")

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from fathom.data.graph.queries import GraphQuerySet
-from fathom.data.queries import LONGEST_NAME, CandidateSet, Query, QuerySet, unrankable
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.reading import Unreadable, read_text
+from fathom.reading.bounds import NAME
 
 RELATION, DATA = "relation", "data"
 
@@ -70,10 +71,8 @@ def _listed(file: Path, known: CandidateSet, option: str) -> tuple[CandidateSet,
         others = f", or {RELATION} or {DATA}" if option == "--pool" else ""
         raise BadInput(f"{option} {error}; expected a file with one name per line{others}") from error
     names = [line.strip() for line in lines if line.strip()]
-    if longest := next((at for at, line in enumerate(lines, start=1) if len(line) > LONGEST_NAME), None):
-        raise BadInput(
-            f"{option} {file}:{longest}: a name of more than {LONGEST_NAME:,} characters: no name is so long"
-        )
+    if longest := next((at for at, line in enumerate(lines, start=1) if len(line) > NAME.most), None):
+        raise BadInput(f"{option} {file}:{longest}: {NAME.fault()}")
     if not names:
         raise BadInput(f"{option} {file}: no names; expected one per line")
     ids_of: dict[str, list[str]] = {}
