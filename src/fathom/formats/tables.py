@@ -36,9 +36,10 @@ class QueryRecord(_Declared):
 
     ``{column}`` stands for a cell, ``{a|b}`` for b where a is empty, ``{a <- b}`` for a with b in place of its ``{}``.
     In addition to columns there are the named groups of the file's name, ``stem`` (the name without endings),
-    ``number`` (of the row), ``case`` (the number, after the file's name if there are several files), ``n`` (of the
-    query among those of its row) and ``count`` (of the relation's queries before it).
+    ``number`` (of the row), ``case`` (the number, after the file's name if there are several files) and ``n`` (of the
+    query among those of its row).
 
+    :param id: by default the relation and a number.
     :param each: makes a query of each item of some lists: names of their items, with the columns.
     :param once: text that is equal in rows that repeat a query, which is made once.
     :param subset: the part of the data that it belongs to, if any.
@@ -241,7 +242,7 @@ def _made(rows: Iterator[Row], subsets: dict[str, set[str]]) -> Iterator[Made]:
                 relation = _text(item.relation, one)
                 key = _text(item.once, one) or f"{row['case']}/{one['n']}"
                 if key not in ids:
-                    ids[key] = _text(item.id, one.having(count=str(counts[relation])))
+                    ids[key] = _text(item.id, one) or f"{relation}/{counts[relation]}"
                     counts[relation] += 1
                     yield one, item, ids[key]
                 if item.subset and (subset := _text(item.subset, one)):
