@@ -205,7 +205,7 @@ def test_native_as_parquet(tmp_path):
         ([fact(relation="captial")], None, ("facts.jsonl:1:", "'captial'", "relations.jsonl", "capital")),
         ([fact(answer=" ")], None, "facts.jsonl:1: expected 'answer'"),
         ([fact(anwser="x")], None, "facts.jsonl:1: unknown field anwser"),
-        ([fact(groups={"a": {"b": 1}})], None, "facts.jsonl:1: group 'a'"),
+        ([fact(groups={"a": {"b": 1}})], None, ("facts.jsonl:1: 'groups'", "texts or numbers", "{'a': {'b': 1}}")),
         ([fact(), {"subject": "x"}], None, "facts.jsonl:2: 'relation' is missing"),
         ([fact(id="a"), fact(id="a", answer="Rome")], None, "two facts have the id 'a'"),
         ([fact(known="Rome")], None, ("facts.jsonl:1:", "'known'", "a list", "'Rome'")),

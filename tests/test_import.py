@@ -113,6 +113,14 @@ def test_earlier_layouts_of_lm_pub_quiz(tmp_path, bear, fathom):
     assert [row["gold_scores"] for row in both if row["scoring"] == "mean/full"] == [[-0.5], [-1.0], [-0.75]]
 
 
+def test_a_score_that_is_not_a_number(tmp_path, bear, fathom):
+    """lm-pub-quiz writes NaN as null: the query is unscored, not wrong."""
+    rows = rows_of()
+    rows[0]["pll_scores"] = [-1.0, None, -2.0]
+    found = imported(fathom, quiz(tmp_path / "quiz", rows), bear, tmp_path / "run")
+    assert [(row["rank"], row["unscored"] is None) for row in found] == [(None, False), (2, True), (1, True)]
+
+
 def test_what_lm_pub_quiz_itself_saves(tmp_path, bear, fathom):
     quiz_results = pytest.importorskip("lm_pub_quiz.data.results")
     pandas = pytest.importorskip("pandas")

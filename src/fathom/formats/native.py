@@ -29,28 +29,25 @@ from fathom.formats.base import (
     texts_of,
     unscored_unless,
 )
+from fathom.formats.rows import Columns, Row
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
 RELATIONS = "relations.jsonl"
 
-_FACT_FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id", "language"), str),
-    **dict.fromkeys(("answers", "known", "sentences"), list),
-    **dict.fromkeys(("groups", "altered"), dict),
+_FACT = {
+    **dict.fromkeys(("id", "subject", "subject_id", "relation", "answer", "answer_id", "language"), "text"),
+    **dict.fromkeys(("answers", "sentences"), "list"),
+    "known": "texts",
+    "groups": "labels",
+    "altered": "object",
 }
-_RELATION_FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("relation", "name"), str),
-    **dict.fromkeys(("domains", "candidates"), list),
-    "templates": list | dict,
-}
-_OF_TEXTS = ("templates", "domains", "known")
-_IN_WORDS: dict[Any, str] = {
-    str: "text",
-    list: "a list",
-    dict: "an object of texts",
-    list | dict: "a list, or an object of lists by language",
+_RELATION = {
+    **dict.fromkeys(("relation", "name"), "text"),
+    "templates": "texts by language",
+    "domains": "texts",
+    "candidates": "list",
 }
 
 
@@ -80,7 +77,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
     rows = read_json_lines(file, {"relation": str}, faults) if file.suffix == ".jsonl" else _parquet_rows(file, faults)
-    for line, row in _fitting(file, rows, _FACT_FIELDS, faults):
+    for line, row in _fitting(file, rows, _FACT, faults):
         answers = _answers(file, line, row, faults)
         if row["relation"] not in entries:
             some = ", ".join(list(entries)[:10]) or "none"
@@ -150,7 +147,7 @@ def _by_language(value: Any) -> dict[str, Any]:
 
 def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]:
     entries: dict[str, tuple[int, Json]] = {}
-    for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION_FIELDS, faults):
+    for line, row in _fitting(file, read_json_lines(file, {"relation": str}, faults), _RELATION, faults):
         if row["relation"] in entries:
             faults.add(file, line, f"relation {row['relation']!r} is repeated")
         for texts in _by_language(row.get("templates", [])).values():
@@ -160,29 +157,15 @@ def _relation_entries(file: Path, faults: Faults) -> dict[str, tuple[int, Json]]
 
 
 def _fitting(
-    file: Path, rows: Iterable[tuple[int, Json]], fields: dict[str, Any], faults: Faults
+    file: Path, rows: Iterable[tuple[int, Json]], columns: Columns, faults: Faults
 ) -> Iterator[tuple[int, Json]]:
-    """Yield the rows whose fields are all known and of their type, so that no misspelt field is ignored."""
-    for line, row in rows:
-        unknown = sorted(set(row) - fields.keys())
+    """Yield the rows whose fields are all known and of their kind, so that no misspelt field is ignored."""
+    for line, content in rows:
+        row, unknown = Row(file, line, content, faults), sorted(content.keys() - columns.keys())
         if unknown:
-            faults.add(file, line, f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(fields))}")
-        wrong = [name for name in row if name in fields and not isinstance(row[name], fields[name])]
-        for name in wrong:
-            faults.add(file, line, f"'{name}' must be {_IN_WORDS[fields[name]]}, found {shown(row[name])}")
-        groups = {} if "groups" in wrong else row.get("groups", {})
-        nested = [key for key, value in groups.items() if isinstance(value, dict | list)]
-        for key in nested:
-            faults.add(file, line, f"group {key!r} must be text or a number, found {shown(groups[key])}")
-        mixed = [
-            name
-            for name in row
-            if name in _OF_TEXTS and name not in wrong and None in map(texts_of, _by_language(row[name]).values())
-        ]
-        for name in mixed:
-            faults.add(file, line, f"'{name}' must be a list of texts, found {shown(row[name])}")
-        if not (unknown or wrong or mixed or nested):
-            yield line, row
+            row.refuse(f"unknown field {', '.join(unknown)}: expected {', '.join(sorted(columns))}")
+        if row.fits({name: columns[name] for name in content if name in columns}) and not unknown:
+            yield line, content
 
 
 def _parquet_rows(file: Path, faults: Faults) -> Iterator[tuple[int, Json]]:

@@ -39,6 +39,15 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "texts": (lambda value: texts_of(value) is not None, "a list of texts"),
     "some texts": (lambda value: bool(texts_of(value)), "a list of texts, not empty"),
     "filled texts": (lambda value: bool(texts_of(value)) and all(map(str.strip, value)), "a list of texts, none empty"),
+    "texts by language": (
+        lambda value: None not in map(texts_of, value.values() if isinstance(value, dict) else [value]),
+        "a list of texts, or an object of such lists by language",
+    ),
+    "object": (lambda value: isinstance(value, dict), "an object"),
+    "labels": (
+        lambda value: isinstance(value, dict) and not any(isinstance(one, dict | list) for one in value.values()),
+        "an object of texts or numbers",
+    ),
     "list": (lambda value: isinstance(value, list), "a list"),
 }
 """Kinds of columns: the values that fit, and what a message expects."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom._version import VERSION
-from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.base import read_object
@@ -125,6 +125,9 @@ def _predictions(scored: ScoredQuery, data: QuerySet) -> Iterator[Columns]:
     prompt = templates[scored.template].question(query.subject) if scored.template < len(templates) else None
     unknown = np.zeros(len(space), dtype=np.int64)
     for name, scores in scored.scores.items():
+        if reason := unrankable(query, space):
+            yield from PromptedQuery(query, scored.template, prompt, len(space)).rows([Scoring(name, "nats")], reason)
+            continue
         answer = score_columns(query, space, np.array(scores, dtype=np.float64), [], unknown, top_k=10)
         answer |= {"gold_tokens": None, "scored_tokens": None}
         yield from PromptedQuery(query, scored.template, prompt, len(space)).rows([Scoring(name, "nats")], [answer])
@@ -198,7 +201,7 @@ def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: 
     if isinstance(scores[0], list):
         means = [sum(some) / len(some) if some else float("nan") for some in scores]
         return {"sum/full": list(map(sum, scores)), "mean/full": means}
-    return {f"{reduction}/full": list(map(float, scores))}
+    return {f"{reduction}/full": [float("nan") if score is None else float(score) for score in scores]}
 
 
 # --- lm-evaluation-harness: samples_bear_TIME.jsonl with the document and the log-likelihood of each option, and
