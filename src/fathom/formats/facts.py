@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -179,8 +178,8 @@ def add_facts(
         shared = {"cardinality": cardinality, **({"type": entry.type} if entry.type else {})}
         counts = [{"answers": str(len(gold))} if count_answers else {} for gold in golds]
         groups = [{**shared, **fact.groups, **count} for fact, count in zip(members, counts, strict=True)]
-        queries = _queries(relation, members, golds, groups, taken, draft.faults)
-        queries = (replace(query, known=()) for query in queries) if by_id else queries
+        known: Mapping[str, Iterable[str]] = {} if by_id else _right_answers(members, golds)
+        queries = _queries(relation, members, golds, groups, known, taken, draft.faults)
         draft.add(relation, CandidateSet(id_, tuple(candidates), tuple(candidates.values())), queries)
     if draft.queries and not draft.faults.found:
         names.note(draft.path, draft.faults)
@@ -196,19 +195,27 @@ def _gold(fact: Fact, names: AnswerNames) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names.id_of(answer.id) for answer in _named(fact) or fact.answers))
 
 
+def _right_answers(facts: Sequence[Fact], golds: Sequence[tuple[str, ...]]) -> Mapping[str, Iterable[str]]:
+    """Return the gold answers of all facts of each subject."""
+    right: dict[str, dict[str, None]] = defaultdict(dict)
+    for fact, gold in zip(facts, golds, strict=True):
+        if fact.subject_id and _named(fact):
+            right[fact.subject_id].update(dict.fromkeys(gold))
+    return right
+
+
 def _queries(
     relation: Relation,
     facts: Sequence[Fact],
     golds: Sequence[tuple[str, ...]],
     groups: Sequence[Mapping[str, str]],
+    right: Mapping[str, Iterable[str]],
     taken: set[str],
     faults: Faults,
 ) -> Iterator[Query]:
-    """:param taken: ids of queries; each new one is added."""
-    right: dict[str, dict[str, None]] = defaultdict(dict)
-    for fact, gold in zip(facts, golds, strict=True):
-        if fact.subject_id and _named(fact):
-            right[fact.subject_id].update(dict.fromkeys(gold))
+    """:param right: all right answers of a subject.
+    :param taken: ids of queries; each new one is added.
+    """
     for number, (fact, gold) in enumerate(zip(facts, golds, strict=True)):
         id_ = fact.id or f"{relation.id}/{number}"
         if id_ in taken:
@@ -222,7 +229,7 @@ def _queries(
             subject_id=fact.subject_id,
             gold=gold,
             candidates=relation.id,
-            known=tuple(answer for answer in right[fact.subject_id] if answer not in gold),
+            known=tuple(answer for answer in right.get(fact.subject_id, ()) if answer not in gold),
             groups=groups[number],
             unscored=_unscored(fact, relation, faults),
             sentences=fact.sentences,

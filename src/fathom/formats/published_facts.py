@@ -242,13 +242,13 @@ def _kamel_answers(row: Row) -> tuple[NamedAnswer, ...]:
         return tuple(NamedAnswer(name, name) for name in labels)
     answers = {}
     for id_, label in zip(ids, labels, strict=False):
-        one = Row(row.file, row.line, label if isinstance(label, dict) else {}, Faults())
-        if not isinstance(id_, str) or not one.fits({"chosen": "filled text", "alternative": "list"}):
+        about = label if isinstance(label, dict) else {}
+        name, others = about.get("chosen"), about.get("alternative")
+        if not isinstance(id_, str) or not isinstance(name, str) or not name.strip() or not isinstance(others, list):
             expected = '{"chosen": "…", "rdf": …, "alternative": […]}'
             row.refuse(f"expected {expected} with its obj_uri, found {str(label)[:60]}")
             return ()
-        name = one["chosen"]
-        aliases = tuple(str(alias) for alias in (one["rdf"], *one["alternative"]) if alias and alias != name)
+        aliases = tuple(str(alias) for alias in (about.get("rdf"), *others) if alias and alias != name)
         is_literal = id_.startswith("XMLSchema#")  # where the id names the type alone
         fullest = max((name, *aliases), key=len) if is_literal else id_
         answers[fullest] = NamedAnswer(fullest, name, aliases)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -287,22 +287,36 @@ def _fact(row: Row, item: QueryRecord, id_: str) -> Fact:
 def _texts(spec: str | list[str], row: Row) -> list[str]:
     """Fill in a text, which may be one slot with a list, or several texts."""
     if isinstance(spec, str):
-        slot = _SLOT.fullmatch(spec)
-        return texts_in(_value(slot[1], row)) if slot else [_text(spec, row)]
+        parts = _parts(spec)
+        is_slot = len(parts) == 3 and not parts[0] and not parts[2]
+        return texts_in(_value(parts[1], row)) if is_slot else [_text(spec, row)]
     return list(dict.fromkeys(text for one in spec for text in _texts(one, row)))
 
 
 def _text(spec: str, row: Row) -> str:
-    return _SLOT.sub(lambda slot: str(_value(slot[1], row)), spec)
+    parts = _parts(spec)
+    return "".join(str(_value(part, row)) if place % 2 else part for place, part in enumerate(parts))
+
+
+@cache
+def _parts(spec: str) -> list[str]:
+    """Split a text into what is outside and inside its slots, in turns."""
+    return _SLOT.split(spec)
 
 
 def _value(slot: str, row: Row) -> Any:
-    for column in slot.split("|"):
-        outer, _, inner = column.partition(" <- ")
+    for outer, inner in _columns(slot):
         value = row[outer]
         if value not in (None, ""):
             return value.replace("{}", row[inner]) if inner else value
     return ""
+
+
+@cache
+def _columns(slot: str) -> list[tuple[str, str]]:
+    """Return the columns of a slot, each with the one that fills its ``{}``, if any."""
+    parts = (column.partition(" <- ") for column in slot.split("|"))
+    return [(outer, inner) for outer, _, inner in parts]
 
 
 def leave_out(found: Mapping[Path, list[str]], rows: dict[Path, Any], faults: Faults) -> None:
