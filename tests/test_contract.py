@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -271,13 +272,15 @@ def test_a_finished_run_asks_nothing(model, data, tmp_path):
 
 
 def test_what_a_killed_writer_left_is_removed(model, data, tmp_path):
-    """Its files carry the number of its process; those of one that runs stay."""
+    """Its files are no longer locked; those of one that runs stay."""
     run("statement", model, data, options("statement"), tmp_path / "r")
     left = tmp_path / "r" / ".manifest.json.4194305.tmp"  # beyond the largest number that Linux gives
     at_work = tmp_path / "r" / "predictions" / f".part-00000.parquet.{os.getppid()}.tmp"
     for file in (left, at_work):
         file.write_text("half")
-    run("statement", model, data, options("statement"), tmp_path / "r")
+    with at_work.open() as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        run("statement", model, data, options("statement"), tmp_path / "r")
     assert not left.exists()
     assert at_work.exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -201,9 +202,18 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
 def value_fault(fault: Mapping[str, Any]) -> str:
     """Return pydantic's message on a value, with the value. NaN, which is within no limits, is not a number."""
     value, message = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
+    if fault["type"] == "literal_error" and (meant := _meant(str(value), message)):
+        message += f"; did you mean {meant}?"
     if str(value).strip().lower() == "nan":
         message = "Input should be a number"
     return message if repr(value) in message else f"{message}, found {value!r}"
+
+
+def _meant(value: str, message: str) -> str | None:
+    """Return the choice quoted in a message that *value* spells out or misspells: md for markdown."""
+    choices = re.findall("'([^']+)'", message)
+    spelt_out = (choice for choice in choices if re.match(".*".join(map(re.escape, choice)), value.casefold()))
+    return next(iter([*alike(value, choices, 1), *spelt_out]), None)
 
 
 def choices_of(annotation: Any) -> list[str]:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import find_adapter_config_file
 
@@ -70,7 +71,7 @@ def _with_adapter(
     network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, part: ModelPart, *, merge: bool
 ) -> PreTrainedModel:
     try:
-        from peft import PeftModel
+        from peft import PeftModel, load_peft_weights
     except ImportError as error:
         raise MissingExtra("peft", "peft") from error
     adapter = part.name
@@ -83,8 +84,11 @@ def _with_adapter(
             warnings.filterwarnings("error", message=".*missing adapter keys")
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # of a merged adapter
             adapted = PeftModel.from_pretrained(network, adapter, revision=part.revision)
+            weights = load_peft_weights(adapter, device="cpu", revision=part.revision)
     except Exception as error:  # any error of the library on foreign files
         raise BadInput(f"cannot load the adapter '{adapter}': {library_message(error)}") from error
+    if broken := [key for key, value in weights.items() if not torch.isfinite(value).all()]:
+        raise BadInput(f"the adapter '{adapter}': the weights {broken[0]} hold values that are not numbers")
     if adapted.active_peft_config.is_prompt_learning:
         raise BadInput(f"the adapter '{adapter}' learns prompts; Fathom takes those that change layers (LoRA and kin)")
     plain: PreTrainedModel = adapted.merge_and_unload() if merge else adapted.get_base_model()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -36,6 +37,9 @@ LONGEST = 400
 """Most characters shown of a library's message."""
 TOKENIZERS = ("*token*", "*vocab*", "*.model", "*.spm", "*.tiktoken", "tekken.json")
 """Files of tokenizers; a folder without any has none."""
+
+
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it reports kernels that it lacks when peft imports it
 
 
 class ModelPart(NamedTuple):

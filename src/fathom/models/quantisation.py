@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from importlib.util import find_spec
 from typing import Any
@@ -24,7 +23,8 @@ def quantised_options(quantize: str | None, config: Any, name: str, device: torc
     chosen = {} if quantize is None else {"quantization_config": _quantisation(quantize, config, name)}
     if not chosen and not _is_quantised(config, name):
         return {}
-    _hush_bitsandbytes()
+    # A message per product; in newer versions a line of their log, see fathom.models.hub.
+    warnings.filterwarnings("ignore", message="MatMul8bitLt: inputs will be cast", category=UserWarning)
     return chosen | {"device_map": {"": device}}
 
 
@@ -38,12 +38,6 @@ def _quantisation(quantize: str, config: Any, name: str) -> BitsAndBytesConfig:
         if find_spec(library) is None:
             raise MissingExtra(library, "quantize")
     return BitsAndBytesConfig(load_in_4bit=quantize == "4bit", load_in_8bit=quantize == "8bit")
-
-
-def _hush_bitsandbytes() -> None:
-    """Silence a message per product: a warning in older versions, a log line in newer ones."""
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message="MatMul8bitLt: inputs will be cast", category=UserWarning)
 
 
 def _is_quantised(config: Any, name: str) -> bool:

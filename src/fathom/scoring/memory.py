@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from fathom.errors import RunFailed
 from fathom.models.base import Model
+from fathom.scoring.free_memory import free_bytes
 
 PASS_SHARE = 8
 """Divisor of the budget for passes of one sequence after a cache, whose tokens also see hundreds of others."""
@@ -123,16 +123,6 @@ def fitting_tokens(model: Model, free: int | None) -> int:
     states = model.embed(torch.zeros(1, dtype=torch.long, device=model.device))
     holds = int(free * FREE_SHARE) // (STATES_PER_TOKEN * states.shape[-1] * states.element_size())
     return min(max(16, 1 << max(0, holds.bit_length() - 1)), 4 * usual)
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Return the free memory of *device* in bytes; None if unknown."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def on_device(array: NDArray[Any], device: torch.device) -> Tensor:

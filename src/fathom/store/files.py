@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -30,12 +31,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     :raises RunFailed: the disk is full or the folder cannot be written to.
     """
-    # The process number identifies files of killed processes; the random part separates machines that share a folder.
-    temporary = check_name(path).with_name(f".{path.name}.{secrets.token_hex(4)}.{os.getpid()}.tmp")
+    temporary = check_name(path).with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = None
     try:
         make_folder(path.parent)
-        temporary.touch()
-        mode = temporary.stat().st_mode
+        descriptor = _begin(temporary)
+        mode = os.fstat(descriptor).st_mode
         yield temporary
         temporary.chmod(mode)  # as the umask says; some writers, such as safetensors, restrict files to the owner
         sync(temporary)
@@ -45,6 +46,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def sync(file: Path) -> None:
@@ -77,21 +80,39 @@ def make_folder(folder: Path) -> None:
     check_encoding(folder).mkdir(parents=True, exist_ok=True)
 
 
+def _begin(temporary: Path) -> int:
+    """Make a temporary file and lock it as long as its writer lives. :returns: the descriptor with the lock."""
+    while True:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(OSError):  # no locks on this file system
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if temporary.exists():  # else another process has just cleared it away
+            return descriptor
+        os.close(descriptor)
+
+
 def clear_temporaries(folder: Path) -> None:
-    """Remove temporary files of ended processes below *folder*."""
+    """Remove temporary files of ended processes below *folder*: those that no process has locked.
+
+    Numbers of processes would not do: they repeat in containers, which may share the folder.
+    """
     for file in folder.rglob(".*.tmp"):
-        number = file.name.split(".")[-2]
-        if file.is_file() and number.isdecimal() and (int(number) == os.getpid() or not _is_running(int(number))):
+        if not file.is_symlink() and file.is_file() and _is_left(file):
             file.unlink(missing_ok=True)
 
 
-def _is_running(process: int) -> bool:
+def _is_left(temporary: Path) -> bool:
+    """Return whether the writer of a temporary file has ended."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
         return False
-    except (PermissionError, OverflowError):
-        pass
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # locked, or there are no locks
+        return False
+    finally:
+        os.close(descriptor)
     return True
 
 
