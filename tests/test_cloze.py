@@ -220,6 +220,24 @@ def test_the_letters_of_a_natural_sentence_stay(tmp_path):
     assert set(rows.column("prompt").to_pylist()) == {"mTOR inhibits [Y]."}
 
 
+@pytest.mark.parametrize(("probe", "options"), [("cloze", ClozeOptions), ("statement", StatementOptions)])
+def test_names_begin_a_natural_sentence_with_a_capital(probe, options, bert_cased, tmp_path):
+    """ "deer" is "Deer" there, "mTOR" stays."""
+    network = build("BertForMaskedLM", vocab_size=len(bert_cased), pad_token_id=bert_cased.pad_token_id, **SHAPE)
+    model = make_local(network, bert_cased, Attention.BIDIRECTIONAL)
+
+    def scores(*names, **given):
+        query = Query("0", "s", "", "", ("a",), "s", sentences=(Sentence("[Y] is there."),))
+        space = CandidateSet("s", ("a", "b", "c"), names)
+        data = QuerySet("d", (query,), {"s": space}, {"s": Relation("s", "s", (), "1:1")})
+        folder = run(probe, model, data, options(**given), tmp_path / "-".join((*names, *given)))
+        return pytest.approx(folder.predictions().column("scores")[0].as_py(), abs=1e-5)
+
+    begun = scores("deer", "mTOR", "Lima")
+    assert begun == scores("Deer", "mTOR", "Lima", capitalize=False).expected
+    assert begun != scores("deer", "mTOR", "Lima", capitalize=False).expected
+
+
 def test_a_sentence_that_spells_the_mask_is_not_asked(model, tmp_path):
     mask = model.tokenizer.mask_token
     data = cities(FACTS, sentences=(Sentence(f"A {mask} stands for a word, such as [Y]."),))

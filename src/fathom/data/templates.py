@@ -77,7 +77,8 @@ class Template:
     def fill(self, subject: str, answer: str, *, capitalize: bool = True) -> Prompt:
         """Fill in subject and answer.
 
-        :param capitalize: start a template with upper case, as lm-pub-quiz does; natural sentences stay unmodified.
+        :param capitalize: start a template with upper case, as lm-pub-quiz does. Of natural sentences only an answer in
+            lower case at the start is changed.
         """
         text = ""
         spans: dict[str, list[Span]] = {SUBJECT: [], ANSWER: []}
@@ -87,7 +88,7 @@ class Template:
             if part in spans:
                 spans[part].append(Span(len(text), len(text) + len(value)))
             text += value
-        if capitalize and not self.natural:
+        if capitalize and (not self.natural or (self.text.startswith(ANSWER) and answer.islower())):
             text = capitalized(text)
         return Prompt(text, tuple(spans[SUBJECT]), tuple(spans[ANSWER]))
 

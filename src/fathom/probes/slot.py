@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
-from fathom.data.templates import ANSWER, Prompt
+from fathom.data.templates import ANSWER, Prompt, capitalized
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
@@ -44,10 +44,12 @@ SHARD_QUERIES = 256
 SHARD_SCORES = 4_000_000
 """Scores held at a time: candidates × queries of a shard."""
 TOP = 10
+START = "start"
+"""In place of the text before a slot, for one that begins the prompt: names in lower case get a capital."""
 
 
 class SlotQuery(NamedTuple):
-    """:param before: text before the slot, as far as names' tokens depend on it.
+    """:param before: text before the slot, as far as names' tokens depend on it, or :data:`START`.
     :param number: of the phrasing."""
 
     query: Query
@@ -173,7 +175,11 @@ class SlotProbe(ShardedProbe):
         return {name: self.queryset.candidates[name] for name in used}
 
     def _tokenised(self, space: str, before: str) -> CandidateTokens:
-        tokens = tokens_in_place(self.model.tokenizer, self.queryset.candidates[space].names, before)
+        """:param before: from :func:`context_of`, or :data:`START`."""
+        names = self.queryset.candidates[space].names
+        if before == START and self.options.capitalize:
+            names = tuple(capitalized(name) if name.islower() else name for name in names)
+        tokens = tokens_in_place(self.model.tokenizer, names, "" if before == START else before)
         return CandidateTokens(tokens, only_unknown(self.model.tokenizer, tokens))
 
     def _excluded(self, space: str) -> dict[str, list[int]]:
@@ -207,7 +213,8 @@ class SlotProbe(ShardedProbe):
             if slot is None:
                 reasons[query.id] = f"the sentence has {len(prompt.answer)} slots for the answer, a cloze has one"
                 continue
-            before = context_of(prompt.text[: prompt.answer[0].start])
+            at = prompt.answer[0].start
+            before = context_of(prompt.text[:at]) if at else START
             names = self._names(space.name, before)
             if fault := spelled_mask(prompt, mask) or self._fault(query, slot, names, space):
                 reasons[query.id] = fault
