@@ -85,7 +85,7 @@ def _in_turn(letters: str, text: str) -> bool:
 
 def named_once(type_: str, folder: str, parts: Sequence[str]) -> list[SampledSentence]:
     """All that name one entity once."""
-    every = ClozeBuildOptions(keep=get_args(Fault))
+    every = ClozeBuildOptions(keep=get_args(Fault), min_words=0, min_letters=1, hyphenated=True)
     listed = listed_of(type_)
     selector = Selector(listed, every, ())
     return [

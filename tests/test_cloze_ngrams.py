@@ -24,7 +24,7 @@ from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, frequent_first
 from tests.messages import stated
-from tests.test_build_cloze import dropped, facts, names
+from tests.test_build_cloze import OPTIONS, dropped, facts, names
 
 
 def ngrams(folder: Path, said: list[tuple[int, str, str]]):
@@ -233,7 +233,7 @@ def test_data_info_tells_of_the_pool_that_the_cloze_probe_asks(tmp_path):
     """Two types of two: by lot one half of each, one quarter of all."""
     lists = [names(tmp_path / "drugs.txt", "aspirin\ntin"), names(tmp_path / "genes.txt", "TP53\nBRCA1")]
     file = Path(names(tmp_path / "a.txt", "Aspirin heals. Tin shines. TP53 binds. BRCA1 mends."))
-    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"))
+    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"), OPTIONS)
     printed = CliRunner().invoke(make_app(), ["data", "info", str(built.out)], env={"COLUMNS": "200"}).output
     assert re.search(r"all\s+│?\s*4\s.*50\.00%", printed)
     assert re.search(r"--pool data.*25\.00%", printed)

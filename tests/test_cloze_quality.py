@@ -31,38 +31,32 @@ from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, fac
 @pytest.mark.parametrize(
     ("kind", "text", "listed"),
     [
-        ("case", "The TP53 gene is also tp53 in mouse.", ["TP53"]),
-        ("case", "beos vim version of VIM.", ["vim"]),
-        ("case", "Of interleukin-6 many say interleukin 6.", ["interleukin-6"]),
-        ("stem", "Aspirin is the best of aspirins.", ["aspirin"]),
-        ("stem", "One therapy among many therapies.", ["therapy"]),
-        ("stem", "A bacterium lives among bacteria.", ["bacterium"]),
-        ("stem", "Genes are made of one gene each.", ["genes"]),
-        ("stem", "One map of what is mapped.", ["map"]),
-        ("sub-string", "Insulin is cut from proinsulin.", ["insulin"]),
-        ("sub-string", "A GABAergic cell makes GABA.", ["GABA"]),
-        ("sub-string", "Hemoglobin is lost in methemoglobinemia.", ["hemoglobin"]),
-        ("case", "TNF-α is TNF alpha.", ["TNF-α"]),
-        ("case", "What IL-6 does is done by IL6.", ["IL-6"]),
-        ("case", "What IL6 does is done by IL 6.", ["IL6"]),
-        ("kin", "Serotonin fires serotonergic cells.", ["serotonin"]),
-        ("kin", "Nicotine fires nicotinic receptors.", ["nicotine"]),
-        ("kin", "Glutamate is glutamic acid.", ["glutamate"]),
-        ("kin", "Aconitine is made by aconitum.", ["aconitine"]),
-        ("kin", "Ottawa is where Canadians rule Canada.", ["Canada"]),
-        ("kin", "The protein Sec4p is made from SEC4.", ["Sec4p"]),
-        ("part", "The PEP4 gene lacks in the pep4-3 mutation.", ["PEP4 gene"]),
-        ("part", "The dopamine receptor has dopaminergic activity.", ["dopamine receptor"]),
-        ("part", "The HIV LTR has effects on HIV.", ["HIV LTR"]),
-        ("part", "Of beta-endorphin we know that endorphins heal.", ["beta-endorphin"]),
-        ("alias", "Aspirin has an acetylsalicylic ring.", ["aspirin", "acetylsalicylic acid"]),
-        ("abbreviation", "Cholecystokinin-octapeptide (CCK-8) acts.", ["cholecystokinin"]),
-        ("initials", "The promyelocytic leukemia gene, PML, grows.", ["PML"]),
-        ("initials", "PML, the promyelocytic leukemia gene, grows.", ["PML"]),
-        ("initials", "Cerebral blood flow was told by CBF alone.", ["CBF"]),
-        ("initials", "Tumor necrosis factor alpha was low where TNF was.", ["tumor necrosis factor alpha"]),
-        ("alias", "Aspirin is Acetylsalicylic-Acid.", ["aspirin", "acetylsalicylic acid"]),
-        ("alias", "Aspirin is one of the salicylates.", ["aspirin", "salicylate"]),
+        ("letters", "The TP53 gene is also tp53 in mouse.", ["TP53"]),
+        ("letters", "beos vim version of VIM.", ["vim"]),
+        ("letters", "Of interleukin-6 many say interleukin 6.", ["interleukin-6"]),
+        ("letters", "A critical section is a CriticalSection.", ["critical section"]),
+        ("letters", "Genes are many, one is a Gene.", ["gene"]),
+        ("letters", "Insulin is cut from proinsulin.", ["insulin"]),
+        ("letters", "A GABAergic cell makes GABA.", ["GABA"]),
+        ("letters", "Hemoglobin is lost in methemoglobinemia.", ["hemoglobin"]),
+        ("letters", "TNF-α is TNF alpha.", ["TNF-α"]),
+        ("letters", "What IL-6 does is done by IL6.", ["IL-6"]),
+        ("letters", "What IL6 does is done by IL 6.", ["IL6"]),
+        ("letters", "Aspirin is Acetylsalicylic-Acid.", ["aspirin", "acetylsalicylic acid"]),
+        ("letters", "Aspirin is one of the salicylates.", ["aspirin", "salicylate"]),
+        ("beginning", "One therapy among many therapies.", ["therapy"]),
+        ("beginning", "A bacterium lives among bacteria.", ["bacterium"]),
+        ("beginning", "Serotonin fires serotonergic cells.", ["serotonin"]),
+        ("beginning", "Nicotine fires nicotinic receptors.", ["nicotine"]),
+        ("beginning", "Havana is where Cubans rule Cuba.", ["Cuba"]),
+        ("beginning", "Ottawa is where Canadians rule Canada.", ["Canada"]),
+        ("beginning", "The PEP4 gene lacks in the pep4-3 mutation.", ["PEP4 gene"]),
+        ("beginning", "The dopamine receptor has dopaminergic activity.", ["dopamine receptor"]),
+        ("beginning", "The HIV LTR has effects on HIV.", ["HIV LTR"]),
+        ("beginning", "Of beta-endorphin we know that endorphins heal.", ["beta-endorphin"]),
+        ("beginning", "Aspirin has an acetylsalicylic ring.", ["aspirin", "acetylsalicylic acid"]),
+        ("abbreviation", "Cerebral blood flow was told by CBF alone.", ["CBF"]),
+        ("abbreviation", "Tumor necrosis factor alpha was low where TNFA was.", ["tumor necrosis factor alpha"]),
         ("abbreviation", "Tumor necrosis factor (TNF) kills.", ["tumor necrosis factor"]),
         ("abbreviation", "Tumor necrosis factor alpha (TNF-A; see below) kills.", ["tumor necrosis factor"]),
         ("abbreviation", "Here tumor necrosis factor (TNF) kills.", ["TNF"]),
@@ -72,7 +66,9 @@ from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, fac
 )
 def test_sentences_that_say_their_answer(kind, text, listed):
     assert [found[0] for found in selected(text, entity(*listed))] == [LEAKS[kind]]
-    assert [found[0] for found in selected(text, entity(*listed), keep=(kind,))] == ["kept"]
+    # The same word may be of a later kind, too.
+    later = tuple(LEAKS)[tuple(LEAKS).index(kind) :]
+    assert [found[0] for found in selected(text, entity(*listed), keep=later)] == ["kept"]
 
 
 @pytest.mark.parametrize(
@@ -90,9 +86,8 @@ def test_sentences_that_say_their_answer(kind, text, listed):
         ("Aspirin (AFP) helps.", "aspirin"),  # no f
         ("Aspirin (1999) helps.", "aspirin"),
         ("Magnesium and tumor necrosis factor (TNF) mix.", "magnesium"),  # of other words
-        ("Nicotine is no nicotinate.", "nicotine"),  # another thing
+        ("A toad goes to ad.", "toad"),  # two words
         ("Aspirin is no aspirate.", "aspirin"),
-        ("Creatinine is no creatine.", "creatinine"),
         ("The PEP4 gene is a gene.", "PEP4 gene"),  # what kind of thing it is
         ("The set of what SET domain proteins do.", "SET domain"),
         ("SEC4 is not SEC40.", "SEC4"),
@@ -109,9 +104,9 @@ def test_sentences_that_only_seem_to(text, name):
 
 
 def test_a_word_of_many_names_tells_none_of_them():
-    """Three entities may have it, a fourth may not; the words of a family are one."""
-    doors = ["globin door", "globins gate", "globinic wall"]
-    for others, outcome in ((doors[:2], LEAKS["part"]), (doors, "kept")):
+    """Three entities may have it, a fourth may not."""
+    doors = ["globin door", "globin gate", "globin wall"]
+    for others, outcome in ((doors[:2], LEAKS["beginning"]), (doors, "kept")):
         listed = [entity("globin lock"), *map(entity, others)]
         assert [found[0] for found in selected("A globin lock has globins.", *listed)] == [outcome]
 
@@ -144,13 +139,15 @@ def test_what_is_left_out_is_counted_with_examples(tmp_path):
     said = [f"TP53 number {n} is also tp53." for n in range(5)]
     file = medline(tmp_path / "a.xml", article(1, *said), article(2, "TP53 is at http://a.org.", "TP53 binds."))
     built = build(tmp_path, [file], "TP53\n")
-    assert dropped(built) == {LEAKS["case"]: 5, BOILERPLATE["url"]: 1}
+    assert dropped(built) == {LEAKS["letters"]: 5, BOILERPLATE["url"]: 1}
     assert texts(built.out) == ["[Y] binds."]
-    assert stated(built.notes, f"{LEAKS['case']}: 5", "'[Y] number 0 is also tp53.' (TP53)")
+    assert stated(built.notes, f"{LEAKS['letters']}: 5", "'[Y] number 0 is also tp53.' (TP53)")
     examples = json.loads((built.out / "manifest.json").read_text(encoding="utf-8"))["examples"]
-    assert [one["sentence"] for one in examples[LEAKS["case"]]] == [f"[Y] number {n} is also tp53." for n in range(3)]
+    assert [one["sentence"] for one in examples[LEAKS["letters"]]] == [
+        f"[Y] number {n} is also tp53." for n in range(3)
+    ]
     assert examples[BOILERPLATE["url"]] == [{"document": "2", "sentence": "[Y] is at http://a.org.", "answer": "TP53"}]
-    kept = build(tmp_path / "kept", [file], "TP53\n", keep="case,url")
+    kept = build(tmp_path / "kept", [file], "TP53\n", keep="letters,beginning,url")
     assert (dropped(kept), len(texts(kept.out))) == ({}, 7)
 
 
@@ -232,7 +229,7 @@ def test_prompts_of_two_types_stay_two(tmp_path):
     """Their candidates differ."""
     lists = [names(tmp_path / "genes.txt", "TP53\n"), names(tmp_path / "drugs.txt", "aspirin\n")]
     file = Path(names(tmp_path / "a.txt", "TP53 helps. Aspirin helps."))
-    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"))
+    built = build_cloze(ClozeFiles(input=[file], entities=lists, out=tmp_path / "out"), OPTIONS)
     assert sorted(fact["relation"] for fact in facts(built.out)) == ["drugs", "genes"]
 
 

@@ -119,7 +119,11 @@ def unrankable(query: Query, space: CandidateSet) -> str | None:
         return query.unscored
     if any(answer not in space.position for answer in query.gold):
         return "the gold answer is not among the candidates"
-    return "there is one candidate: every answer is right" if len(space) == 1 else None
+    if len(space) == 1:
+        return "there is one candidate: every answer is right"
+    if len(query.gold) + len(query.known) >= len(space) and {*query.gold, *query.known} >= space.position.keys():
+        return "every candidate is a right answer"
+    return None
 
 
 @dataclass(frozen=True)

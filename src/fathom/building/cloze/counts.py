@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.leaks import LEAKS
-from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, KEPT, LENGTH, NO_NAME, PLACES, SEVERAL, SHARED
+from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, KEPT, LENGTH, NO_NAME, PART, PLACES, SEVERAL, SHARED
 from fathom.results.tables import Table
 
 BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
@@ -23,7 +23,7 @@ NEAR = "in documents that nearly repeat one above"
 WITHOUT_MODEL = "can be answered by neighbouring words alone"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
 QUALITY_STEPS = (*BOILERPLATE.values(), *LEAKS.values())
-_TYPED_STEPS = (HYPHENATED, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, NEAR, DUPLICATE, MERGED, WITHOUT_MODEL)
+_TYPED_STEPS = (HYPHENATED, PART, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, NEAR, DUPLICATE, MERGED, WITHOUT_MODEL)
 
 _SHOWN = 3
 """Examples of each reason."""

@@ -26,6 +26,8 @@ from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_valu
 
 LONGEST_NAME = 1_000
 """Characters; the longest names in published lists have a few hundred."""
+_SHORT = 3
+"""Letters up to which names count only as written."""
 _WORD = re.compile(r"[^\W_]+")
 _MARK = re.compile(rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}|{SPECIAL_TOKEN.pattern}")
 Layout = Literal["name", "count", "type", "json"]
@@ -67,7 +69,7 @@ def as_written(name: str, options: ClozeBuildOptions) -> bool:
     if options.case != "smart":
         return options.case == "exact"
     inner = not name.islower() and any(any(sign.isupper() for sign in word[1:]) for word in _WORD.findall(name))
-    return inner or len(name) <= options.exact_up_to
+    return inner or len(name) <= _SHORT
 
 
 def spellings(name: str, options: ClozeBuildOptions) -> tuple[str, ...]:

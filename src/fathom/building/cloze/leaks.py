@@ -1,30 +1,28 @@
 """Sentences that give away their masked answer, so that a model can fill it without knowledge.
 
-Sentences with a listed name of the answer are dropped earlier, as they have several names. This module finds the rest:
-``tp53`` for TP53, aspirins, proinsulin, and distinctive words of long names and their families (``kinship``). It also
-finds other names of the answer in such forms, and short forms next to long ones (``abbreviations``).
+Sentences with a listed name of the answer are dropped earlier, as they have several names. Three kinds remain, of any
+name of the answer:
+
+- *letters*: ``tp53`` of TP53, ``IL 6`` of IL-6, aspirins, proinsulin;
+- *beginning*: serotonergic of serotonin, Cuban of Cuba, and distinctive words of long names: "dopamine" of "dopamine
+  receptor", where few other names have "dopamine";
+- *abbreviation*: "(TNF)" of "tumor necrosis factor" (Schwartz and Hearst, 2003), and initials of several words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from fathom.building.cloze.abbreviations import abbreviated, spelt_out
-from fathom.building.cloze.kinship import FUNCTION_WORDS, DistinctiveWords
-from fathom.building.cloze.typography import fold, pairs_in, plain, without_greek
+from fathom.building.cloze.typography import LISTS, fold, plain, without_greek
 
 LEAKS = {
-    "case": "says its answer in another case or with other hyphens",
-    "stem": "says its answer in another form of the word",
-    "sub-string": "says its answer within another word",
-    "kin": "says a word of its answer's family",
-    "part": "says a word that tells its answer from others",
-    "alias": "says another name of its answer",
-    "abbreviation": "abbreviates its answer in brackets",
-    "initials": "has its answer in short or in full without brackets",
+    "letters": "has the letters of its answer",
+    "beginning": "has a word that begins as its answer",
+    "abbreviation": "abbreviates its answer or spells it out",
 }
 """Kind, as in the option ``keep`` → why a sentence is dropped. The first that fits counts."""
 GAP = "\n"
@@ -35,44 +33,18 @@ _SHORT = 3
 _EDGE, _ANYWHERE = 5, 7
 """Minimum letters of a name that begins or ends a longer word, or occurs within one: shorter ones occur by chance, as
 "iron" in "environment" and "tin" in "testing"."""
-_FORMS = {ending: f"(?:{others})" for ending, others in pairs_in("endings").items()}
-"""Endings of the last word of a name and their alternatives: English and Latin plurals, and verbs."""
-_SHORTEST_STEM = 3
-_LAST_LETTERS = re.compile(r"[^\W\d_]+$")
-_LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
-_JOINTED = re.compile(r"(?=.*[\d-])[^\W_][\w -]*")
-"""Names whose parts may also be written separately, joined or hyphenated."""
-_SEVERAL = re.compile(r"\w\W+\w")
-
-
-class _Name(NamedTuple):
-    """A name prepared for the search.
-
-    :param code: "TP53", "mRNA": its capitals are part of it, so that even a short one is no other word.
-    :param stem: lower-case prefix of all its forms; "" if it is too short to have any.
-    :param prefix: lower-case text in all sentences with any form of the name; to look for it first is faster.
-    """
-
-    text: str
-    code: bool
-    stem: str
-    prefix: str
-
-
-class _Rest(NamedTuple):
-    """A sentence without its answer, in lower case (``small``), and with spaces for hyphens (``loose``)."""
-
-    text: str
-    small: str
-    loose: str
-
-    def without(self, forms: re.Pattern[str]) -> _Rest:
-        return _rest(forms.sub(GAP, self.text))
-
-
-def _rest(text: str) -> _Rest:
-    small = fold(text)
-    return _Rest(text, small, small.replace("-", " "))
+_BEGINNING, _LONG_BEGINNING = 5, 7
+"""Letters that words of one family share: so many and all of one word but its last letter, or so many and any rest."""
+_FEW, _SHARE = 3, 0.003
+"""A word is distinctive if at most so many entities have it, or such a share of all."""
+_FEWEST_INITIALS = 3
+_PLURALS = frozenset(("s", "es"))
+_WORD = re.compile(r"[^\W_]+")
+_SIGN_OR_WORD = re.compile(r"[^\W_]+|[^\w\s-]")
+_JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
+FUNCTION_WORDS = frozenset(LISTS["function_words"])
+CLASS_WORDS = frozenset(LISTS["class_words"])
+"""Words for kinds of things: they hardly identify a name, even if few names are listed."""
 
 
 class Leaks:
@@ -81,47 +53,112 @@ class Leaks:
     """
 
     def __init__(self, names: Sequence[Sequence[str]], keep: Container[str]) -> None:
-        self._names, self._keep = names, keep
-        wanted = not all(kind in keep for kind in ("kin", "part", "alias"))
-        self._words = DistinctiveWords([*map(_normalised, entity_names)] for entity_names in names) if wanted else None
+        self._names = names
+        self._kinds = [kind for kind in LEAKS if kind not in keep]
+        self._entities_by_word = Counter(
+            word
+            for of_entity in (names if "beginning" in self._kinds else ())
+            for word in {fold(word) for name in of_entity for word in _WORD.findall(_normalised(name))}
+        )
+        self._most = max(_FEW, _SHARE * len(names))
 
     def kind(self, before: str, after: str, surface: str, entity: int) -> str:
         """Return the kind of leak in a sentence with *surface* for its answer, "" for none."""
         before, surface, after = _normalised(before), _normalised(surface), _normalised(after)
-        rest = _rest(f"{before}{GAP}{after}")
         names = dict.fromkeys((surface, *map(_normalised, self._names[entity])))
-        main = {surface, _normalised(self._names[entity][0])}
-        for name in names:
-            kind = self._find(rest, _prepare(name), self._keep if name in main else ())
-            if kind and name in main:
-                return kind
-            if kind and "alias" not in self._keep:
-                return "alias"
-        if ("(" in rest.text or "[" in rest.text) and abbreviated(before, surface, after):
-            return "" if "abbreviation" in self._keep else "abbreviation"
-        return "initials" if "initials" not in self._keep and spelt_out(before, surface, after) else ""
+        rest = _Text(f"{before}{GAP}{after}")
+        checks = {
+            "letters": lambda: any(rest.has_letters(name) for name in names),
+            "beginning": lambda: any(rest.has_word(word) for name in names for word in self._distinctive(name)),
+            "abbreviation": lambda: (
+                abbreviated(before, surface, after) or any(rest.has_initials(name) for name in names)
+            ),
+        }
+        return next((kind for kind in self._kinds if checks[kind]()), "")
 
-    def _find(self, rest: _Rest, name: _Name, keep: Container[str]) -> str:
-        """Return how the text contains a name. What *keep* allows does not count as a looser kind either."""
-        if name.prefix in rest.small:
-            cased = _in_another_case(rest, name.text) or _joined_otherwise(rest, name.text)
-            if cased and "case" not in keep:
-                return "case"
-            formed = False
-            if name.stem and name.stem in rest.small:
-                forms = _forms(name.text, code=name.code)
-                formed = forms.search(rest.text) is not None
-                if formed and "stem" not in keep:
-                    return "stem"
-                rest = rest.without(forms)
-            within = _within(rest, name)
-            if within and "sub-string" not in keep:
-                return "sub-string"
-            if cased or formed or within:
-                return ""
-        kind = "part" if _SEVERAL.search(name.text) else "kin"
-        words = None if kind in keep else self._words
-        return kind if words and words.occur(name.text, rest.text, rest.small) else ""
+    def _distinctive(self, name: str) -> Iterator[str]:
+        """Yield the words that distinguish a name from others; a single word always does."""
+        words = _WORD.findall(name)
+        for word in words:
+            small = fold(word)
+            common = small in FUNCTION_WORDS or small.removesuffix("s") in CLASS_WORDS
+            if len(words) == 1 or not (common or self._entities_by_word[small] > self._most):
+                yield word
+
+
+class _Text:
+    """A sentence without its answer, as the letters and digits of its words in a row.
+
+    :ivar starts: places in these where words begin, *ends* where they end.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        matches = list(_WORD.finditer(text))
+        self.words = [match[0] for match in matches]
+        self.small = list(map(fold, self.words))
+        self.letters, self.starts, self.ends = "", {}, {}
+        for number, match in enumerate(matches):
+            if GAP in text[matches[number - 1].end() : match.start()] and number:
+                self.letters += GAP
+            self.starts[len(self.letters)] = match
+            self.letters += self.small[number]
+            self.ends[len(self.letters)] = match
+
+    def has_letters(self, name: str) -> bool:
+        """Return whether it has the letters of a name: as words, or as part of one if they are many."""
+        wanted = fold("".join(_WORD.findall(name)))
+        at = self.letters.find(wanted) if len(wanted) > 1 else -1
+        while at >= 0:
+            if self._is_name(name, wanted, at):
+                return True
+            at = self.letters.find(wanted, at + 1)
+        return False
+
+    def _is_name(self, name: str, wanted: str, at: int) -> bool:
+        end = at + len(wanted)
+        begins, ends = at in self.starts, end in self.ends
+        if not begins and wanted[0].isdigit() and self.letters[at - 1].isdigit():
+            return False
+        if not ends and wanted[-1].isdigit() and self.letters[end].isdigit():
+            return False  # CD4 is not in CD40
+        cuts = {place - at for place in self.starts if at < place < end}
+        if not cuts <= _joints(name):
+            return False  # "to ad" is no "toad"
+        if not ends and begins:
+            next_end = min(place for place in self.ends if place > end)
+            ends = self.letters[end:next_end] in _PLURALS
+        if begins and ends:
+            return self._is_whole(name, wanted, at, end)
+        written = name in self.text and _is_code(name)
+        return len(wanted) >= ((_SHORT if written else _EDGE) if begins or ends else _ANYWHERE)
+
+    def _is_whole(self, name: str, wanted: str, at: int, end: int) -> bool:
+        """Return whether whole words are the name, and not a function word or a prefix."""
+        first = self.starts[at]
+        last = self.ends.get(end, first)
+        hyphens = self.text[max(first.start() - 1, 0) : first.start()] + self.text[last.end() : last.end() + 1]
+        return wanted not in FUNCTION_WORDS and not (len(wanted) <= _SHORT and "-" in hyphens)
+
+    def has_word(self, word: str) -> bool:
+        """Return whether it has this word of a name, or one that begins alike."""
+        if _is_code(word):
+            return len(word) >= _SHORT and (word in self.words or (not word.isalpha() and fold(word) in self.small))
+        return word.isalpha() and any(_alike(word, other) for other in self.small)
+
+    def has_initials(self, name: str) -> bool:
+        """Return whether it has the initials of several words, or words of which a name is the initials."""
+        words = _WORD.findall(name)
+        if len(words) > 1:
+            initials = "".join(word[0] for word in words if fold(word) not in FUNCTION_WORDS).upper()
+            return len(initials) >= _FEWEST_INITIALS and initials.isalpha() and initials in self.words
+        if not (words and words[0].isupper() and words[0].isalpha() and len(words[0]) >= _FEWEST_INITIALS):
+            return False
+        rest = _SIGN_OR_WORD.findall(self.text.replace(" of ", " "))
+        is_plain = (word[1:].islower() and fold(word) not in FUNCTION_WORDS for word in rest)
+        return fold(words[0]) in "".join(
+            fold(word[0]) if yes else "." for word, yes in zip(rest, is_plain, strict=True)
+        )
 
 
 def _normalised(text: str) -> str:
@@ -129,83 +166,90 @@ def _normalised(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _prepare(name: str) -> _Name:
-    marks = sum(sign.isdigit() or sign.isupper() for sign in name)
-    code = marks >= 2 and " " not in name
-    last = _LAST_LETTERS.search(name)
-    first = _LETTERS_OR_DIGITS.search(name)
-    prefix = fold(first[0][:_SHORTEST_STEM]) if first else ""
-    if len(name if code else last[0] if last else "") < _SHORTEST_STEM:
-        return _Name(name, code, "", prefix)
-    cut = 0 if code else max(len(ending) for ending, _ in _endings(name))
-    return _Name(name, code, fold(name[: len(name) - cut]), prefix)
+def _joints(name: str) -> frozenset[int]:
+    """Return the places in a name's letters where it may be written in two: between words, letters and digits."""
+    joints, at = set(), 0
+    for word in _WORD.findall(name):
+        joints |= {at, *(at + joint.start() for joint in _JOINT.finditer(word))}
+        at += len(word)
+    return frozenset(joints)
 
 
-def _endings(name: str) -> Iterator[tuple[str, str]]:
-    letters = _LAST_LETTERS.search(name)
-    for ending, instead in _FORMS.items():
-        fits = name.lower().endswith(ending) and not (ending == "s" and name.lower().endswith(("ss", "us", "is")))
-        if fits and letters and len(letters[0]) - len(ending) >= _SHORTEST_STEM:
-            yield ending, instead
+def _is_code(word: str) -> bool:
+    """Return whether capitals or digits are part of a word, so that it has no family: "TP53", "mRNA"."""
+    return sum(sign.isdigit() or sign.isupper() for sign in word) >= 2
 
 
-@lru_cache(maxsize=1 << 12)
-def _forms(name: str, *, code: bool) -> re.Pattern[str]:
-    if code:
-        return re.compile(rf"(?<!\w){re.escape(name)}'?s(?!\w)")
-    ways = [re.escape(name[: len(name) - len(ending)]) + instead for ending, instead in _endings(name)]
-    ways.append(re.escape(name + name[-1]) + "(?:ed|ing)")  # "mapped"
-    return re.compile(rf"(?<!\w)(?:{'|'.join(ways)})(?!\w)", re.IGNORECASE)
+def _alike(word: str, other: str) -> bool:
+    """Return whether two words begin alike. :param other: in lower case."""
+    small = fold(word)
+    shared = next((at for at, (one, two) in enumerate(zip(small, other, strict=False)) if one != two), None)
+    shared = min(len(small), len(other)) if shared is None else shared
+    if shared >= _LONG_BEGINNING or (small == other and shared >= _BEGINNING - 1):
+        return True
+    if shared < _BEGINNING:  # Cuba, Cuban
+        return word[0].isupper() and shared == len(small) == _BEGINNING - 1 and shared < len(other)
+    return min(len(small), len(other)) - shared <= 1
 
 
-def _in_another_case(rest: _Rest, name: str) -> bool:
-    text, wanted = rest.text, fold(name).replace("-", " ")
-    for start, end in _places(rest.loose, wanted):
-        if _joins(text[start - 1 : start]) or _joins(text[end : end + 1]):
-            continue
-        if text[start:end] != name and wanted in FUNCTION_WORDS:
-            continue
-        neighbours = text[max(start - 1, 0) : start] + text[end : end + 1]
-        if len(name) > 1 and not (len(name) <= _SHORT and "-" in neighbours):
-            return True
-    return False
+# --- short forms in brackets (Schwartz and Hearst, 2003)
+
+_BRACKETED = re.compile(r"[(\[]([^()\[\]]{1,200})[)\]]")
+_LAST_WORD = re.compile(r"\S+(?=\s*$)")
 
 
-def _joined_otherwise(rest: _Rest, name: str) -> bool:
-    """Return whether the text has a name with other joints: IL6 or "IL 6" for IL-6."""
-    parts = _LETTERS_OR_DIGITS.findall(name)
-    if len(parts) < 2 or sum(map(len, parts)) < _SHORT or fold(parts[0]) not in rest.small:
+class _Pair(NamedTuple):
+    """Characters of a long form and of its short form."""
+
+    long: tuple[int, int]
+    short: tuple[int, int]
+
+
+def abbreviated(before: str, answer: str, after: str) -> bool:
+    """Return whether a bracket abbreviates words with the answer, or the answer is the short or the long form."""
+    text = before + answer + after
+    if "(" not in text and "[" not in text:
         return False
-    ways = _joints(tuple(parts)) if _JOINTED.fullmatch(name) else None
-    return ways is not None and ways.search(rest.text) is not None
-
-
-@lru_cache(maxsize=1 << 12)
-def _joints(parts: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){'[- ]?'.join(parts)}(?!\w)", re.IGNORECASE)
-
-
-def _within(rest: _Rest, name: _Name) -> bool:
-    text, wanted = rest.small, fold(name.text)
-    letters = sum(sign.isalnum() for sign in wanted)
-    for start, end in _places(text, wanted):
-        before, after = text[start - 1 : start], text[end : end + 1]
-        if (before.isdigit() and wanted[0].isdigit()) or (after.isdigit() and wanted[-1].isdigit()):
-            continue  # IL1 is not in IL10
-        joined = _joins(before) + _joins(after)
-        at_edge = _SHORT if name.code and rest.text[start:end] == name.text else _EDGE
-        least = at_edge if joined == 1 else _ANYWHERE
-        if joined and letters >= least:
+    start, end = len(before), len(before) + len(answer)
+    code = " " not in answer and _is_code(answer)
+    for long, short in _pairs(text):
+        if short[0] <= start and end <= short[1]:
+            return True
+        # A code is given away only by itself: "positron emission CT (PET)" does not reveal CT.
+        if long[0] < end and start < long[1] and (not code or answer in text[slice(*short)]):
             return True
     return False
 
 
-def _places(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    at = text.find(wanted)
-    while at >= 0:
-        yield at, at + len(wanted)
-        at = text.find(wanted, at + 1)
+def _pairs(text: str) -> Iterable[_Pair]:
+    """Find long forms and their short forms, one of the two in brackets after the other."""
+    for bracket in _BRACKETED.finditer(text):
+        inside = re.split("[;,]", bracket[1])[0]
+        at = bracket.start(1)
+        if length := _long_form(inside, text[: bracket.start()]):
+            yield _Pair((bracket.start() - length, bracket.start()), (at, at + len(inside)))
+        last = _LAST_WORD.search(text, 0, bracket.start())
+        if last and _long_form(last[0], inside) == len(inside.strip()):
+            yield _Pair((at, at + len(inside)), last.span())
 
 
-def _joins(sign: str) -> bool:
-    return sign.isalnum() or sign == "_"
+def _long_form(short: str, text: str) -> int:
+    """Return how many characters at the end of *text* are abbreviated by *short*.
+
+    From the right, each letter or digit of the short form must occur in turn, the first at the start of a word.
+    """
+    short = short.strip()
+    signs = [sign for sign in short.lower() if sign.isalnum()]
+    marked = any(sign.isupper() or sign.isdigit() for sign in short)
+    if not (2 <= len(short) <= 10 and len(short.split()) <= 2 and marked and any(map(str.isalpha, signs))):
+        return 0
+    small, at = fold(text), len(text)
+    for number in range(len(signs) - 1, -1, -1):
+        at = small.rfind(signs[number], 0, at)
+        while at > 0 and number == 0 and text[at - 1].isalnum():
+            at = small.rfind(signs[0], 0, at)
+        if at < 0:
+            return 0
+    long = text[at:].strip()
+    fits = len(long) > len(short) and len(long.split()) <= min(len(signs) + 5, 2 * len(signs))
+    return len(text) - at if fits and short.lower() not in map(str.lower, long.split()) else 0

@@ -35,6 +35,8 @@ class NameFinder:
         folded: dict[str, list[int]] = {}
         for number, entity in enumerate(entities):
             for name in entity.names:
+                if sum(map(str.isalnum, name)) < options.min_letters:
+                    continue
                 for text in spellings(plain(name), options):
                     into, key = (exact, text) if as_written(name, options) else (folded, fold(text))
                     if number not in into.setdefault(key, []):

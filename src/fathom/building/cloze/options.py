@@ -29,9 +29,7 @@ def last_day(value: Any) -> Any:
     return date(year, month, int(match[3] or calendar.monthrange(year, month)[1])).isoformat()
 
 
-Fault = Literal[
-    "token", "url", "table", "case", "stem", "sub-string", "kin", "part", "alias", "abbreviation", "initials"
-]
+Fault = Literal["token", "url", "table", "letters", "beginning", "abbreviation"]
 """Kinds of :mod:`~fathom.building.cloze.boilerplate` and :mod:`~fathom.building.cloze.leaks`."""
 Day = Annotated[str, BeforeValidator(last_day)]
 
@@ -52,23 +50,23 @@ class ClozeBuildOptions(BaseModel):
     encoding: str = opt("utf-8", "Encoding of all files but XML, which declares its own.", Group.DATA)
     case: Literal["smart", "exact", "ignore"] = opt(
         "smart",
-        "How names are matched; smart: short names and those with inner capitals (NO, mRNA) only as "
-        "written, others in any case.",
+        "How names are matched; smart: names of up to three letters and those with inner capitals (tin, mRNA) only "
+        "as written, others in any case.",
     )
-    exact_up_to: int = opt(3, "Maximum characters of a short name for smart.", ge=0)
+    min_letters: int = opt(3, "Minimum letters and digits of a name; shorter ones often mean something else.", ge=1)
     ambiguous: Literal["drop", "first"] = opt(
         "drop", "Treatment of names of several entities: drop their sentences, or use the first entity listed."
     )
-    hyphenated: bool = opt(True, "Also match names within a hyphenated word: insulin in insulin-dependent.")
-    min_words: int = opt(0, "Minimum words of a sentence.", ge=0)
+    hyphenated: bool = opt(
+        False, "Also keep sentences whose name is part of a hyphenated word: insulin in insulin-dependent."
+    )
+    min_words: int = opt(4, "Minimum words of a sentence.", ge=0)
     max_words: int | None = opt(None, "Maximum words of a sentence.", ge=1)
-    blocked_as_written: bool = opt(False, "Match blocked sub-strings case-sensitively.")
     keep: Annotated[tuple[Fault, ...], BeforeValidator(separated)] = opt(
         (),
         "Kinds of sentences to keep that are dropped by default, separated by commas. Boilerplate: token (special "
-        "tokens), url, table (rows of a table). Sentences with their answer: in another case, as another form of "
-        "the word (stem), as sub-string, by a word of its family (kin), by a distinctive part of it, by an alias, "
-        "by an abbreviation in brackets, by its initials or what they abbreviate.",
+        "tokens), url, table (rows of a table). Sentences that give away their answer: by its letters in another "
+        "form, by a word that begins as it does, by an abbreviation of it.",
     )
     merge: bool = opt(
         True, "Merge sentences that differ only in their answer into one query with several gold answers."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,11 +19,15 @@ NO_NAME = "no entity named"
 SEVERAL = "several names, or one several times"
 SHARED = "the name is of several entities"
 HYPHENATED = "the name is part of a hyphenated word"
+PART = "the name is part of a number or a citation"
 LENGTH = "too short or too long"
 PLACES = f"holds {SUBJECT} or {ANSWER}"
 BLOCKED = "holds a blocked sub-string"
 KEPT = "kept"
 _DASHES = "-‐‑–"
+_NUMBER_BEFORE = re.compile(r"\d[.,/]$|°\s?$")
+_PART_AFTER = re.compile(r"[.,/]\d|°|\.? et al\b|\. [a-z]")
+"""4 °C, E12.5, "Li et al.", and the first letter of a species."""
 
 
 class CorpusSentence(NamedTuple):
@@ -44,7 +49,7 @@ class Selector:
         self.finder = NameFinder(entities, options)
         self.options = options
         self._leaks = Leaks([entity.names for entity in entities], options.keep)
-        self._blocked = [text if options.blocked_as_written else text.lower() for text in blocked]
+        self._blocked = list(map(str.lower, blocked))
 
     def sentences(self, paragraph: str) -> list[CorpusSentence]:
         """Split a paragraph that names an entity; return no sentences of others."""
@@ -98,13 +103,16 @@ class Selector:
         neighbours = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]
         if not self.options.hyphenated and any(sign in _DASHES for sign in neighbours):
             return HYPHENATED
+        before, after = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
+        if _NUMBER_BEFORE.search(before) or _PART_AFTER.match(after):
+            return PART
         words = len(text.split())
         if words < self.options.min_words or (self.options.max_words is not None and words > self.options.max_words):
             return LENGTH
         if SUBJECT in text or ANSWER in text:
             return PLACES
-        judged = text if self.options.blocked_as_written else fold(text)
-        if any(part in judged for part in self._blocked):
+        small = fold(text)
+        if any(part in small for part in self._blocked):
             return BLOCKED
         kind = boilerplate(text, self.options.keep)
         return BOILERPLATE[kind] if kind else ""
