@@ -322,6 +322,7 @@ def test_asked_as_a_run_and_for_one_answer(nations, tmp_path):
     fathom.train_links("transe", data_of(nations), tmp_path / "model", epochs=2, dimension=8, loss_kwargs="{margin: 5}")
     said = json.loads((tmp_path / "model" / "pykeen.json").read_text())
     assert "margin" in said["model"] or "MarginRankingLoss" in said["model"]
+    assert said["scores"] == {"interaction": "TransEInteraction", "p": 1, "power_norm": False}
     assert read_manifest(tmp_path / "model")["identity"]["options"]["loss_kwargs"] == {"margin": 5}
     table = fathom.evaluate_links(tmp_path / "model", data_of(nations), tmp_path / "run").table()
     assert table.num_rows == 2 * 201

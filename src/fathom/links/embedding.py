@@ -149,9 +149,11 @@ class Predictor(base.Predictor):
         return ended
 
     def describe(self, folder: Path) -> None:
-        """Record for readers how PyKEEN understood the options."""
+        """Record for readers how PyKEEN understood the options, and what it chose, such as the norm of TransE (p)."""
+        interaction = getattr(self.network, "interaction", None)
+        chosen = {} if interaction is None else {"interaction": type(interaction).__name__, **_settings(interaction)}
         content = {"pykeen": get_version(), "model": str(self.network), "optimizer": str(self.make_loop().optimizer)}
-        write_json(folder / "pykeen.json", content)
+        write_json(folder / "pykeen.json", content | ({"scores": chosen} if chosen else {}))
 
     def notes(self) -> list[str]:
         """Return missing splits, and how many entities and relations do not occur in training."""
@@ -194,6 +196,12 @@ class Predictor(base.Predictor):
 def _seen(graph: KnowledgeGraph, rows: range) -> dict[str, Places]:
     head, relation, tail = graph.columns(rows)
     return {"entities": np.union1d(head, tail), "relations": np.unique(relation)}
+
+
+def _settings(interaction: Any) -> dict[str, Any]:
+    """Return the numbers and names that an interaction has in addition to its weights."""
+    values = vars(interaction).items()
+    return {name: value for name, value in values if isinstance(value, int | float | str) and name != "training"}
 
 
 RESOLVERS = {
