@@ -315,8 +315,8 @@ def test_lre_faults(tmp_path):
     }
     (tmp_path / "kind.json").write_text(json.dumps(content, indent=1))
     found = faults_of(tmp_path)
-    assert mentioned(found[0], "kind.json", "'It is'")
-    assert stated(found, "kind.json:12:", "'subject'", "'object'", "found {'subject': 'c'}")
+    assert stated(found, "kind.json", "'It is'")
+    assert stated(found, "kind.json:12:", "'object' is missing")
 
 
 # --- EntityQuestions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -62,6 +63,26 @@ def test_questions_with_their_own_answers(tmp_path):
     assert [query.sentences[0].text for query in data.queries] == ["Its capital is [Y]", "It is ruled from [Y]"]
     (space,) = data.candidates.values()
     assert space.names == ("Kampala", "Entebbe", "Jinja")
+
+
+def test_templates_of_a_relation(tmp_path):
+    changed = CAPITALS.replace('prompts: "The capital of {country} is"', 'templates: ["The capital of {} is", "{own}"]')
+    row = UGANDA | {"own": "{} has the capital"}
+    data = table(changed).read(rows(tmp_path, row, PERU), Faults())
+    assert data is not None
+    templates = [template.text for template in data.relations["capital"].templates]
+    assert templates == ["The capital of [X] is [Y]", "[X] has the capital [Y]"]
+    assert not data.has_sentences
+    faults = Faults()
+    assert table(changed).read(rows(tmp_path, UGANDA | {"own": "It is"}), faults) is None
+    assert mentioned(faults.found[0], "capitals.json:2:", "'It is'", "{}")
+
+
+def test_the_same_file_twice(tmp_path):
+    (rows(tmp_path, UGANDA) / "capitals.json.gz").write_bytes(gzip.compress((tmp_path / "capitals.json").read_bytes()))
+    faults = Faults()
+    assert table().read(tmp_path, faults) is None
+    assert mentioned(faults.found[0], "capitals.json.gz", "next to capitals.json")
 
 
 def test_rows_that_do_not_fit(tmp_path):

@@ -13,13 +13,12 @@ from typing import Any
 from fathom.data.graph.seen import popularity
 from fathom.data.queries import POPULARITY
 from fathom.data.templates import SUBJECT
-from fathom.formats.base import Draft, check_templates, read_object, texts_of
+from fathom.formats.base import Draft, read_object, texts_of
 from fathom.formats.facts import (
     Fact,
     NamedAnswer,
     RelationEntry,
     add_facts,
-    completed,
     read_entries,
 )
 from fathom.formats.rows import Row
@@ -27,8 +26,6 @@ from fathom.formats.tables import Make
 from fathom.prompts.questions import as_template, question_lines
 from fathom.reading import (
     Faults,
-    Unreadable,
-    read_text,
     resolve_packed,
     shown,
     stands,
@@ -95,48 +92,6 @@ def _popqa_answers(row: Row, objects: Mapping[tuple[str, str], NamedAnswer]) -> 
         else:
             answers[other.id] = other
     return (*answers.values(), *([NamedAnswer(rest[0], rest[0], tuple(rest[1:]))] if rest else []))
-
-
-# --- LRE (Hernandez et al., ICLR 2024): a file per relation; `{}` in a template is the subject, the object follows
-
-
-def _lre(draft: Draft, rows: Iterator[Row]) -> About:
-    entries: dict[str, RelationEntry] = {}
-    facts: list[Fact] = []
-    for row in rows:
-        if row["stem"] in entries:
-            row.refuse(f"relation {row['stem']} is in another file, too: remove one of the two")
-        else:
-            entries[row["stem"]] = _lre_entry(row)
-            facts += _lre_facts(row)
-    return add_facts(draft, facts, entries)
-
-
-def _lre_entry(row: Row) -> RelationEntry:
-    texts = dict.fromkeys((*(row["prompt_templates_zs"] or ()), *(row["prompt_templates"] or ())))
-    if bad := next((text for text in texts if "{}" not in text), None):
-        row.refuse(f"template {shown(bad)} has no {{}}: expected it for the subject")
-    templates = (completed(text.replace("{}", SUBJECT)) for text in texts)
-    kind = row["properties.relation_type"] or ""
-    about = (check_templates(row.file, None, templates, row.faults), row["name"] or "")
-    return RelationEntry(*about, kind, domains=(kind,) if kind else ())
-
-
-def _lre_facts(row: Row) -> Iterator[Fact]:
-    """Yield the samples, each with the line of its subject; line 1 for all if a sample has none."""
-    samples = row["samples"]
-    try:
-        lines = enumerate(read_text(row.file).split("\n"), start=1)
-        numbers = [number for number, line in lines for _ in re.findall(r'"subject"\s*:', line)]
-    except Unreadable:
-        numbers = []
-    for line, sample in zip(numbers if len(numbers) == len(samples) else [1] * len(samples), samples, strict=True):
-        one = Row(row.file, line, sample if isinstance(sample, dict) else {}, row.faults)
-        subject, answer = one["subject"], one["object"]
-        if texts_of([subject, answer]) is None:
-            one.refuse(f"expected a sample with 'subject' and 'object', texts, found {shown(sample)}")
-        else:
-            yield Fact(row.file, line, "", row["stem"], subject, subject, (NamedAnswer(answer, answer),))
 
 
 # --- EntityQuestions (Sciavolino et al., EMNLP 2021): lists of questions by relation and split; names serve as ids
@@ -324,7 +279,6 @@ MAKE: dict[str, Make] = {
     "biolama": _biolama,
     "entityquestions": _entityquestions,
     "kamel": _kamel,
-    "lre": _lre,
     "popqa": _popqa,
 }
 """Functions that records name as ``make``."""

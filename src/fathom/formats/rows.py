@@ -119,13 +119,22 @@ def _lines(file: Path, columns: Columns, faults: Faults) -> Iterable[tuple[int, 
     return read_json_lines(file, {}, faults)
 
 
-def _object(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
-    """Read one object as the only row."""
+def _samples(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
+    """Read the list ``samples`` of an object: each item with the object's fields, at the line of its first key."""
     content = read_json(file, faults)
-    if isinstance(content, dict):
-        yield 1, content
-    elif content is not None:
-        faults.add(file, 1, f"expected an object with '{next(iter(columns))}', found {shown(content)}")
+    samples = content.get("samples") if isinstance(content, dict) else None
+    if not isinstance(samples, list):
+        if content is not None:
+            faults.add(file, 1, f"expected an object with a list of 'samples', found {shown(content)}")
+        return
+    items = [item if isinstance(item, dict) else {} for item in samples]
+    first = items[0] if items else {}
+    if not Row(file, 1, content, faults).fits({name: kind for name, kind in columns.items() if name not in first}):
+        return
+    lines = enumerate(read_text(file).split("\n"), start=1)
+    numbers = [number for number, line in lines for _ in re.findall(rf'"{re.escape(next(iter(first), ""))}"\s*:', line)]
+    for line, item in zip(numbers if len(numbers) == len(items) else [1] * len(items), items, strict=True):
+        yield line, {**content, **item}
 
 
 def _cells(file: Path, columns: Columns, faults: Faults) -> Iterator[tuple[int, Json]]:
@@ -161,10 +170,10 @@ def _cell(text: str, kind: str) -> Any:
 READERS: dict[str, RowReader] = {
     "lines": _lines,
     "list": lambda file, columns, faults: read_json_items(file, {}, faults),
-    "object": _object,
+    "samples": _samples,
     "cells": _cells,
 }
-"""Parsers of files: JSON Lines, a list of objects, one object, tab-separated cells."""
+"""Parsers of files: JSON Lines, a list of objects, the samples of an object, tab-separated cells."""
 
 
 def keys_of(file: Path) -> set[str]:

@@ -18,11 +18,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from fathom.data.queries import QuerySet
-from fathom.data.templates import Sentence
-from fathom.formats.base import Draft, Format
-from fathom.formats.facts import ClosedQuestion, Fact, NamedAnswer, add_facts, add_questions, completed
+from fathom.data.templates import SUBJECT, Sentence
+from fathom.formats.base import Draft, Format, check_templates
+from fathom.formats.facts import (
+    ClosedQuestion,
+    Fact,
+    NamedAnswer,
+    RelationEntry,
+    add_facts,
+    add_questions,
+    completed,
+)
 from fathom.formats.rows import READERS, Columns, Row, RowReader, beginning, keys_of, texts_in
-from fathom.reading import Faults, Unreadable, first_few, opened, stands
+from fathom.reading import Faults, Unreadable, first_few, opened, shown, stands
 
 _SLOT = re.compile(r"\{([^{}]+)\}")
 
@@ -43,7 +51,9 @@ class QueryRecord(_Declared):
     :param each: makes a query of each item of some lists: names of their items, with the columns.
     :param once: text that is equal in rows that repeat a query, which is made once.
     :param subset: the part of the data that it belongs to, if any.
-    :param prompts: texts that the answer completes; without any, the relation's templates are used.
+    :param prompts: texts that the answer completes.
+    :param templates: of the relation, by its first row: texts with ``{}`` for the subject, which the answer completes.
+    :param relation_name: by default the relation; ``type`` is a domain and a group of the relation.
     :param right: gold answers.
     :param known: other right answers.
     :param wrong: distractors; without any, the candidates are all answers of the relation.
@@ -57,6 +67,9 @@ class QueryRecord(_Declared):
     once: str = ""
     subset: str = ""
     prompts: str | list[str] = []
+    templates: list[str] = []
+    relation_name: str = ""
+    type: str = ""
     subject: str = ""
     subject_id: str = ""
     known: str = ""
@@ -162,6 +175,9 @@ class Table:
             return None
         if self.record.notes_rest:
             note_rest(path, self._candidates(path), files, faults)
+        for file in files:
+            if file.with_suffix("") in files:
+                faults.add(file, None, f"is next to {file.stem}: both have the same content, remove one of the two")
         draft = Draft(path, faults)
         about = self._make(draft, self._rows(path, files, faults))
         return draft.queryset(path.name.split(".")[0], nothing=self.record.nothing, licence=self.licence, **about)
@@ -222,7 +238,7 @@ class Table:
         about: dict[str, Any] = {"subsets": {name: frozenset(ids) for name, ids in sorted(subsets.items())}}
         if any(item.wrong is not None for layout in self.record.layouts for item in layout.items):
             return about | add_questions(draft, (_question(*one) for one in made))
-        return about | add_facts(draft, [_fact(*one) for one in made], {})
+        return about | add_facts(draft, [_fact(*one) for one in made], _entries(made))
 
 
 Made = tuple[Row, QueryRecord, str]
@@ -249,9 +265,27 @@ def _made(rows: Iterator[Row], subsets: dict[str, set[str]]) -> Iterator[Made]:
                     subsets[subset].add(ids[key])
 
 
+def _entries(made: Iterable[Made]) -> dict[str, RelationEntry]:
+    """Return the relations, each with the templates of its first row."""
+    entries: dict[str, RelationEntry] = {}
+    for row, item, _ in made:
+        if (relation := _text(item.relation, row)) in entries:
+            continue
+        texts = [text for text in _texts(item.templates, row) if text]
+        for text in texts:
+            if "{}" not in text:
+                row.refuse(f"template {shown(text)} has no {{}}: expected it for the subject")
+        templates = (completed(text.replace("{}", SUBJECT)) for text in texts)
+        checked, kind = check_templates(row.file, row.line, templates, row.faults), _text(item.type, row)
+        name, domains = _text(item.relation_name, row), (kind,) if kind else ()
+        entries[relation] = RelationEntry(checked, name, kind, domains=domains)
+    return entries
+
+
 def _question(row: Row, item: QueryRecord, id_: str) -> ClosedQuestion:
     right, wrong = _texts(item.right, row), _texts(item.wrong or "", row)
-    ids = {name: _text(id_, row) for name, id_ in ((right[0], item.right_id), (wrong[0], item.wrong_id)) if id_}
+    named = ((right, item.right_id), (wrong, item.wrong_id))
+    ids = {names[0]: _text(id_, row) for names, id_ in named if id_ and names}
     return ClosedQuestion(
         row.file,
         row.line,
