@@ -17,7 +17,7 @@ import fathom
 from fathom.errors import BadInput, MissingExtra
 from fathom.models import placement
 from fathom.models.body import replaced_forward
-from fathom.models.checks import check_cache, check_states, check_tree, token_log_probs
+from fathom.models.checks import CACHE, STATES, TREE, check, token_log_probs
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.kernels import FastLinear
 from fathom.models.loading import load
@@ -82,8 +82,8 @@ def test_causal_scores(folders, name, placed):
     for _ in range(2):
         torch.testing.assert_close(token_log_probs(there, IDS)[None, 1:], expected, atol=1e-5, rtol=1e-5)
     # Why a model refuses (or not) is the same; how far off it was is not to the last digit.
-    for check in (check_tree, check_cache, check_states):
-        assert (check(here) is None) == (check(there) is None)
+    for path in (TREE, CACHE, STATES):
+        assert (check(here, path) is None) == (check(there, path) is None)
     budget = Budget(64, here.device)
     for own, other in zip(
         causal_log_probs(here, SEQUENCES, budget), causal_log_probs(there, SEQUENCES, budget), strict=True

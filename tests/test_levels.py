@@ -185,16 +185,16 @@ def test_transformers_that_keep_no_states() -> None:
 def test_branches_that_see_each_other_a_little_are_no_tree():
     """LFM2's convolution reads packed neighbours. With the small weights that training begins with this moves a score
     by less than 1e-4, which is no rounding: what an attention mask hides is hidden to the last bit."""
-    from fathom.models.checks import check_tree
+    from fathom.models.checks import TREE, check
 
     torch.manual_seed(0)
     shape = {"vocab_size": TINY_VOCABULARY, **SHAPES["Lfm2ForCausalLM"]}
     small = wrap(transformers.Lfm2ForCausalLM(transformers.Lfm2Config(**shape)), tiny_tokenizer())
-    assert "see each other" in (check_tree(small) or "")
+    assert "see each other" in (check(small, TREE) or "")
     assert small.refuses_states() is None
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=TINY_VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
     )
     plain = wrap(transformers.LlamaForCausalLM(config), tiny_tokenizer())
-    assert check_tree(plain) is None
+    assert check(plain, TREE) is None

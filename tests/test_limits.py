@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fathom.models.checks import check_padding, token_log_probs
+from fathom.models.checks import PADDING, check, token_log_probs
 from fathom.models.loading import wrap
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
@@ -48,5 +48,5 @@ def test_a_check_is_repeated_for_longer_texts_alone(monkeypatch: pytest.MonkeyPa
 
 def test_padding_that_changes_scores_is_found() -> None:
     model = wrap(built("deepseek_v32", FAMILIES["deepseek_v32"]), tiny_tokenizer())
-    assert check_padding(model, 11) is None
-    assert "nats" in str(check_padding(model, 40))
+    assert check(model, PADDING, [11]) is None
+    assert "nats" in str(check(model, PADDING, [11, 40]))

@@ -1,12 +1,12 @@
-"""Self-checks of packed trees, caches and states, run on the model itself instead of a list of model names.
+"""Self-checks of packed trees, caches, states and padding, run on the model itself instead of a list of model names.
 
-The plain path, with which all faster ones are compared, is :func:`token_log_probs`.
+:func:`check` compares a fast path with the plain one, :func:`token_log_probs`, in sequences of several lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,17 +18,14 @@ PREFIX = 7
 SHORTEST = PREFIX + 4
 """Tokens of the longest sequence in the shortest check."""
 CHECKED_BRANCHES = 32
-"""Makes the tree of :func:`check_tree` as long as the blocks that scoring runs."""
+"""Makes the tree of :func:`_compare_tree` as long as the blocks that scoring runs."""
 COMPARED = 32
-"""Positions of a padded sequence that :func:`check_padding` compares."""
+"""Positions of a padded sequence that :func:`_compare_padding` compares."""
 REFUSED = (
     *(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError),
     StopIteration,
 )
 """Errors of a model that cannot run what is requested."""
-PREFIXES = (1, 2, 5)
-"""Tokens before the first branch in :func:`check_states`: fewer than a convolution looks back at, and more. Mamba of
-transformers 5.1 continues wrongly from fewer."""
 HALF = 0.25
 """Nats that rounding in half precision may change; branches differ by whole nats."""
 
@@ -61,25 +58,29 @@ _Compared = tuple[Tensor, Tensor, float]
 """Scores, those of the plain path, and the difference allowed in half precision, in nats."""
 
 
-def _mismatch(model: Model, run: Callable[[], _Compared | str], refusal: str, what: str) -> str | None:
-    """Return why *run* fails, or by how much its scores differ; None if they agree.
+def check(model: Model, path: Path, lengths: Sequence[int] = (SHORTEST,)) -> str | None:
+    """Compare a fast path with the plain one in sequences of each of *lengths*.
 
-    :param refusal: what an error of the model means.
-    :param what: what is compared.
+    Full precision must agree within 1e-4 nats.
+
+    :returns: what is wrong at the first length at which they differ, or None.
     """
-    try:
-        with torch.inference_mode():
-            outcome = run()
-    except REFUSED as error:
-        return f"{refusal} ({type(error).__name__}: {next(iter(str(error).splitlines()), '')[:100]})"
-    if isinstance(outcome, str):
-        return outcome
-    scores, expected, half = outcome
-    off = (scores - expected).abs().max().item()
-    allowed = 1e-4 + 1e-6 * expected.abs().max().item()
-    if model.dtype != torch.float32:
-        allowed = max(allowed, half)
-    return None if off <= allowed else f"{what} off by {off:.1e} nats from the plain path"
+    for length in lengths:
+        try:
+            with torch.inference_mode():
+                outcome = path.compare(model, length)
+        except REFUSED as error:
+            return f"{path.refusal} ({type(error).__name__}: {next(iter(str(error).splitlines()), '')[:100]})"
+        if isinstance(outcome, str):
+            return outcome
+        scores, expected, half = outcome
+        off = (scores - expected).abs().max().item()
+        allowed = 1e-4 + 1e-6 * expected.abs().max().item()
+        if model.dtype != torch.float32:
+            allowed = max(allowed, half)
+        if not off <= allowed:  # also a NaN
+            return f"{path.what} off by {off:.1e} nats from the plain path"
+    return None
 
 
 def _some_tokens(model: Model, count: int, factor: int = 7919) -> list[int]:
@@ -92,12 +93,15 @@ class CheckedLengths:
     A model may have limits that only longer sequences reach: a window, an attention chunk, a number of tokens that it
     attends to. What agrees at one length is taken to agree at shorter ones; what differs, to differ at longer ones.
 
-    :param check: called with the number of tokens of the longest sequence; returns what is wrong, or None.
+    :param check: called with the lengths to check; returns what is wrong, or None.
     :param most: tokens of the longest sequence that the model takes; None without a limit.
+    :param short: lengths to check in addition, once.
     """
 
-    def __init__(self, check: Callable[[int], str | None], most: int | None) -> None:
-        self._check, self._most, self._agrees = check, most, 0
+    def __init__(
+        self, check: Callable[[Sequence[int]], str | None], most: int | None, short: Sequence[int] = ()
+    ) -> None:
+        self._check, self._most, self._short, self._agrees = check, most, short, 0
         self._refusal: tuple[int, str] | None = None
 
     @property
@@ -107,41 +111,40 @@ class CheckedLengths:
 
     def refusal(self, longest: int) -> str | None:
         """Return what is wrong with sequences of up to *longest* tokens, or None."""
-        longest = longest if self._most is None else min(longest, self._most)
-        for length in (SHORTEST, longest):
-            # Half as long again, so that texts that become longer little by little are not checked each time.
-            ahead = min(self._agrees * 3 // 2, self._most or length)
-            for tried in dict.fromkeys((max(length, ahead), length)):
-                if length > self._agrees and not self._refuses(length):
-                    self._try(tried)
-            if self._refuses(length):
-                return self.why
-        return None
+        longest = max(SHORTEST, longest if self._most is None else min(longest, self._most))
+        if longest <= self._agrees:
+            return None
+        # Half as long again, so that texts that become longer little by little are not checked each time.
+        ahead = min(self._agrees * 3 // 2, self._most or longest)
+        for length in dict.fromkeys((max(longest, ahead), longest, SHORTEST)):
+            if length > self._agrees and not self._refuses(length):
+                self._try(length)
+        return self.why if self._refuses(longest) else None
 
     def _refuses(self, length: int) -> bool:
         return self._refusal is not None and length >= self._refusal[0]
 
     def _try(self, length: int) -> None:
-        why = self._check(length)
+        why = self._check((*(() if self._agrees else self._short), length))
         if why is None:
             self._agrees = length
         else:
             self._refusal = length, why if length == SHORTEST else f"{why}, in texts of {length} tokens"
 
 
-def check_tree(model: Model, longest: int = SHORTEST) -> str | None:
-    """Compare a packed tree (one prefix, many branches) with the plain path.
+def _compare_tree(model: Model, longest: int) -> _Compared | str:
+    """Compare a packed tree: one prefix, many branches.
 
     There are many branches because some models (GPT-Neo) keep a window by the place in the packed sequence, not the
-    position, which only shows beyond it. Full precision must agree within 1e-4 nats. Half precision rounds more:
-    there the tree must be twenty times closer to the plain path than the same tokens without the mask. First, masked
-    tokens must not be seen at all (:func:`_leak`).
+    position, which only shows beyond it. Half precision rounds more: there the tree must be twenty times closer to the
+    plain path than the same tokens without the mask. First, masked tokens must not be seen at all (:func:`_leak`).
 
     :param longest: number of tokens of prefix and branch.
-    :returns: what is wrong, or None.
     """
     if model.max_tokens is not None and model.max_tokens < 12:
         return f"its window of {model.max_tokens} tokens is too short to check it"
+    if (leak := _leak(model)) is not None:
+        return leak
     size = longest - 4
     tokens = _some_tokens(model, size + 4 * CHECKED_BRANCHES)
     prefix, branches = tokens[:size], [tokens[start : start + 4] for start in range(size, len(tokens), 4)]
@@ -156,17 +159,12 @@ def check_tree(model: Model, longest: int = SHORTEST) -> str | None:
     def scores(vectors: Tensor, mask: Tensor) -> Tensor:
         return _branch_scores(model, model.hidden(vectors, positions, mask)[0, size:], branches, compared)
 
-    def run() -> _Compared | str:
-        if (leak := _leak(model)) is not None:
-            return leak
-        expected = rows_log_probs(model, [prefix + branches[i] for i in compared], size + 1)[:, size + 1 :]
-        vectors = model.embed(torch.tensor([tokens], device=model.device))
-        packed, half = scores(vectors, visible), 0.0
-        if model.dtype != torch.float32:
-            half = (scores(vectors, lower[None]) - expected).abs().max().item() / 20
-        return packed, expected, half
-
-    return _mismatch(model, run, "it refuses a custom attention mask", "a packed tree is")
+    expected = rows_log_probs(model, [prefix + branches[i] for i in compared], size + 1)[:, size + 1 :]
+    vectors = model.embed(torch.tensor([tokens], device=model.device))
+    packed, half = scores(vectors, visible), 0.0
+    if model.dtype != torch.float32:
+        half = (scores(vectors, lower[None]) - expected).abs().max().item() / 20
+    return packed, expected, half
 
 
 def _leak(model: Model) -> str | None:
@@ -198,11 +196,10 @@ def _leak(model: Model) -> str | None:
     return f"branches see each other through the mask ({leaking / max(meant, 1e-30):.0e} of what a prefix does)"
 
 
-def check_cache(model: Model, longest: int = SHORTEST) -> str | None:
-    """Grow a tree level by level, drop a branch on the way, and compare the rest with the plain path.
+def _compare_cache(model: Model, longest: int) -> _Compared:
+    """Grow a tree level by level, drop a branch on the way, and compare the rest.
 
     :param longest: number of tokens of prefix and branch.
-    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
     size = longest - 3
     tokens = _some_tokens(model, size + 6)
@@ -214,91 +211,73 @@ def check_cache(model: Model, longest: int = SHORTEST) -> str | None:
     def level(depth: int, chosen: list[int]) -> Tensor:
         return model.embed(tensor([[branches[i][depth] for i in chosen]]))
 
-    def run() -> _Compared:
-        rows = [[*prefix, *branches[i], 0] for i in (0, 2)]
-        expected = rows_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
-        hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(size)]))
-        itself = torch.eye(3, dtype=torch.bool, device=model.device)
-        sees_prefix = torch.ones(1, 3, size, dtype=torch.bool, device=model.device)
-        hidden, cache = model.grow(
-            cache, level(0, [0, 1, 2]), tensor([[size] * 3]), torch.cat([sees_prefix, itself[None]], dim=2)
-        )
-        first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
-        cache = cache.keep(tensor([*range(size), size, size + 2]))
-        pair = itself[None, :2, :2]
-        hidden, cache = model.grow(
-            cache, level(1, [0, 2]), tensor([[size + 1] * 2]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
-        )
-        second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
-        return torch.cat([first[[0, 2], [branches[0][1], branches[2][1]]], second]), expected, HALF
-
-    return _mismatch(model, run, "it refuses a cache", "a cached tree is")
+    rows = [[*prefix, *branches[i], 0] for i in (0, 2)]
+    expected = rows_log_probs(model, rows, size + 1)[:, size + 1 :].T.flatten()
+    hidden, cache = model.grow(None, model.embed(tensor([prefix])), tensor([range(size)]))
+    itself = torch.eye(3, dtype=torch.bool, device=model.device)
+    sees_prefix = torch.ones(1, 3, size, dtype=torch.bool, device=model.device)
+    hidden, cache = model.grow(
+        cache, level(0, [0, 1, 2]), tensor([[size] * 3]), torch.cat([sees_prefix, itself[None]], dim=2)
+    )
+    first = torch.log_softmax(model.logits(hidden[0]), dim=-1)
+    cache = cache.keep(tensor([*range(size), size, size + 2]))
+    pair = itself[None, :2, :2]
+    hidden, cache = model.grow(
+        cache, level(1, [0, 2]), tensor([[size + 1] * 2]), torch.cat([sees_prefix[:, :2], pair, pair], dim=2)
+    )
+    second = torch.log_softmax(model.logits(hidden[0]), dim=-1)[:, 0]
+    return torch.cat([first[[0, 2], [branches[0][1], branches[2][1]]], second]), expected, HALF
 
 
-def check_states(model: Model, longest: int = SHORTEST) -> str | None:
+def _compare_states(model: Model, longest: int) -> _Compared:
     """Run a prefix once and three branches from copies of its state, drop one, continue, and compare.
 
-    Prefixes of several lengths are compared with the plain path.
-
     :param longest: number of tokens of prefix and branch.
-    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
-    lengths = PREFIXES if longest <= SHORTEST else (longest - 3,)
-    refusals = (_check_states(model, length) for length in lengths)
-    return next((refusal for refusal in refusals if refusal is not None), None)
-
-
-def _check_states(model: Model, length: int) -> str | None:
+    length = longest - 3
     tokens = _some_tokens(model, length + 6)
     prefix, branches = tokens[:length], [tokens[length : length + 3], tokens[length + 3 :]]
 
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
 
-    def run() -> _Compared:
-        start = length + 1
-        expected = rows_log_probs(model, [prefix + branch for branch in branches], start)[:, start:]
-        _, states = model.advance(None, model.embed(tensor([prefix])))
-        states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
-        scores = []
-        for depth in range(2):
-            hidden, states = model.advance(states, model.embed(tensor([[branches[row][depth]] for row in rows])))
-            log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
-            scores.append(torch.stack([log_probs[rows.index(i), branches[i][depth + 1]] for i in range(2)]))
-            if depth == 0:
-                states, rows = states.select(tensor([2, 0])), [0, 1]
-        return torch.stack(scores, dim=1), expected, HALF
-
-    return _mismatch(model, run, "it keeps no states to continue from", "branches from a kept state are")
+    start = length + 1
+    expected = rows_log_probs(model, [prefix + branch for branch in branches], start)[:, start:]
+    _, states = model.advance(None, model.embed(tensor([prefix])))
+    states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
+    scores = []
+    for depth in range(2):
+        hidden, states = model.advance(states, model.embed(tensor([[branches[row][depth]] for row in rows])))
+        log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
+        scores.append(torch.stack([log_probs[rows.index(i), branches[i][depth + 1]] for i in range(2)]))
+        if depth == 0:
+            states, rows = states.select(tensor([2, 0])), [0, 1]
+    return torch.stack(scores, dim=1), expected, HALF
 
 
-def check_padding(model: Model, longest: int = SHORTEST) -> str | None:
+def _compare_padding(model: Model, longest: int) -> _Compared:
     """Compare short sequences, padded on the right to the length of a long one, with the same sequences alone.
 
     A causal model does not look to the right, but one that selects the tokens that it attends to may count them. That
     may show at some positions alone, so up to :data:`COMPARED` at the end of several sequences are compared.
 
     :param longest: number of tokens of the long sequence.
-    :returns: what is wrong, or None. Allowed differences are those of :func:`check_tree`.
     """
     long = _some_tokens(model, longest)
     shorts = [long[:length] for length in dict.fromkeys((longest - 1, longest * 3 // 4, longest // 2))]
 
-    def run() -> _Compared:
-        first = max(1, len(shorts[-1]) - COMPARED)
-        rows = [*(short + [0] * (longest - len(short)) for short in shorts), long]
-        together = rows_log_probs(model, rows, first)
-        starts = [max(1, len(short) - COMPARED) for short in shorts]
-        pairs = list(zip(starts, shorts, strict=True))
-        padded = [row[start : len(short)] for row, (start, short) in zip(together, pairs, strict=False)]
-        alone = [rows_log_probs(model, [short], start)[0, start:] for start, short in pairs]
-        return torch.cat(padded), torch.cat(alone), HALF
-
-    return _mismatch(model, run, "it refuses a batch", "padded sequences are")
+    first = max(1, len(shorts[-1]) - COMPARED)
+    rows = [*(short + [0] * (longest - len(short)) for short in shorts), long]
+    together = rows_log_probs(model, rows, first)
+    starts = [max(1, len(short) - COMPARED) for short in shorts]
+    pairs = list(zip(starts, shorts, strict=True))
+    padded = [row[start : len(short)] for row, (start, short) in zip(together, pairs, strict=False)]
+    alone = [rows_log_probs(model, [short], start)[0, start:] for start, short in pairs]
+    return torch.cat(padded), torch.cat(alone), HALF
 
 
 def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], compared: list[int]) -> Tensor:
-    """Return log p of tokens 2 to 4 of some branches of :func:`check_tree`, shape (compared, 3).
+    """Return log p of tokens 2 to 4 of some branches of :func:`_compare_tree`, shape (compared, 3).
 
     :param hidden: states of all branches, one after the other, shape (tokens, d).
     """
@@ -306,3 +285,25 @@ def _branch_scores(model: Model, hidden: Tensor, branches: list[list[int]], comp
     log_probs = torch.log_softmax(model.logits(rows.flatten(0, 1)), dim=-1).view(len(compared), 3, -1)
     wanted = torch.tensor([branches[i][1:] for i in compared], device=hidden.device)
     return log_probs.gather(2, wanted[:, :, None])[:, :, 0]
+
+
+class Path(NamedTuple):
+    """A fast path.
+
+    :param compare: runs it in sequences of a length, and the plain path.
+    :param refusal: what an error of the model means.
+    :param what: what is compared.
+    """
+
+    compare: Callable[[Model, int], _Compared | str]
+    refusal: str
+    what: str
+
+
+TREE = Path(_compare_tree, "it refuses a custom attention mask", "a packed tree is")
+CACHE = Path(_compare_cache, "it refuses a cache", "a cached tree is")
+STATES = Path(_compare_states, "it keeps no states to continue from", "branches from a kept state are")
+PADDING = Path(_compare_padding, "it refuses a batch", "padded sequences are")
+SHORT_STATES = (4, 5, 8)
+"""Lengths for :data:`STATES`: prefixes shorter than a convolution looks back at. Mamba of transformers 5.1 continues
+wrongly from them."""

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from fathom.models.base import Attention, Identity, LinearHead, Model, Reply
 from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
 from fathom.models.cache import NAMES, Cache, KeyValues, States
-from fathom.models.checks import CheckedLengths, check_cache, check_padding, check_states, check_tree
+from fathom.models.checks import CACHE, PADDING, SHORT_STATES, STATES, TREE, CheckedLengths, check
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
 from fathom.models.last_layer import PartialPass, find_partial_passes
@@ -206,16 +206,16 @@ class LocalModel(NetworkModel):
     def _tree(self) -> CheckedLengths:
         return CheckedLengths(self._check_tree, self.max_tokens)
 
-    def _check_tree(self, longest: int) -> str | None:
+    def _check_tree(self, lengths: Sequence[int]) -> str | None:
         """Check the model with its attention kernel and then with the eager one."""
-        refusal = check_tree(self, longest)
+        refusal = check(self, TREE, lengths)
         if refusal is not None and self.network.config._attn_implementation != "eager":
             kernel = self.network.config._attn_implementation
             try:
                 self.network.set_attn_implementation("eager")
             except (ValueError, AttributeError):
                 return refusal
-            if check_tree(self, longest) is None:
+            if check(self, TREE, lengths) is None:
                 return None
             self.network.set_attn_implementation(kernel)
         return refusal
@@ -225,14 +225,14 @@ class LocalModel(NetworkModel):
 
     @cached_property
     def _cache(self) -> CheckedLengths:
-        return CheckedLengths(partial(check_cache, self), self.max_tokens)
+        return CheckedLengths(partial(check, self, CACHE), self.max_tokens)
 
     def refuses_states(self, longest: int = 0) -> str | None:
         return self._states.refusal(longest)
 
     @cached_property
     def _states(self) -> CheckedLengths:
-        return CheckedLengths(partial(check_states, self), self.max_tokens)
+        return CheckedLengths(partial(check, self, STATES), self.max_tokens, SHORT_STATES)
 
     def refusals(self) -> list[str]:
         checks = (self._tree, self._cache, self._padding)
@@ -243,7 +243,7 @@ class LocalModel(NetworkModel):
 
     @cached_property
     def _padding(self) -> CheckedLengths:
-        return CheckedLengths(partial(check_padding, self), self.max_tokens)
+        return CheckedLengths(partial(check, self, PADDING), self.max_tokens)
 
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
         """Turn booleans into what is added to attention scores, one mask for each kind of layer.
