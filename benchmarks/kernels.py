@@ -113,6 +113,46 @@ def engine(mode: Mode = "causal", queries: int = 4, layers: int = 12, rounds: in
     print(f"{mode}, {queries} queries: median {np.median(seconds):.2f} s, {min(seconds):.2f} to {max(seconds):.2f}")
 
 
+@benchmark
+def masked_peak(queries: int = 2, layers: int = 12, rounds: int = 7, size: int = 2048) -> None:
+    """Share of the processor's peak that a masked run reaches: products of linear layers and of the head, one thread.
+
+    The peak is the faster of MKL and oneDNN on square matrices of float32. All run in turns, in seconds of the
+    processor, so that other work on the machine affects all alike. Attention, GELU, sums and layer norms take time but
+    count no operations.
+    """
+    from fathom.models.kernels import FastLinear, _onednn_linear
+    from fathom.scoring import masked as engine
+
+    torch.set_num_threads(1)
+    score = masked(bert(layers), statements(queries))
+    operations = {"all": 0.0}
+    forward, head = FastLinear.forward, engine.target_log_probs
+
+    def counted(layer: FastLinear, inputs: torch.Tensor) -> torch.Tensor:
+        operations["all"] += 2 * inputs.numel() * layer.out_features
+        return forward(layer, inputs)
+
+    def counted_head(model: Any, states: torch.Tensor, *others: Any) -> torch.Tensor:
+        operations["all"] += 2 * states.numel() * model.vocabulary_size
+        return head(model, states, *others)
+
+    with patch.object(FastLinear, "forward", counted), patch.object(engine, "target_log_probs", counted_head):
+        score()
+    left, right = (torch.randn(size, size) for _ in range(2))
+    with torch.inference_mode():
+        ways = {"MKL": lambda: left @ right.T, "oneDNN": lambda: _onednn_linear(left, right, None), "masked run": score}
+        for way in ways.values():
+            way()
+        seconds = medians(in_turns(ways, rounds)[0])
+    rates = {name: operations["all"] / 1e9 / taken for name, taken in seconds.items() if name == "masked run"}
+    rates |= {name: 2 * size**3 / 1e9 / seconds[name] for name in ("MKL", "oneDNN")}
+    peak = max(rates["MKL"], rates["oneDNN"])
+    table = Table("what", "median, s", "GFLOP/s", "share of peak")
+    for name, rate in rates.items():
+        table.row(name, f"{seconds[name]:.2f}", f"{rate:.1f}", f"{rate / peak:.0%}")
+
+
 def llama(layers: int) -> Model:
     shape = {"hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": layers, "num_attention_heads": 16}
     return wrap(network("LlamaForCausalLM", vocab_size=50257, **shape), tokenizer("gpt2"))

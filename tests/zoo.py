@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from transformers import CONFIG_MAPPING, PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
-from fathom.errors import BadInput
+from fathom.errors import BadInput, RunFailed
 from fathom.models.base import Attention
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.loading import wrap
@@ -105,7 +105,17 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("num_key_value_heads", "num_experts_per_tok", "moe_k", "mamba_expand", "n_mamba_heads"), 2),
     **dict.fromkeys(("index_n_heads",), 2),
     **dict.fromkeys(("n_group", "topk_group"), 1),
-    **dict.fromkeys(("sliding_window", "attention_chunk_size", "index_topk", "floor_scale"), 12),
+    **dict.fromkeys(
+        ("sliding_window", "attention_chunk_size", "index_topk", "floor_scale", "attention_window_size",
+         "keep_window_size", "sliding_window_size", "window_size", "local_attention", "local_attention_window_len",
+         "rel_extent", "mamba_chunk_size", "chunk_size", "original_max_position_embeddings", "local_radius",
+         "relative_attention_max_distance", "relative_max_distance"),
+        12,
+    ),
+    **dict.fromkeys(
+        ("attention_window", "local_attn_chunk_length", "lsh_attn_chunk_length", "relative_attention_num_buckets"), 8
+    ),
+    **dict.fromkeys(("block_size", "index_block_size"), 4),
     **dict.fromkeys(("initializer_range", "init_std"), 0.2),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), TINY_VOCABULARY),
     "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3, "decoder_start_token_id": 2,
@@ -242,11 +252,12 @@ OWN: dict[str, dict[str, Any]] = {
 WITHOUT = ((), ("head_dim",), ("head_dim", "num_key_value_heads"), ("qk_head_dim",), ("num_key_value_heads",))
 """Sizes left at their defaults in turn, until a model can be built: some are worked out from others."""
 Floats = NDArray[np.floating[Any]]
+LONGEST = 200
 STATEMENTS = [
     *([0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)),
-    *([0, *(10 + 7 * place % 60 for place in range(length))] for length in (20, 41)),
+    *([0, *(10 + 7 * place % 60 for place in range(length))] for length in (20, 41, 90, LONGEST)),
 ]
-"""Short ones with a common beginning, and some longer than the limits in :data:`SMALL`."""
+"""Short ones with a common beginning, and some longer than all limits in :data:`SMALL`."""
 
 
 class FamilyResult(NamedTuple):
@@ -309,22 +320,28 @@ def seen(name: str, architecture: str) -> FamilyResult:
     except Exception as error:  # the zoo cannot have every animal
         return FamilyResult("not built", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
     try:
-        model = wrap(network, tiny_tokenizer())
-    except BadInput as error:
+        return _scored(network)
+    except (BadInput, RunFailed) as error:
         return FamilyResult("refused", str(error))
+
+
+def _scored(network: PreTrainedModel) -> FamilyResult:
+    model = wrap(network, tiny_tokenizer())
     budget = Budget(512, model.device)
     if isinstance(model, EncoderDecoder):
         return FamilyResult("pairs", off=_off_pairs(network, model, budget))
     if model.attention is Attention.BIDIRECTIONAL:
         return FamilyResult("masked", off=_off_masked(network, model, budget))
+    off = _off_causal(network, model, budget)
     how = "tree" if model.refuses_tree() is None else "states" if model.refuses_states() is None else "plain"
-    return FamilyResult(how, off=_off_causal(network, model, budget))
+    return FamilyResult(how, "; ".join(model.refusals()), off)
 
 
 @torch.inference_mode()
 def _off_causal(network: PreTrainedModel, model: LocalModel, budget: Budget) -> float:
     off = 0.0
-    for ids, found in zip(STATEMENTS, causal_log_probs(model, STATEMENTS, budget), strict=True):
+    statements = _fitting(model)
+    for ids, found in zip(statements, causal_log_probs(model, statements, budget), strict=True):
         log_probs = torch.log_softmax(network(input_ids=torch.tensor([ids])).logits[0].float(), dim=-1)
         own = log_probs[torch.arange(len(ids) - 1), torch.tensor(ids[1:])].numpy()
         off = _larger(off, found[1:] - own)
@@ -334,7 +351,7 @@ def _off_causal(network: PreTrainedModel, model: LocalModel, budget: Budget) -> 
 @torch.inference_mode()
 def _off_masked(network: PreTrainedModel, model: LocalModel, budget: Budget) -> float:
     off = 0.0
-    statements = [_tokens([*ids, 2]) for ids in STATEMENTS]
+    statements = [_tokens([*ids, 2]) for ids in _fitting(model)]
     for tokens, found in zip(statements, masked_log_probs(model, statements, Pll.ORIGINAL, budget), strict=True):
         for at in range(1, len(tokens.ids) - 1):
             ids = torch.from_numpy(tokens.ids.copy())[None]
@@ -347,7 +364,7 @@ def _off_masked(network: PreTrainedModel, model: LocalModel, budget: Budget) -> 
 @torch.inference_mode()
 def _off_pairs(network: PreTrainedModel, model: EncoderDecoder, budget: Budget) -> float:
     off = 0.0
-    pairs = [Pair((*ids[: 3 + number], 2), _tokens([0, *ids[3:], 2])) for number, ids in enumerate(STATEMENTS)]
+    pairs = [Pair((*ids[: 3 + number], 2), _tokens([0, *ids[3:], 2])) for number, ids in enumerate(_fitting(model))]
     for pair, found in zip(pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
         said = torch.from_numpy(pair.target.ids)[None]
         started = torch.cat([torch.tensor([[model.first]]), said[:, :-1]], dim=1)
@@ -355,6 +372,11 @@ def _off_pairs(network: PreTrainedModel, model: EncoderDecoder, budget: Budget) 
         own = torch.log_softmax(logits.float(), dim=-1).gather(1, said[0, :, None])[:, 0].numpy()
         off = _larger(off, found - own)
     return off
+
+
+def _fitting(model: LocalModel | EncoderDecoder) -> list[list[int]]:
+    """Leave out what is longer than the model's positions, which every probe reports as unscored."""
+    return [ids for ids in STATEMENTS if model.max_tokens is None or len(ids) < model.max_tokens]
 
 
 def _larger(off: float, differences: Floats) -> float:

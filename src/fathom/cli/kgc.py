@@ -25,7 +25,7 @@ from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {
     "sessions", "host", "device", "threads", "batch_tokens", "left_out", "seconds", "model", "spread",
-    "workers_replaced", "parts", "merged", *NOTED,
+    "workers_replaced", "parts", "merged", "compared_sequences", "largest_difference", *NOTED,
 }  # fmt: skip
 """Circumstances of all runs; others are the predictor's, such as answers proven exact."""
 TRAIN = "fathom kgc train --model TransE --data my-graph --out models/transe"

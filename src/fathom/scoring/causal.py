@@ -13,7 +13,7 @@ The statements become a token trie (:mod:`fathom.scoring.trie`). There are four 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,8 @@ from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.models.cache import Cache
+from fathom.models.checks import rows_log_probs
+from fathom.scoring.evidence import TOKENS, some_of
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.levels import by_levels
 from fathom.scoring.memory import Budget, on_device
@@ -48,21 +50,42 @@ def causal_log_probs(
         return []
     trie, longest = build_trie(sequences), max(map(len, sequences))
     with torch.inference_mode():
-        if (
-            model.refuses_tree(longest) is None
-            and _share_run_again(trie, budget) > AGAIN
-            and model.refuses_cache(longest) is None
-        ):
-            scores = by_cache(model, trie, budget, vectors)
-        elif model.refuses_tree(longest) is None:
-            scores = _by_packed_blocks(model, trie, budget, vectors)
-        elif model.refuses_states(longest) is None:
-            scores = by_levels(model, trie, budget, vectors)
-        elif model.refuses_padding(longest) is not None:
-            return _by_equal_lengths(model, sequences, budget, vectors)
+        name, way = _choose(model, trie, longest, budget)
+        if way is None:
+            found = _by_equal_lengths(model, sequences, budget, vectors)
         else:
-            scores = _by_plain_batches(model, trie, budget, vectors)
-    return [scores[path[path >= 0]] for path in trie.paths]
+            scores = way(model, trie, budget, vectors)
+            found = [scores[path[path >= 0]] for path in trie.paths]
+        if vectors is None and budget.evidence.begins(model, name):
+            for number in some_of(list(map(len, sequences))):
+                _compare(model, name, sequences[number], found[number], budget)
+    return found
+
+
+_Way = Callable[[Model, Trie, Budget, Tensor | None], NDArray[np.float32]]
+"""Returns the score of each node."""
+
+
+def _choose(model: Model, trie: Trie, longest: int, budget: Budget) -> tuple[str, _Way | None]:
+    """Return the fastest path that is right for the model; None for batches of equal length."""
+    if model.refuses_tree(longest) is None:
+        if _share_run_again(trie, budget) > AGAIN and model.refuses_cache(longest) is None:
+            return "a cache", by_cache
+        return "a packed tree", _by_packed_blocks
+    if model.refuses_states(longest) is None:
+        return "kept states", by_levels
+    if model.refuses_padding(longest) is None:
+        return "padded batches", _by_plain_batches
+    return "batches of equal length", None
+
+
+def _compare(model: Model, name: str, ids: Sequence[int], log_probs: NDArray[np.float32], budget: Budget) -> None:
+    """Compare the last tokens of a sequence with the sequence alone."""
+    start = max(1, len(ids) - TOKENS)
+    if start < len(ids):
+        alone = budget.attempt(lambda: rows_log_probs(model, [list(ids)], start))
+        if alone is not None:
+            budget.evidence.add(model, name, log_probs[start:], alone[0, start:].cpu().numpy())
 
 
 def _share_run_again(trie: Trie, budget: Budget) -> float:

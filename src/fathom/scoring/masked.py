@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from fathom.models.base import Model
+from fathom.scoring.evidence import some_of
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.tokens import Role, Tokens
@@ -52,7 +53,23 @@ def masked_log_probs(
         log_probs = _score(model, sequences, position, targets, budget)
         for row, at, value in zip(chosen[statement], position, log_probs, strict=True):
             scores[row][at] = value
+    if len(statements) and budget.evidence.begins(model, "masked batches"):
+        for number in some_of(lengths.tolist()):
+            _compare(model, statements[number], variant, scores[number], budget)
     return scores
+
+
+def _compare(model: Model, tokens: Tokens, variant: Pll, log_probs: NDArray[np.float32], budget: Budget) -> None:
+    """Compare the first and the last token of a statement with masked sequences that run alone."""
+    scored = np.flatnonzero(tokens.roles != Role.SPECIAL)
+    places = np.unique(scored[[0, -1]]) if len(scored) else scored
+    rows = np.where(is_masked_with(tokens, variant)[places], model.tokenizer.mask_token_id, tokens.ids)
+    alone = []
+    with torch.inference_mode():
+        for place, row in zip(places.tolist(), rows, strict=True):
+            hidden = model.hidden(model.embed(on_device(row[None], model.device)))[0, place : place + 1]
+            alone.append(float(torch.log_softmax(model.logits(hidden), dim=-1)[0, int(tokens.ids[place])]))
+    budget.evidence.add(model, "masked batches", log_probs[places], np.array(alone))
 
 
 def is_masked_with(tokens: Tokens, variant: Pll) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fathom.errors import RunFailed
 from fathom.models.base import Model
+from fathom.scoring.evidence import Evidence
 from fathom.scoring.free_memory import free_bytes
 
 PASS_SHARE = 8
@@ -37,6 +38,7 @@ class Budget:
     def __init__(self, tokens: int | None, device: torch.device) -> None:
         self.tokens = tokens or usual_tokens(device)
         self.halvings = 0
+        self.evidence = Evidence()
         self.fitted: int | None = None
         """Tokens that fitted the free memory; None if not measured."""
 
@@ -50,8 +52,9 @@ class Budget:
         return budget
 
     def circumstances(self) -> dict[str, Any]:
-        """Return how often memory ran out, and how many tokens fitted if measured, for the manifest."""
-        return {"halvings": self.halvings} | ({} if self.fitted is None else {"fitted_tokens": self.fitted})
+        """Return how often memory ran out, how many tokens fitted if measured, and the evidence, for the manifest."""
+        fitted = {} if self.fitted is None else {"fitted_tokens": self.fitted}
+        return {"halvings": self.halvings, **fitted, **self.evidence.circumstances()}
 
     def batches(
         self, total: int, pack: Callable[[int], tuple[Batch, int]], run: Callable[[Batch], Result]

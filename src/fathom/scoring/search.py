@@ -21,6 +21,7 @@ from torch import Tensor
 
 from fathom.models.base import Model
 from fathom.models.cache import Cache
+from fathom.models.checks import rows_log_probs
 from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
 from fathom.scoring.memory import Budget, on_device
@@ -86,6 +87,8 @@ def walk_answers(
             parts = questions[:middle], questions[middle:]
             return [state for part in parts for state in walk_answers(model, answers, part, plan, budget)]
         Walk(answers, states, reader).run(*start)
+        if budget.evidence.begins(model, "an exact search"):
+            states[0].compare(model, budget)
     return states
 
 
@@ -96,6 +99,15 @@ class _State(SearchState):
         self.prompt, self.given, self.plan = list(question.prompt), question.given, plan
         self.offset, self.counted = 0.0, 0
         super().__init__(answers, question.gold, question.known, plan)
+
+    def compare(self, model: Model, budget: Budget) -> None:
+        """Compare the score of the first gold answer with its sequence alone."""
+        answer = self.answers.trie.tokens[self.answers.trie.path(int(self.gold[0]))].tolist()
+        ids, start = [*self.prompt, *answer], self.given if self.plan.whole else len(self.prompt)
+        alone = budget.attempt(lambda: rows_log_probs(model, [ids], start))
+        if alone is not None:
+            scores = np.array([self.offset + self.gold_totals[0]]) / (len(ids) - start)
+            budget.evidence.add(model, "an exact search", scores, alone[:, start:].double().mean(dim=1).cpu().numpy())
 
     def score(self, totals: Floats, tokens: Ints) -> Floats:
         totals = self.offset + totals

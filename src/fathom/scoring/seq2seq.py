@@ -27,6 +27,7 @@ from transformers import PreTrainedTokenizerBase
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.encoder_decoder import EncoderDecoder
+from fathom.scoring.evidence import some_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Role, Tokens
 
@@ -178,6 +179,11 @@ def seq2seq_log_probs(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budg
 
     for some, log_probs in budget.batches(len(distinct), pack, run):
         scores.update(zip(distinct[some], log_probs, strict=True))
+    if distinct and budget.evidence.begins(model, "batches of pairs"):
+        for key in (distinct[number] for number in some_of([len(source) + len(target) for source, target in distinct])):
+            log_probs, targets = _decoded(model, [key])
+            alone = log_probs.gather(2, targets[:, :, None])[0, :, 0].cpu().numpy()
+            budget.evidence.add(model, "batches of pairs", scores[key], alone)
     return [scores[key] for key in keys]
 
 

@@ -316,6 +316,8 @@ def run_slots(
 
     def run(batch: Sequence[_Task]) -> bool:
         states = _states(model, [slots[row] for *_, row in batch], [masks for _, masks, _ in batch], learnt)
+        if torch.is_inference_mode_enabled() and budget.evidence.begins(model, "batches of slots"):
+            _compare(model, slots[batch[0][2]], batch[0][1], states[0], learnt, budget)
         use(_batch_scores(model, states, batch, names, scorings))
         return True
 
@@ -338,6 +340,14 @@ def _states(model: Model, slots: Sequence[Slot], masks: Sequence[int], learnt: T
     count = torch.tensor([[count] for count in masks], device=model.device)
     at = first + torch.minimum(torch.arange(max(masks), device=model.device)[None], count - 1)
     return model.hidden_at(model.embed_with(torch.tensor(ids, device=model.device), learnt), at)
+
+
+def _compare(model: Model, slot: Slot, masks: int, states: Tensor, learnt: Tensor | None, budget: Budget) -> None:
+    """Compare the states at a slot's masks with the sentence alone."""
+    ids = torch.tensor([[*slot.before, *[model.tokenizer.mask_token_id] * masks, *slot.after]], device=model.device)
+    first = len(slot.before)
+    alone = model.hidden(model.embed_with(ids, learnt))[0, first : first + masks]
+    budget.evidence.add_states(model, "batches of slots", states[:masks], alone)
 
 
 def _batch_scores(

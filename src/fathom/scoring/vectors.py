@@ -22,6 +22,7 @@ from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.models.cache import Cache
+from fathom.scoring.evidence import some_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, encode_causal, encode_masked, resolve_bos
 
@@ -102,7 +103,10 @@ def vectors(model: Model, sequences: Sequence[Ids], pooling: Pooling, budget: Bu
     """
     runnable = [ids for ids in dict.fromkeys(sequences) if 0 < len(ids) <= (model.max_tokens or len(ids))]
     with torch.inference_mode():
-        return _gathered(model, sequences, _by_passes(model, runnable, pooling, budget))
+        rows = _gathered(model, sequences, _by_passes(model, runnable, pooling, budget))
+        if model.attention is Attention.CAUSAL and pooling is Pooling.LAST and len(runnable) > 1:
+            _compare(model, "shared prefixes and padded batches", sequences, [-1] * len(sequences), rows, budget)
+        return rows
 
 
 def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], budget: Budget) -> Tensor:
@@ -117,7 +121,21 @@ def states_at(model: Model, sequences: Sequence[Ids], places: Sequence[int], bud
     # The place is appended to the ids, so that a sequence with two places runs twice.
     keys = [(*ids, place) for ids, place in zip(sequences, places, strict=True)]
     with torch.inference_mode():
-        return _gathered(model, keys, _by_batches(model, list(dict.fromkeys(keys)), budget, run, equal=True))
+        rows = _gathered(model, keys, _by_batches(model, list(dict.fromkeys(keys)), budget, run, equal=True))
+        _compare(model, "batches of states", sequences, places, rows, budget)
+        return rows
+
+
+def _compare(
+    model: Model, path: str, sequences: Sequence[Ids], places: Sequence[int], rows: Tensor, budget: Budget
+) -> None:
+    """Compare the states at *places* of some sequences with the sequences alone."""
+    runnable = [number for number, ids in enumerate(sequences) if 0 < len(ids) <= (model.max_tokens or len(ids))]
+    if runnable and budget.evidence.begins(model, path):
+        for number in (runnable[some] for some in some_of([len(sequences[place]) for place in runnable])):
+            ids = torch.tensor([sequences[number]], device=model.device)
+            alone = model.hidden(model.embed(ids))[0, places[number]]
+            budget.evidence.add_states(model, path, rows[[number]], alone[None])
 
 
 _Pass = tuple[Sequence[Ids], Tensor]

@@ -39,6 +39,8 @@ QUERIES = pa.schema(
 )
 """``queries.parquet``; runs of version 0.1.0 lack some columns."""
 CANDIDATES = pa.schema([("set", pa.string()), ("position", pa.int64()), ("id", pa.string()), ("name", pa.string())])
+LARGEST_DIFFERENCE = "largest_difference"
+"""Circumstance of a run: see :mod:`fathom.scoring.evidence`."""
 SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
@@ -234,9 +236,12 @@ def _part(file: Path, without: Collection[str]) -> pa.Table:
 
 
 def add_up(recorded: dict[str, Any], facts: Mapping[str, Any]) -> None:
-    """Add the circumstances of a later session: sum numbers, replace all else."""
+    """Add the circumstances of a later session: sum numbers, take the largest difference, replace all else."""
     for name, value in facts.items():
         before = recorded.get(name)
+        if name == LARGEST_DIFFERENCE:
+            recorded[name] = max(value, before or 0.0)
+            continue
         numbers = isinstance(value, int | float) and isinstance(before, int | float)
         recorded[name] = before + value if numbers else value
 

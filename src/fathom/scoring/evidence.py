@@ -1,0 +1,73 @@
+"""Evidence that a run's scores are those of single sequences.
+
+The first time that a path scores in a run, a few of its sequences run again, one at a time, under the model's own mask,
+with nothing shared, cached or padded. Self-checks (:mod:`fathom.models.checks`) do the same with made-up tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fathom.errors import RunFailed
+from fathom.models.base import Model
+from fathom.store.folder import LARGEST_DIFFERENCE
+
+TOKENS = 32
+"""Most tokens compared at the end of a sequence."""
+TOLERANCE, HALF = 1e-3, 0.25
+"""Nats per token by which scores may differ, in full and in half precision. Rounding in float32 changes about 1e-6."""
+Floats = NDArray[np.floating]
+
+
+class Evidence:
+    """The largest difference between scores and those of single sequences, in nats per token."""
+
+    def __init__(self) -> None:
+        self.sequences = 0
+        self.largest = 0.0
+        self._paths: set[tuple[str, str]] = set()
+
+    def begins(self, model: Model, path: str) -> bool:
+        """Return whether *path* scores for the first time in this run."""
+        key = path, model.identity.dtype
+        is_new = key not in self._paths
+        self._paths.add(key)
+        return is_new
+
+    def add(self, model: Model, path: str, scores: Floats, plain: Floats) -> None:
+        """Compare the scores of a sequence's tokens, in nats. Those that are not finite are unscored, with a reason.
+
+        :raises RunFailed: they differ by more than rounding does.
+        """
+        finite = np.isfinite(scores) & np.isfinite(plain)
+        if not finite.any():
+            return
+        off = float(np.abs(scores[finite].astype(np.float64) - plain[finite]).mean())
+        self.sequences += 1
+        self.largest = max(self.largest, off)
+        allowed = TOLERANCE if model.identity.dtype == "float32" else HALF
+        if off > allowed:
+            raise RunFailed(
+                f"'{model.identity.name}': scores by {path} differ by {off:.1e} nats per token from those of single "
+                f"sequences, more than {allowed}, so this run would be wrong: report the model with the versions "
+                "of torch and transformers, or try others"
+            )
+
+    def add_states(self, model: Model, path: str, states: Tensor, plain: Tensor) -> None:
+        """Compare states, shape (m, d), by the log-probabilities of all tokens that the head makes of them."""
+        log_probs = (torch.log_softmax(model.logits(rows), dim=-1).cpu().numpy() for rows in (states, plain))
+        self.add(model, path, *log_probs)
+
+    def circumstances(self) -> dict[str, int | float]:
+        """Return how many sequences were compared, and the largest difference, for the manifest."""
+        return {"compared_sequences": self.sequences, LARGEST_DIFFERENCE: self.largest} if self.sequences else {}
+
+
+def some_of(lengths: Sequence[int]) -> list[int]:
+    """Return the places of the longest sequence, the first one and one amid others."""
+    return list(dict.fromkeys((int(np.argmax(lengths)), 0, len(lengths) // 2))) if len(lengths) else []
