@@ -91,8 +91,8 @@ def test_scores_of_every_causal_path_are_compared(path, monkeypatch):
 
 def test_unscored_tokens_are_not_compared_and_half_precision_rounds():
     evidence, model = Evidence(), scripted("statement")
-    evidence.add(model, "a path", np.array([np.nan, 1.0]), np.array([2.0, 1.0 + 5e-4]))
-    assert (evidence.sequences, evidence.largest) == (1, pytest.approx(5e-4))
+    evidence.add(model, "a path", np.array([np.nan, 1.0]), np.array([2.0, 1.0 + 5e-5]))
+    assert (evidence.sequences, evidence.largest) == (1, pytest.approx(5e-5))
     evidence.add(model, "a path", np.array([np.nan]), np.array([2.0]))
     assert evidence.sequences == 1
     with pytest.raises(RunFailed):

@@ -323,6 +323,8 @@ def seen(name: str, architecture: str) -> FamilyResult:
         return _scored(network)
     except (BadInput, RunFailed) as error:
         return FamilyResult("refused", str(error))
+    except Exception as error:  # a traceback in a run
+        return FamilyResult("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}", np.inf)
 
 
 def _scored(network: PreTrainedModel) -> FamilyResult:

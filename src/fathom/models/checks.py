@@ -20,7 +20,7 @@ SHORTEST = PREFIX + 4
 CHECKED_BRANCHES = 32
 """Makes the tree of :func:`_compare_tree` as long as the blocks that scoring runs."""
 COMPARED = 32
-"""Positions of a padded sequence that :func:`_compare_padding` compares."""
+"""Most positions of a sequence that :func:`_compare_padding` and :func:`_compare_states` compare."""
 REFUSED = (
     *(TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError, AssertionError),
     StopIteration,
@@ -232,11 +232,15 @@ def _compare_cache(model: Model, longest: int) -> _Compared:
 def _compare_states(model: Model, longest: int) -> _Compared:
     """Run a prefix once and three branches from copies of its state, drop one, continue, and compare.
 
+    A model that selects the tokens that it attends to (DeepSeek-V4) may differ at some positions alone, so branches of
+    long sequences have many tokens.
+
     :param longest: number of tokens of prefix and branch.
     """
-    length = longest - 3
-    tokens = _some_tokens(model, length + 6)
-    prefix, branches = tokens[:length], [tokens[length : length + 3], tokens[length + 3 :]]
+    steps = 2 if longest <= SHORTEST else min(COMPARED, longest // 2)
+    length = longest - steps - 1
+    tokens = _some_tokens(model, length + 2 * (steps + 1))
+    prefix, branches = tokens[:length], [tokens[length:longest], tokens[longest:]]
 
     def tensor(values: Any) -> Tensor:
         return torch.tensor(values, device=model.device)
@@ -246,7 +250,7 @@ def _compare_states(model: Model, longest: int) -> _Compared:
     _, states = model.advance(None, model.embed(tensor([prefix])))
     states, rows = states.select(tensor([0, 0, 0])), [1, 0, 0]  # branch 1, and branch 0 twice
     scores = []
-    for depth in range(2):
+    for depth in range(steps):
         hidden, states = model.advance(states, model.embed(tensor([[branches[row][depth]] for row in rows])))
         log_probs = torch.log_softmax(model.logits(hidden[:, 0]), dim=-1)
         scores.append(torch.stack([log_probs[rows.index(i), branches[i][depth + 1]] for i in range(2)]))

@@ -20,6 +20,9 @@ from fathom.models.kernels import use_fast_kernels
 from fathom.models.last_layer import PartialPass, find_partial_passes
 from fathom.models.placement import main_device, placement
 
+POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_target_positions")
+"""Names of the number of positions in configurations; MPT has the third, Whisper the last."""
+
 
 class NetworkModel(Model):
     """A network of `transformers` with its tokenizer; the network is set to eval mode without gradients.
@@ -270,7 +273,7 @@ class LocalModel(NetworkModel):
 def _max_tokens(network: PreTrainedModel) -> int | None:
     """Return the longest sequence the positions allow. RoBERTa counts its positions from after the padding id."""
     config = network.config.get_text_config()
-    limit = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    limit = next((value for name in POSITIONS if (value := getattr(config, name, None))), None)
     if limit is None:
         return None
     for module in network.modules():

@@ -19,7 +19,7 @@ from fathom.store.folder import LARGEST_DIFFERENCE
 
 TOKENS = 32
 """Most tokens compared at the end of a sequence."""
-TOLERANCE, HALF = 1e-3, 0.25
+TOLERANCE, HALF = 1e-4, 0.25
 """Nats per token by which scores may differ, in full and in half precision. Rounding in float32 changes about 1e-6."""
 Floats = NDArray[np.floating]
 
