@@ -181,8 +181,8 @@ def seq2seq_log_probs(model: EncoderDecoder, pairs: Sequence[Pair], budget: Budg
         scores.update(zip(distinct[some], log_probs, strict=True))
     if distinct and budget.evidence.begins(model, "batches of pairs"):
         for key in (distinct[number] for number in some_of([len(source) + len(target) for source, target in distinct])):
-            log_probs, targets = _decoded(model, [key])
-            alone = log_probs.gather(2, targets[:, :, None])[0, :, 0].cpu().numpy()
+            rows, targets = _decoded(model, [key])
+            alone = rows.gather(2, targets[:, :, None])[0, :, 0].cpu().numpy()
             budget.evidence.add(model, "batches of pairs", scores[key], alone)
     return [scores[key] for key in keys]
 
