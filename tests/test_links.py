@@ -395,7 +395,7 @@ def test_prediction_on_demand(data, tmp_path):
     assert {name: split for _, name, _, _, split in found.rows}.get("France", "train") == "train"
     assert predict_links(tmp_path / "m", data, "in", tail="eu").title == "(?, lies in, Europe)"
     with pytest.raises(BadInput, match=mentions("'lies'")):
-        predict_links(tmp_path / "m", data, "lies", head="Paris")
+        predict_links(tmp_path / "is not opened", data, "lies", head="Paris")
     with pytest.raises(BadInput, match="give --head"):
         predict_links(tmp_path / "m", data, "in", head="pa", tail="eu")
 

@@ -893,7 +893,7 @@ def test_worlds_that_the_same_command_has_made_before_are_kept(tmp_path):
     with pytest.raises(BadInput) as error:
         build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=4, name="pets")
     assert len(error.value.faults) == 2
-    assert "delete it" in error.value.faults[0]
+    assert mentioned(error.value.faults[0], "made with seed 3 instead of 4", "delete it")
     (tmp_path / "out" / "base" / "train.tsv").unlink()
     with pytest.raises(BadInput, match="there already"):
         build_worlds(graph, tmp_path / "out", ["base", "virtual-e"], seed=3, name="pets")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import torch
 
 from fathom.data.graph.links import Links
+from fathom.data.graph.queries import graph_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, all_of
@@ -38,11 +39,11 @@ def predict_links(
     if (head is None) == (tail is None):
         raise BadInput("give --head to ask for tails, or --tail to ask for heads")
     given = str(tail if head is None else head)
-    predictor = open_links(folder, data, device)
-    graph = predictor.graph
+    graph = graph_of(data)
     entity, place = all_of(
         lambda: _place(graph.entities, given, "entity"), lambda: _place(graph.relations, relation, "relation")
     )
+    predictor = open_links(folder, data, device)
     query = np.array([entity]), np.array([place]), np.array([head is None])
     links = Links(*query, gold=np.array([entity]), known=[np.array([], dtype=np.int64)])
     with torch.inference_mode():

@@ -126,7 +126,28 @@ def obstacles(out: Path, signature: Json) -> list[str]:
     if is_signed(out, signature):
         (out / AT_WORK).unlink(missing_ok=True)  # a kill may have come right before its removal
         raise MadeBefore(f"{out} is there already: the same command has made it before, nothing is left to do")
-    return [f"{out} is there already: delete it, or choose another --out"]
+    return [f"{out} is there already{_otherwise(out, signature)}: delete it, or choose another --out"]
+
+
+def _otherwise(out: Path, signature: Json) -> str:
+    """Return ", made with seed 1 instead of 0" if the same command made *out* with others; of many, three."""
+    try:
+        made = json_file(out / MADE)
+    except BadInput:
+        return ""
+    if not isinstance(made, dict) or made.get("command") != signature["command"]:
+        return ""
+    before, now = _leaves(made), _leaves(signature)
+    changed = [name for name in now if before.get(name) != now[name]]
+    listed = (f"{name.rpartition('.')[2]} {before.get(name)} instead of {now[name]}" for name in changed[:3])
+    return f", made with {', '.join(listed)}" if changed else ""
+
+
+def _leaves(value: object, name: str = "") -> dict[str, object]:
+    """Return the values in nested mappings by their names with dots."""
+    if not isinstance(value, dict):
+        return {name: value}
+    return {leaf: one for key, own in value.items() for leaf, one in _leaves(own, f"{name}.{key}".lstrip(".")).items()}
 
 
 def is_signed(out: Path, signature: Json) -> bool:
