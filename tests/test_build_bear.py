@@ -820,6 +820,32 @@ def test_two_entities_of_one_id_and_other_faults_of_a_dump_are_shown_at_once(tmp
     assert correspond(said, ("3:", "b'nonsense'"), ("7:", "Q12", "'mainsnak'"), ("13:", "Q10"))
 
 
+def test_a_few_odd_lines_are_left_out_and_the_first_of_two_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr("fathom.building.bear.sources._ODD_SHARE", 0.2)
+    items = towns()
+    twice = json.loads(json.dumps(items[3]).replace(items[3]["labels"]["en"]["value"], "Another"))
+    dump = write_dump(tmp_path / "dump.json", [*items, twice])
+    built = build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
+    assert stated(built.notes, "1 of 12", f"dump.json:13: {twice['id']}")
+    assert "Another" not in subjects(built)
+    whole = write_dump(tmp_path / "whole.json", items)
+    same = build_bear(BearBuildOptions(input=[whole], plan=write_plan(tmp_path, "P17"), out=tmp_path / "same"))
+    assert subjects(built) == subjects(same)
+
+
+def test_items_with_nothing_but_their_type_are_not_parsed(tmp_path, monkeypatch):
+    """Nearly all of Wikidata: the plan needs few of them, by their numbers."""
+    parsed = []
+    monkeypatch.setattr(
+        "fathom.building.bear.sources.entity_of",
+        lambda row, wanted: (parsed.append(row["id"]), entity_of(row, wanted))[1],
+    )
+    others = [item(number, f"w{number}", [ItemClaim("P31", 5)]) for number in range(1000, 1050)]
+    build(tmp_path, [*towns(), *others], write_plan(tmp_path, "P17"))
+    assert parsed
+    assert not {f"Q{number}" for number in range(1000, 1050)} & set(parsed)
+
+
 def test_properties_that_are_not_there_are_all_named(tmp_path):
     plan = write_plan(tmp_path, "P17", "P990", "P991", "P6")
     items = [*towns(), item(90, "Ulm", [ItemClaim("P6", 91, "deprecated")])]

@@ -1,7 +1,9 @@
 """Files that contain Wikidata: its JSON dump, or truthy statements in N-Triples, plain, ``.gz`` or ``.bz2``.
 
 A dump has one entity per line between "[" and "]". A line is parsed only if a test of its bytes says that it can
-matter: it names a wanted property, or is of a needed entity. Most of the time goes into unpacking and into that test.
+matter: it names a property of the plan or is of a class, or is of a needed entity. Nearly every item names P31, which
+is read of items that matter for another reason. Most of the time goes into unpacking and into that test. A few odd
+lines, such as a second one of the same entity, are left out and noted.
 Truthy triples contain the best rank alone, and no qualifiers: when facts began or ended is unknown.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from fathom.building.bear.entities import (
+    INSTANCE_OF,
     UNKNOWN,
     Entity,
     Numbers,
@@ -52,6 +55,8 @@ _HEAD = 400
 """Bytes of a line in which the entity's own id stands."""
 _REPORT_EVERY = 1 << 12
 _MOST_FAULTS = 20
+_ODD_SHARE = 1e-4
+"""Of odd lines above which a dump is refused."""
 
 
 class _Line(NamedTuple):
@@ -70,34 +75,39 @@ class Dump:
         self.path, self.name, self._wanted, self._partial = path, path.name, wanted, partial
         self._progress, self._size = progress, path.stat().st_size
         self.notes: list[str] = []
-        names = "|".join(sorted(wanted.properties))
+        names = "|".join(sorted(wanted.properties - {INSTANCE_OF}))
         self._names_one = re.compile(rf'"(?:{names})"\s*:'.encode()).search
-        self._seen = Numbers()
+        self._entities = 0
 
     def facts(self) -> Iterator[Entity]:
-        """Yield items with a statement of a wanted property. :raises BadInput: all that is wrong with the dump."""
-        yield from self._read(lambda line: self._names_one(line.text) is not None, self._is_new)
+        """Yield items with a statement of a property of the plan, and classes.
+
+        :raises BadInput: all that is wrong with the dump.
+        """
+        yield from self._read(lambda line: self._names_one(line.text) is not None)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
-            yield from self._read(lambda line: line.entity in needed, lambda line: None)
+            yield from self._read(lambda line: line.entity in needed)
 
-    def _is_new(self, line: _Line) -> str | None:
-        if self._seen.add(line.entity):
-            return None
-        return f"Q{line.entity} stands here for the second time: remove one of its two lines"
-
-    def _read(self, matters: Callable[[_Line], bool], check: Callable[[_Line], str | None]) -> Iterator[Entity]:
-        faults = Faults()
+    def _read(self, matters: Callable[[_Line], bool]) -> Iterator[Entity]:
+        faults, seen = Faults(), Numbers()
         for line in self._lines(faults):
             if line.kind == b"Q":
-                if fault := check(line):
-                    faults.add(self.path, line.number, fault)
+                if not seen.add(line.entity):
+                    faults.add(self.path, line.number, f"Q{line.entity} stands here for the second time: remove one")
                 elif matters(line) and (entity := self._parsed(line, faults)) is not None:
                     yield entity
-            if len(faults.found) >= _MOST_FAULTS:
+            if self._is_odd(faults):
                 break
-        faults.stop_if_any()
+        if len(faults.found) > _ODD_SHARE * self._entities:
+            faults.stop_if_any()
+        if faults.found:
+            note = f"odd lines are left out: {len(faults.found):,} of {self._entities:,}, the first: {faults.found[0]}"
+            self.notes += [note] * (note not in self.notes)
+
+    def _is_odd(self, faults: Faults) -> bool:
+        return len(faults.found) >= max(_MOST_FAULTS, _ODD_SHARE * self._entities)
 
     def _parsed(self, line: _Line, faults: Faults) -> Entity | None:
         try:
@@ -112,7 +122,7 @@ class Dump:
     def _lines(self, faults: Faults) -> Iterator[_Line]:
         """Yield lines with an entity; any other line is a fault, and so is an end within a line."""
         place: list[Callable[[], int]] = []
-        number = entities = read = 0
+        number = read = self._entities = 0
         is_open, why_cut = False, ""
         try:
             with opened(self.path, place=place.append) as stream:
@@ -128,17 +138,17 @@ class Dump:
                     if entity_line is None and not text.endswith(b"\n") and text.lstrip().startswith(b"{"):
                         why_cut = "the line is not finished"
                         break
-                    entities += 1
+                    self._entities += 1
                     if entity_line is not None:
                         yield entity_line
                     else:
                         faults.add(self.path, number, f"expected an entity of Wikidata, found {shown(line[:40])}")
-                    if len(faults.found) >= _MOST_FAULTS:
+                    if self._is_odd(faults):
                         break
         except Unreadable as error:
             why_cut = error.why
         self._progress(self._size, self._size)
-        progress = f"{entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
+        progress = f"{self._entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
         if why_cut:
             self._report_cut(number, f"the dump breaks off in line {number:,} ({why_cut}): {progress}", faults)
         elif is_open:  # the dump may be a part of another
@@ -147,9 +157,10 @@ class Dump:
     def _report_cut(self, number: int, message: str, faults: Faults) -> None:
         if self._partial:
             self.notes.append(f"{self.path}: {message}; the rest is not in the data set (--partial)")
-        elif len(faults.found) < _MOST_FAULTS:
+        elif not self._is_odd(faults):
             advice = "fetch it again and compare its checksum, or take what is there with --partial"
             faults.add(self.path, number or None, f"{message}: {advice}")
+            faults.stop_if_any()
 
 
 def _entity_line(number: int, line: bytes) -> _Line | None:
@@ -192,7 +203,9 @@ class Triples:
         """
         if self._wanted.as_of:
             raise BadInput(f"as_of: {self.path}: {NO_QUALIFIERS}")
-        yield from (entity for entity in self._entities() if entity.claims)
+        yield from (
+            entity for entity in self._entities() if any(claim.property != INSTANCE_OF for claim in entity.claims)
+        )
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
