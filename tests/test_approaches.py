@@ -595,10 +595,10 @@ def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
     ]
     found = repeated(runs)
     assert found.in_both == []
-    assert [one.model for one in found.not_paired] == ["m", "n", "o"]
-    for one, why in zip(found.not_paired, ("no ranked fact", "19 others", "second are both"), strict=True):
-        assert one.why.startswith("template-based and template-free: ")
-        assert why in one.why
+    assert [model for model, *_ in found.not_paired] == ["m", "n", "o"]
+    for (*_, why), part in zip(found.not_paired, ("no ranked fact", "19 others", "second are both"), strict=True):
+        assert why.startswith("template-based and template-free: ")
+        assert part in why
     for form in ("text", "json"):
         told = render(repeated_study.tables(found), form)
         assert "not compared" in told

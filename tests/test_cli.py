@@ -89,7 +89,7 @@ def test_config_file_and_flags_that_win(fathom, causal, tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("templates: [0]\nreduction: [sum, mean]\nlimit: 3\nbatch-tokens: 64\n")
     where = ("--model", causal, "--data", "geography", "--out", tmp_path / "r")
-    code, *_ = fathom("probe", "bear", *where, "--config", config, "--limit", "5")
+    code, *_ = fathom("probe", "statement", *where, "--config", config, "--limit", "5")
     options = json.loads((tmp_path / "r" / "manifest.json").read_text())["identity"]["options"]
     assert (code, options["limit"], options["templates"], options["reduction"]) == (0, 5, [0], ["sum", "mean"])
 

@@ -109,7 +109,7 @@ def test_a_field_stays_in_the_group_in_which_it_was_first_declared(kind, name, g
 
 
 def test_an_entry_added_before_the_call_is_a_command(fathom):
-    entry = PROBES["statement"]._replace(name="toy", alias="", example="fathom probe toy --model m --data d --out o")
+    entry = PROBES["statement"]._replace(name="toy", example="fathom probe toy --model m --data d --out o")
     PROBES.add(entry)
     try:
         code, out, err = fathom("probe", "toy", "--help")

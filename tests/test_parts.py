@@ -376,7 +376,7 @@ def test_what_does_not_belong_together_is_not_merged(model, data, tmp_path, fath
         merge_runs([first, second], tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert fathom("merge", first.path, second.path, "--out", tmp_path / "out")[:2] == (
-        0, f"written to {tmp_path / 'out'}: 2 of 2 shards\n",
+        0, f"written to {tmp_path / 'out'}: statement probe of scripted on tiny, finished\n",
     )  # fmt: skip
     code, _, told = fathom("merge", first.path, second.path, "--out", tmp_path / "out")
     assert (code, "there already" in told) == (0, True)  # the same command

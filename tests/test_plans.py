@@ -140,7 +140,7 @@ def test_killed_at_any_moment_it_resumes(plan: Path, tmp_path: Path) -> None:
 
 def test_equal_runs_are_made_once(plan: Path, tmp_path: Path) -> None:
     runs = "  one: {probe: statement, models: a, data: capitals, templates: 0}\n"
-    runs += "  same: {probe: bear, models: a, data: capitals, matrix: {templates: [0, 1]}}"
+    runs += "  same: {probe: statement, models: a, data: capitals, matrix: {templates: [0, 1]}}"
     made = read_plan(only(plan, runs, "  length-bias: {runs: [one, same]}"), tmp_path / "out")
     assert [run.step.name for run in made.runs] == [
         "runs/one/a/capitals", "runs/one/a/capitals", "runs/same/a/capitals/templates=1",
@@ -235,7 +235,7 @@ def test_what_is_under_a_name_is_noticed(fathom: Command, plan: Path, models: Pa
 
 def test_a_run_of_another_name_is_not_repeated(plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    runs = "  one: {probe: statement, models: a, data: capitals}\n  two: {probe: bear, models: a, data: capitals}"
+    runs = "  one: {probe: statement, models: a, data: capitals}\n  two: {probe: statement, models: a, data: capitals}"
     carry_out(read_plan(only(plan, runs), out), out)
     before = written(out)
     result = carry_out(read_plan(only(plan, runs.partition("\n")[2]), out), out)

@@ -248,3 +248,17 @@ def test_a_terminal_sees_a_bar_of_the_command_line(model, tmp_path):
     assert code == 0, screen
     assert "statement" in screen
     assert "\x1b[" in screen
+
+
+def test_a_task_within_a_bar_has_its_own_bar_and_no_line(monkeypatch):
+    """Lines written over a bar would each leave a copy of it."""
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", screen)
+    with shown("runs") as report:
+        tell = line("[1/2] first")
+        for done in range(1, 9):
+            tell(done, 8)
+        report(1, 2)
+    assert "shards" not in screen.getvalue()
+    assert screen.getvalue().count("\n") <= 3

@@ -456,9 +456,12 @@ def test_what_is_wrong_with_a_plan_is_said_before_any_worker_begins(plan, fathom
     assert (code, said.count("error:")) == (2, 1)
     assert stated(said, "m: --model", "'TransD2'")
     plan.write_text("data: graph\n")
+    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    assert code == 2
+    assert stated(said, "models: ")
     code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--ray-address", "auto", "--workers", "0")
     assert code == 2
-    for fault in ("models: ", "--workers: ", ("--ray-address: ", "--engine ray")):
+    for fault in ("--workers: ", ("--ray-address: ", "--engine ray")):
         assert stated(said, fault)
     assert not (tmp_path / "r").exists()
 

@@ -20,7 +20,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows
 from fathom.results.summary import RunNumbers, summarise
-from fathom.results.tables import Table, render, to_csv, to_json, to_latex, to_markdown, to_text
+from fathom.results.tables import Table, render, to_csv, to_latex, to_markdown, to_text
 from fathom.store.predictions import SCHEMA
 from tests.messages import mentions, stated
 
@@ -418,13 +418,13 @@ def test_csv_and_json_keep_everything() -> None:
     assert to_csv(TABLE).splitlines()[:2] == ["name,share,secret", "東京,0.123456,1"]
     formula = Table(("name", "gain"), (("=1+1", -0.5), ("@x", 1)))
     assert to_csv(formula).splitlines()[1:] == ["'=1+1,-0.5", "'@x,1"]
-    objects = json.loads(to_json(TABLE))
+    objects = TABLE.objects()
     assert objects[0] == {"name": "東京", "share": 0.123456, "secret": 1}
     assert objects[2]["share"] is None
 
 
 def test_render() -> None:
-    assert json.loads(render([TABLE], "json")) == {TABLE.title: json.loads(to_json(TABLE))}
+    assert json.loads(render([TABLE], "json")) == {TABLE.title: TABLE.objects()}
     assert list(json.loads(render([TABLE, Table(("a",), (), "Other")], "json"))) == ["Title", "Other"]
     assert "\n\nOther" in render([TABLE, Table(("a",), (), "Other")], "text")
     with pytest.raises(BadInput, match="text, json, csv, md and latex"):
@@ -448,7 +448,8 @@ def test_readers_see_the_usual_metrics_and_programs_all() -> None:
     assert "scoring" not in text.split("Results")[1].splitlines()[1]
     table = summarise(Fake(ROWS), every=True).tables[0]
     assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in table.objects()}
-    assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in json.loads(summarise(Fake(ROWS)).to_json())}
+    results = json.loads(summarise(Fake(ROWS)).to_json())["Results"]
+    assert {"confidence", "ece", "hits@10"} <= {row["metric"] for row in results}
 
 
 # --- tables of estimates

@@ -332,7 +332,7 @@ def test_results_and_tables_show_themselves_in_notebooks(made):
     result = library.open_run(made(constant).path)
     assert "<table>" in result._repr_html_()
     assert "25.0%" in result._repr_html_()
-    assert "calibration" in result.plots()
+    assert "calibration" in library.plots([result])
     found = library.compare([made(constant, model="a").path, made(never, model="b").path])
     assert found._repr_html_().count("<table>") == len(found.tables)
     hostile = Table(("<b>",), (("<script>x</script>\u202e",),), 'a "title"', notes=("<i>",))._repr_html_()

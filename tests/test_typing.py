@@ -31,7 +31,7 @@ reveal_type(result)  # reveals Result
 reveal_type(result.summary().to_text())  # reveals str
 reveal_type(fathom.read_data("geography"))  # reveals QuerySet
 model = fathom.load_model("gpt2", device="cpu")
-fathom.probe("bear", model, "d", pool="data", add_candidates="names.txt", progress=False)
+fathom.probe("statement", model, "d", pool="data", add_candidates="names.txt", progress=False)
 StatementOptions(limt=20)  # wrong
 StatementOptions(limit="20")  # wrong
 StatementOptions(pll="sideways")  # wrong

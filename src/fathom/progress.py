@@ -23,6 +23,8 @@ LOG = logging.getLogger("fathom")
 EVERY = 10.0
 """Seconds between log lines."""
 EVERY_IF_VERBOSE = 1.0
+_BARS: list[Any] = []
+"""The bar that is drawn, if any: other writing on its terminal would leave copies of it."""
 
 
 def unseen(done: int, total: int) -> None:
@@ -51,12 +53,14 @@ def shown(text: str, progress: ProgressSetting = None) -> Iterator[Progress]:
 
 
 def line(text: str) -> Progress:
-    """Return a callback (done, total) for one of many tasks: on a terminal, it overwrites its line."""
+    """Return a callback (done, total) for one of many tasks: on a terminal, it has a bar below theirs, or one line."""
     if is_quiet():
         return unseen
     if is_verbose() or not sys.stderr.isatty():
         return Lines(text, EVERY_IF_VERBOSE if is_verbose() else EVERY)
-
+    if _BARS:
+        bar, task = _BARS[-1], _BARS[-1].add_task(printable(text), total=None)
+        return lambda done, total: bar.update(task, completed=done, total=total, visible=done < total)
     return lambda done, total: _overwrite_line(f"{printable(text)}: {done}/{total} shards")
 
 
@@ -159,7 +163,11 @@ def _bar(text: str) -> Iterator[Progress]:
     # Output goes above the bar, unless standard output is redirected.
     with Bar(*columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(printable(text), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        _BARS.append(bar)
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        finally:
+            _BARS.remove(bar)
 
 
 def _in_notebook() -> bool:

@@ -44,14 +44,13 @@ class Registry(Mapping[str, Entry]):
 
     def add(self, entry: Entry) -> None:
         """Add an entry. :raises ValueError: its name is taken."""
-        names = dict.fromkeys((entry.name, getattr(entry, "alias", None) or entry.name), entry)
-        if taken := names.keys() & self._entries.keys():
-            raise ValueError(f"there is a {self.kind} '{min(taken)}' already")
-        self._entries |= names
+        if entry.name in self._entries:
+            raise ValueError(f"there is a {self.kind} '{entry.name}' already")
+        self._entries[entry.name] = entry
 
     def remove(self, entry: Entry) -> None:
         """Remove an entry."""
-        self._entries = {name: other for name, other in self._entries.items() if other is not entry}
+        del self._entries[entry.name]
 
     def find(self, name: str) -> Entry:
         """Return the entry of that name. :raises BadInput: there is none; all names are listed."""
@@ -62,8 +61,8 @@ class Registry(Mapping[str, Entry]):
         return self[name]
 
     def entries(self) -> list[Entry]:
-        """Return all entries, without aliases."""
-        return list({id(entry): entry for entry in self.values()}.values())
+        """Return all entries."""
+        return list(self.values())
 
     def __getitem__(self, name: str) -> Entry:
         self._load()

@@ -39,8 +39,7 @@ def probe(
     """Query a model about the facts in *data*.
 
     :param asked: options of a probe, such as ``StatementOptions(max_rank=100)``; or the name of a probe, whose options
-        then follow as keywords: "statement" (alias "bear"), "embedding" ("deer"), "vocabulary" ("lama"), "cloze",
-        "ontology" ("ontoprobe"), "generation" ("kamel") or "choice".
+        then follow as keywords: "statement", "embedding", "vocabulary", "cloze", "ontology", "generation" or "choice".
     :param model: name or folder of a `transformers` model, or one from ``load_model`` or ``wrap_model``; for the choice
         probe also a :class:`fathom.models.server.ChatServer`, or its model's name with ``server="http://…/v1"``.
     :param data: a folder, the name of an embedded data set, or a query set.

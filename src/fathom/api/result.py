@@ -66,12 +66,6 @@ class Result:
         """Show the tables of :meth:`summary` in a notebook."""
         return self.summary()._repr_html_()
 
-    def plots(self) -> dict[str, Any]:
-        """Draw charts of this run, see :func:`fathom.plots`."""
-        from fathom.report.charts import plots
-
-        return plots([self.folder])
-
     def summary(self, by: Sequence[str] = ()) -> Summary:
         """Compute accuracy, ranks and confidence with intervals.
 

@@ -117,7 +117,6 @@ def add_command(
     name: str = "",
     does: str = "",
     panel: str | None = None,
-    hidden: bool = False,
     flags: Sequence[inspect.Parameter] | None = None,
 ) -> None:
     """Add a command to *app*.
@@ -128,22 +127,20 @@ def add_command(
     :param name: by default the function's.
     :param does: help; by default the docstring of *function*.
     :param panel: heading under which the app lists it.
-    :param hidden: whether it is not listed, such as another name of the same command.
     :param flags: further ones, which *function* checks.
     """
     kinds = kinds or tuple(kinds_of(function))
     parameters = [parameter for kind in kinds for parameter in flags_of(kind)] + list(flags or ())
-    many = len(parameters) >= SHOWN + FEW
-    parameters += [*([_config_flag()] if many else ()), _help_all_flag(hidden=not many)]
+    if many := len(parameters) >= SHOWN + FEW:
+        parameters.append(free_flag("config", Group.RUN, "YAML file with any of these options; flags win.", Path))
+    parameters.append(_help_all_flag(hidden=not many))
 
     def command(**typed: Any) -> None:
         function(*_arguments(kinds, typed, flags is not None))
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     shown = with_example(does or function.__doc__ or "", example)
-    app.command(name or function.__name__.rstrip("_"), cls=Command, help=shown, rich_help_panel=panel, hidden=hidden)(
-        command
-    )
+    app.command(name or function.__name__.rstrip("_"), cls=Command, help=shown, rich_help_panel=panel)(command)
 
 
 def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> list[Any]:
@@ -160,7 +157,7 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
         for kind in kinds
     ]
     known = [name for kind in kinds for name in kind.model_fields]
-    unknown = [] if free else [f"there is no option {_spelt(name)}: {nearest(name, known)}" for name in given]
+    unknown = (f"there is no option --{name.replace('_', '-')}: {nearest(name, known)}" for name in given if not free)
     parsers = [partial(parse_options, kind, part) for kind, part in zip(kinds, parts, strict=True)]
     options: list[Any] = all_of(*parsers, partial(refuse, unknown))[: len(kinds)]
     return [*options, given] if free else options
@@ -169,10 +166,6 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
 def _one_or_more(field: FieldInfo, value: Any) -> Any:
     """Return one value of a repeated option, as a file may have it, as a list."""
     return [value] if mark_of(field, "repeated") and isinstance(value, str) else value
-
-
-def _spelt(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
@@ -185,10 +178,6 @@ def _read_config(file: Path, kinds: Sequence[type[BaseModel]]) -> Given:
     }
     content = {key.replace("-", "_"): value for key, value in read_yaml(file).items()}
     return {fields.get(key, key): value for key, value in content.items()}
-
-
-def _config_flag() -> inspect.Parameter:
-    return free_flag("config", Group.RUN, "YAML file with any of these options; flags win.", Path)
 
 
 def _help_all_flag(hidden: bool) -> inspect.Parameter:

@@ -62,3 +62,9 @@ def say(text: str, *, err: bool = False) -> None:
     # While a bar is drawn, either stream is replaced by one that writes above the bar. Typer would bypass it.
     stream, original = (sys.stderr, sys.__stderr__) if err else (sys.stdout, sys.__stdout__)
     typer.echo("\n".join(map(printable, text.split("\n"))), file=None if stream is original else stream, err=err)
+
+
+def say_unfinished(out: Path, state: str, *, err: bool = False) -> None:
+    """Report how much is finished, and what finishes the rest. :param state: such as "3 of 5 runs"."""
+    rest = "other parts may be at work on the rest: the same command without --part finishes it"
+    say(f"written to {out}: {state}; {rest}", err=err)

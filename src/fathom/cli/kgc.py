@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
-from fathom.cli.formats import PrintOptions, say
-from fathom.cli.plan import PlanFolder, say_unfinished, working
-from fathom.cli.probe import RunFolder, unfinished
+from fathom.cli.formats import PrintOptions, say, say_unfinished
+from fathom.cli.plan import PlanFolder, working
+from fathom.cli.probe import RunFolder
 from fathom.errors import RunFailed
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
@@ -175,7 +175,7 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
     result = evaluate_links(files.model, files.data, files.out, None, asking, **given)
     if not result.is_complete():
-        say(unfinished(result.folder))
+        say_unfinished(files.out, result.folder.describe())
         return
     ended = read_manifest(files.model)["ended"]
     if ended.get("failed"):
@@ -214,7 +214,8 @@ def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> 
         with working("cells", printed) as (tell, report):
             cells = run_grid(plan, out, workers, chosen.retry_failed, tell, report)
         if left := sum(cell.run is None and not cell.failed for cell in cells):
-            say_unfinished(out, printed, len(cells) - left, len(cells), "cells")
+            state = f"{len(cells) - left:,} of {len(cells):,} cells"
+            say_unfinished(out, state, err=printed.is_for_programs)
             return
     result = memory.analyse(plan, cells, out)
     answer = memory.conclude(result)

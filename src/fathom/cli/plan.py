@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from fathom.cli.commands import single
-from fathom.cli.formats import PrintOptions, notes, say
+from fathom.cli.formats import PrintOptions, notes, say, say_unfinished
 from fathom.errors import RunFailed
 from fathom.options import ARGUMENT, Group, opt
 from fathom.plans.options import WorkerOptions
@@ -64,7 +64,8 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with working("runs", printed) as (tell, progress):
         result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress)
     if result.runs is None:
-        say_unfinished(out, printed, len(result.states) - result.missing, len(result.states), "runs")
+        state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
+        say_unfinished(out, state, err=printed.is_for_programs)
         return
     if printed.is_for_programs:
         printed.show(result.tables, result.answer)
@@ -89,9 +90,3 @@ def working(what: str, printed: PrintOptions) -> Iterator[tuple[Callable[[str], 
     """Yield a function that prints a line at the end of each step, and one that draws the progress."""
     with shown(what) as progress:
         yield (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs), progress
-
-
-def say_unfinished(out: Path, printed: PrintOptions, done: int, total: int, what: str) -> None:
-    """Report how many steps are finished, and what finishes the others."""
-    rest = "other parts may be at work on the rest: the same command without --part finishes it"
-    say(f"written to {out}: {done:,} of {total:,} {what}; {rest}", err=printed.is_for_programs)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel, ConfigDict
 
 from fathom.cli.commands import add_command, flags_of, new_group
-from fathom.cli.formats import say
+from fathom.cli.formats import say, say_unfinished
 from fathom.options import Given, Group, opt
 from fathom.probes import PROBES, Entry
 from fathom.progress import starting
@@ -31,16 +31,15 @@ class ProbeFiles(BaseModel):
 def make(does: str) -> typer.Typer:
     """Make ``fathom probe``, with a command for each entry of the registry of probes."""
     app = new_group(does, next(iter(PROBES.values())).example)
-    for name, entry in PROBES.items():
+    for entry in PROBES.entries():
         if entry.needs == "language model":  # link predictors: fathom kgc evaluate
             add_command(
                 app,
                 _command(entry),
                 ProbeFiles,
-                name=name,
+                name=entry.name,
                 example=entry.example,
                 does=entry.does,
-                hidden=name == entry.alias,
                 flags=flags_of(entry.options),
             )
     return app
@@ -52,7 +51,7 @@ def _command(entry: Entry) -> Callable[..., None]:
             from fathom.api import probe
         result = probe(entry.name, files.model, files.data, files.out, **given)
         if not result.is_complete():
-            say(unfinished(result.folder))
+            say_unfinished(files.out, result.folder.describe())
             return
         summary = result.summary()
         say(summary.to_text())
@@ -60,15 +59,6 @@ def _command(entry: Entry) -> Callable[..., None]:
         say(f"{_search_cost(*summary.searched)}\nwritten to {files.out}; more: {more}")
 
     return command
-
-
-def unfinished(folder: Any) -> str:
-    """Report how much of a run is finished, and what finishes it."""
-    done, plan = folder.finished(), folder.manifest["plan"]
-    return (
-        f"written to {folder.path}: {len(done & set(plan)):,} of {len(plan):,} shards; other parts may be at work on "
-        "the rest: the same command without --part finishes the run, and fathom merge merges folders"
-    )
 
 
 def _search_cost(run: int, full: int, naive: int) -> str:

@@ -206,7 +206,5 @@ def merge(options: MergeOptions) -> None:
     from fathom.api import merge_runs
 
     result = merge_runs(options.runs, options.out)
-    done, plan = result.folder.finished(), result.folder.manifest["plan"]
-    rest = len(plan) - len(done)
-    left = "" if result.is_complete() else f"; {rest:,} remain: fathom probe … --out {options.out} finishes them"
-    say(f"written to {options.out}: {len(done):,} of {len(plan):,} shards{left}")
+    left = "" if result.is_complete() else f"; fathom probe … --out {options.out} finishes it"
+    say(f"written to {options.out}: {result.folder.describe()}{left}")

@@ -11,7 +11,6 @@ import os
 import platform
 import signal
 import threading
-import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from multiprocessing.connection import wait
@@ -82,29 +81,16 @@ class Board:
     """
 
     def __init__(self, steps: Sequence[Step], tell: Callable[[str], None], report: Progress) -> None:
-        self.total, self.failed, self.running, self.began = len(steps), 0, 0, time.monotonic()
+        self.total, self.done, self.failed = len(steps), 0, 0
         self.tell, self.report = tell, report
-        self.done = self.before = 0
-
-    def start(self, done: int) -> None:
-        """Begin with so many steps that have ended before."""
-        self.done = self.before = done
-        self.report(done, self.total)
 
     def ended(self, step: Step, why: str, done: int | None = None) -> None:
         """Note the end of a step. :param done: number of ended steps, if other processes share them."""
         self.done = self.done + 1 if done is None else done
         self.failed += bool(why)
-        self.tell(f"[{self.done}/{self.total}] {step}{f': failed: {why}' if why else ''}{self._rest()}")
+        failed = f" ({self.failed} failed)" if self.failed else ""
+        self.tell(f"[{self.done}/{self.total}] {step}{f': failed: {why}' if why else ''}{failed}")
         self.report(self.done, self.total)
-
-    def _rest(self) -> str:
-        made, left = self.done - self.before, self.total - self.done
-        seconds = (time.monotonic() - self.began) / made * left if made > 0 else 0
-        notes = [f"{self.failed} failed"] if self.failed else []
-        notes += [f"{min(self.running, left)} running"] if self.running > 1 and left else []
-        notes += [f"about {seconds:,.0f} s left"] if left and seconds >= 1 else []
-        return f" ({', '.join(notes)})" if notes else ""
 
 
 def run_steps(
@@ -137,7 +123,8 @@ def run_steps(
         left = [step for step in steps if step in anew or _is_left(step, retry_failed)]
         together, alone = ([step for step in left if step.exclusive is kind] for kind in (False, True))
         with _prepared(together, options, lambda: _start(start, left), board) as ended:
-            board.start(len(steps) - len(left))
+            board.done = len(steps) - len(left)
+            report(board.done, board.total)
             for step, why in ended:
                 board.ended(step, why)
             for step, why in _make_here(alone, board):
@@ -196,14 +183,12 @@ def _prepared(
     if options.engine != HERE and steps:
         with connected(options):
             size = size_of(options, most=len(steps))
-            board.running = size.workers
             with closing(_make_on_ray(steps, start(), size)) as ended:
                 yield ended
         return
     start()
-    if (options.workers or 1) > 1:
-        board.running = options.workers or 1
-        with closing(_make_in_processes(steps, board.running)) as ended:
+    if (workers := options.workers or 1) > 1:
+        with closing(_make_in_processes(steps, workers)) as ended:
             yield ended
     else:
         yield _make_here(steps, board)

@@ -22,7 +22,6 @@ class Entry(NamedTuple):
     :param probe_at: place of its class, a subclass of :class:`fathom.probes.base.Probe`.
     :param does: one line for ``--help``.
     :param example: a valid command line, shown at the top of ``--help``.
-    :param alias: a second name, such as that of its source; "" for none.
     :param needs: a language model, or a link predictor (``fathom kgc evaluate``).
     :param cuts: the k of its Hits@k in the summary; the first is its accuracy.
     :param further: names of further metrics for its summary alone.
@@ -35,7 +34,6 @@ class Entry(NamedTuple):
     probe_at: str
     does: str
     example: str
-    alias: str = ""
     needs: Literal["language model", "link predictor"] = "language model"
     cuts: tuple[int, ...] = (1, 5, 10)
     further: tuple[str, ...] = ()
@@ -68,7 +66,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.statement:StatementProbe",
             "Rank the answers of a closed answer space by the (pseudo) log-likelihood of whole statements.",
             "fathom probe statement --model gpt2 --data geography --out runs/gpt2 --templates 0,1",
-            alias="bear",
         ),
         Entry(
             "embedding",
@@ -76,7 +73,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.embedding:EmbeddingProbe",
             "Rank any number of candidates by the cosine of their vectors with the question's.",
             "fathom probe embedding --model gpt2 --data geography --out runs/vectors --shots 8",
-            alias="deer",
         ),
         Entry(
             "vocabulary",
@@ -84,7 +80,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.vocabulary:VocabularyProbe",
             "Rank the answers that are one token by their probability as the next or the masked token.",
             "fathom probe vocabulary --model bert-base-cased --data geography --out runs/words",
-            alias="lama",
         ),
         Entry(
             "cloze",
@@ -92,7 +87,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.cloze:ClozeProbe",
             "Rank entities of any number of tokens by how well they fill the masks of a sentence.",
             "fathom probe cloze --model bert-base-cased --data geography --out runs/cloze --masks several,one",
-            alias="entity-ranking",
         ),
         Entry(
             "ontology",
@@ -100,7 +94,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.ontology:OntologyProbe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
-            alias="ontoprobe",
             cuts=(1, 5, 10, 25, 50),
             further=("mrr_all", "mrr_finest", "remembered"),
             headline="tasks",
@@ -111,7 +104,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.choice:ChoiceProbe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
-            alias="multiple-choice",
         ),
         Entry(
             "generation",
@@ -119,7 +111,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.generation:GenerationProbe",
             "Pose few-shot questions, let the model write, and compare its answers with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
-            alias="kamel",
         ),
         Entry(
             "link",
@@ -127,7 +118,6 @@ PROBES: Registry[Entry] = Registry(
             "fathom.links.probe:LinkProbe",
             "Rank all entities of a graph as head and as tail, as a trained link predictor scores them.",
             "fathom kgc evaluate models/transe --data my-graph --out runs/transe",
-            alias="kgc",
             needs="link predictor",
             cuts=(1, 3, 10),
             further=tuple(f"{way}_{name}" for way in ("macro", "rare") for name in ("hits@1", "hits@10", "mrr")),

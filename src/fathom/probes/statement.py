@@ -35,7 +35,7 @@ from fathom.probes.base import (
 from fathom.probes.models import chat_template
 from fathom.probes.options import StatementOptions
 from fathom.probes.statement_search import Searcher
-from fathom.prompts.wording import FewShot, FewShotWording, SpokenWording, TemplateWording, Wording
+from fathom.prompts.wording import FewShotWording, SpokenWording, TemplateWording, Wording
 from fathom.scoring.masked import Pll
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.scoring.screening import settle
@@ -109,7 +109,8 @@ class StatementProbe(ShardedProbe):
         self.ways = [StatementScoring(Reduction(r), Score(s)) for s in options.score for r in options.reduction]
         self.scorings = tuple(Scoring(way.name, "nats") for way in self.ways)
         refuse(queryset.template_faults(options.templates) + queryset.head_faults())
-        self._lines = self._few_shot_lines()
+        bare = any(not (query.unscored or queryset.phrasings(query)) for query in queryset.queries)
+        self._lines = few_shot_lines(options, queryset) if bare else None
         self._counts: Counter[str] = Counter(statements=0)
         self._ahead: Prefetcher[Shard, _EncodedShard] = Prefetcher()
 
@@ -157,7 +158,10 @@ class StatementProbe(ShardedProbe):
     def _encoded(self, shard: Shard) -> _EncodedShard:
         """Do the work of the host on a shard, while the device works on another."""
         wording, space = self._wording(shard.template), self.queryset.candidates[shard.space]
-        reasons = {query.id: _refusal(query, space, wording) for query in shard.queries}
+        reasons = {
+            query.id: unrankable(query, space) or (wording.refusal(query) if wording else None)
+            for query in shard.queries
+        }
         askable = [query for query in shard.queries if reasons[query.id] is None]
         is_scored = wording is not None and askable and not self._searches(shard.template, space)
         statements = self._statements(wording, askable, space) if wording and is_scored else None
@@ -183,11 +187,6 @@ class StatementProbe(ShardedProbe):
         texts = [wording.statements(query, [space.name_of(query.gold[0])])[0].text for query in queries]
         likelihoods = text_likelihoods(self.model, texts, self.bos, self.budget, len(self.before))
         return {query.id: likelihood for query, likelihood in zip(queries, likelihoods, strict=True)}
-
-    def _few_shot_lines(self) -> FewShot | None:
-        if all(query.unscored or self.queryset.phrasings(query) for query in self.queryset.queries):
-            return None
-        return few_shot_lines(self.options, self.queryset)
 
     def _cut(self) -> Iterator[Shard]:
         """Cut by relation, candidate set and template, so that statements of a shard share a trie."""
@@ -287,7 +286,3 @@ class StatementProbe(ShardedProbe):
         if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None
-
-
-def _refusal(query: Query, space: CandidateSet, wording: Wording | None) -> str | None:
-    return unrankable(query, space) or (None if wording is None else wording.refusal(query))

@@ -143,8 +143,9 @@ class VocabularyProbe(ShardedProbe):
         space = self.queryset.candidates[shard.space]
         vocabulary = self._vocabulary(space.name, self._spaced(shard))
         prompts, reasons = self._prompts(queries, template)
+        mark = self._mark()
         reasons = [
-            reason or self._spelled_mask(prompt) or self._no_gold(query, space, vocabulary)
+            reason or (spelled_mask(prompt, mark) if mark else None) or self._no_gold(query, space, vocabulary)
             for query, prompt, reason in zip(queries, prompts, reasons, strict=True)
         ]
         rankable = [number for number, reason in enumerate(reasons) if reason is None]
@@ -205,9 +206,6 @@ class VocabularyProbe(ShardedProbe):
         assert self.few_shot is not None
         questions = [self.few_shot.question(query) for query in queries]
         return [_few_shot_prompt(text, mask) for text, _ in questions], [reason for _, reason in questions]
-
-    def _spelled_mask(self, prompt: Prompt) -> str | None:
-        return spelled_mask(prompt, self._mark()) if self._mark() else None
 
     def _mark(self) -> str:
         """Return the text in the answer's place, "" if the prompt ends before it."""

@@ -34,7 +34,7 @@ from fathom.results.estimates import NOTHING, Estimate, measure, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, grouped
-from fathom.results.tables import Cell, Table, Tabular, to_json
+from fathom.results.tables import Cell, Table, Tabular
 from fathom.results.tasks import above_in_words, task_table
 from fathom.store.folder import RunFolder
 
@@ -151,10 +151,6 @@ class Summary(Tabular):
         for one in self.breakdowns:
             tables += [_parts_table(one), *([one.trend] if one.trend and form != "csv" else [])]
         return tables
-
-    def to_json(self) -> str:
-        """Return the first table's rows as a list of objects."""
-        return to_json(self.tables_in("json")[0])
 
 
 class RunNumbers:

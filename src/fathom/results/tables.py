@@ -264,7 +264,8 @@ def render(tables: Sequence[Table], form: str, answer: Sequence[str] = ()) -> st
     """
     if form == "json":
         first: dict[str, object] = {"answer": list(answer)} if answer else {}
-        return _dump(first | {table.title: table.objects() for table in tables})
+        content = first | {table.title: table.objects() for table in tables}
+        return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
     printers = {"text": to_text, "md": to_markdown, "csv": to_csv, "latex": to_latex}
     if form not in printers:
         raise BadInput(f"there is no format '{form}': there is text, json, csv, md and latex")
@@ -287,9 +288,9 @@ def to_text(table: Table) -> str:
 
     A table that is wider than :data:`WIDTH` breaks its header and texts between words.
     """
-    header, body = _readable(table)
+    header, body, right = _readable(table)
     cells = [[_parts(name, " _/-") for name in header], *([_parts(cell, " ") for cell in row] for row in body)]
-    widths, right = _widths(cells), _numeric(table)
+    widths = _widths(cells)
     rows = [_lines(row, widths, right) for row in cells]
     lines = [table.title] if table.title else []
     lines += [*rows[0], "  ".join("─" * width for width in widths)] if header else []
@@ -316,19 +317,24 @@ def _lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[
     """Return a row, on several lines if a cell is wider than its column."""
     broken = []
     for cell, width in zip(row, widths, strict=True):
-        lines = [""]
+        own = [""]
         for part in cell:
-            if lines[-1] and cell_len((lines[-1] + part).rstrip()) > width:
-                lines.append("")
-            lines[-1] += part
-        broken.append([line.rstrip() for line in lines])
-    return [_line(line, widths, right) for line in zip_longest(*broken, fillvalue="")]
+            if own[-1] and cell_len((own[-1] + part).rstrip()) > width:
+                own.append("")
+            own[-1] += part
+        broken.append([line.rstrip() for line in own])
+    lines = []
+    for parts in zip_longest(*broken, fillvalue=""):
+        spaces = (" " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True))
+        padded = (space + part if end else part + space for part, space, end in zip(parts, spaces, right, strict=True))
+        lines.append("  ".join(padded).rstrip())
+    return lines
 
 
 def to_markdown(table: Table) -> str:
     """Write a pipe table, its title in bold above, its notes as a list below."""
-    header, body = _readable(table)
-    rule = ["---:" if right else "---" for right in _numeric(table)]
+    header, body, numeric = _readable(table)
+    rule = ["---:" if right else "---" for right in numeric]
     cells = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in (header, *body)]
     lines = [f"**{table.title}**", ""] if table.title else []
     lines += ["| " + " | ".join(row) + " |" for row in (cells[0], rule, *cells[1:])]
@@ -338,8 +344,7 @@ def to_markdown(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     """Write a tabular of the package booktabs, everything escaped; title and notes are comments."""
-    header, body = _readable(table)
-    numeric = _numeric(table)
+    header, body, numeric = _readable(table)
     lines = [f"% {_plain(table.title)}"] if table.title else []
     lines += [rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}", r"\toprule"]
     lines += [_latex_line(header, [False] * len(header)), r"\midrule"]
@@ -349,8 +354,7 @@ def to_latex(table: Table) -> str:
 
 def to_html(table: Table) -> str:
     """Write a scrollable table element with folded notes; everything escaped, names isolated from text direction."""
-    header, body = _readable(table)
-    numeric = _numeric(table)
+    header, body, numeric = _readable(table)
     heads = "".join(f'<th scope="col">{_isolated(cell)}</th>' for cell in header)
     lines = "\n".join(f"<tr>{''.join(map(_html_cell, row, numeric))}</tr>" for row in body)
     notes = "".join(f"<li>{_isolated(_plain(note))}</li>" for note in table.notes)
@@ -395,26 +399,15 @@ def _no_formula(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
-def to_json(table: Table) -> str:
-    """Write a list of objects, one per row."""
-    return _dump(table.objects())
-
-
-def _dump(content: object) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
-
-
 def _finite(cell: Cell) -> Cell:
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _shown(table: Table) -> list[int]:
-    return [place for place, column in enumerate(table.columns) if column not in table.hidden]
-
-
-def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows as text, without the hidden columns."""
-    shown = _shown(table)
+def _readable(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Return header and rows as text, and whether each column has numbers alone; without the hidden columns."""
+    shown = [place for place, column in enumerate(table.columns) if column not in table.hidden]
+    known = [[row[place] for row in table.rows if row[place] is not None] for place in shown]
+    numeric = [bool(cells) and all(isinstance(cell, int | float) for cell in cells) for cells in known]
     body = []
     for row, of_row in zip(table.rows, table.row_formats or [""] * len(table.rows), strict=True):
         forms = [of_row or table.formats.get(name, ".4g") for name in table.columns]
@@ -423,7 +416,7 @@ def _readable(table: Table) -> tuple[list[str], list[list[str]]]:
             if name in table.inline and table.numbers[name] and row[place + 1] is not None:
                 texts[place] += f" [{texts[place + 1].rstrip('%')}, {texts[place + 2].rstrip('%')}]"
         body.append([texts[place] for place in shown])
-    return [table.columns[place] for place in shown], body
+    return [table.columns[place] for place in shown], body, numeric
 
 
 def _text(cell: Cell, form: str) -> str:
@@ -437,15 +430,3 @@ def _text(cell: Cell, form: str) -> str:
 def _plain(text: str) -> str:
     """Put text on one line, without control characters: names come from files, and could steer the terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
-
-
-def _numeric(table: Table) -> list[bool]:
-    """Return whether each shown column has numbers alone."""
-    columns = [[row[place] for row in table.rows if row[place] is not None] for place in _shown(table)]
-    return [all(isinstance(cell, int | float) for cell in column) and bool(column) for column in columns]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
-    spaces = (" " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
-    padded = (space + cell if end else cell + space for cell, space, end in zip(cells, spaces, right, strict=True))
-    return "  ".join(padded).rstrip()

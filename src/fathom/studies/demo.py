@@ -142,7 +142,7 @@ The probe {verdict} facts that a model was trained on from others. More of these
 
 Now your own model, by name or folder:
   fathom probe statement --model gpt2 --data geography --out runs/gpt2-geography
-  fathom probe bear --model MODEL --data path/to/BEAR --out runs/model-bear"""
+  fathom probe statement --model MODEL --data path/to/BEAR --out runs/model-bear"""
 
 
 def _shown(number: Estimate) -> str:

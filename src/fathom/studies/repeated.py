@@ -116,21 +116,13 @@ class InBoth(NamedTuple):
     by_fact: Mapping[str, float]
 
 
-class UnpairedModel(NamedTuple):
-    """A model whose two readings of a data set cannot be compared, and why."""
-
-    model: str
-    data: str
-    why: str
-
-
 class Repetition(NamedTuple):
     """:param runs: one per run. :param in_both: one per model and data set with both readings.
-    :param not_paired: models with both readings that are not among them."""
+    :param not_paired: model and data of the others with both readings, and why they cannot be compared."""
 
     runs: list[RunRepetition]
     in_both: list[InBoth]
-    not_paired: list[UnpairedModel]
+    not_paired: list[tuple[str, str, str]]
     decisions: list[Decision]
 
 
@@ -152,7 +144,7 @@ def analyse(
             both = _in_both(sides)
             in_both += [both] if both else []
         except BadInput as error:
-            not_paired.append(UnpairedModel(model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
+            not_paired.append((model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
     return Repetition(repeated, in_both, not_paired, decide(_claims(in_both, untrained)))
 
 
@@ -360,7 +352,7 @@ def tables(findings: Repetition) -> list[Table]:
         *(_entities_table(line, SHOWN) for line in findings.runs),
         *([_changes_table(findings.in_both)] if findings.in_both else []),
         *(_both_table(both, SHOWN) for both in findings.in_both),
-        *([refusals_table(UnpairedModel._fields, findings.not_paired)] if findings.not_paired else []),
+        *([refusals_table(("model", "data", "why"), findings.not_paired)] if findings.not_paired else []),
     ]
 
 

@@ -53,13 +53,6 @@ class HitsLine(NamedTuple):
     unscored: int
 
 
-class ProbeWithOptions(NamedTuple):
-    """A probe and its options."""
-
-    probe: str
-    options: ProbeOptions
-
-
 class Sizes(NamedTuple):
     """Models in order of size, and for each probe and scoring the steps from each model to the next."""
 
@@ -69,7 +62,7 @@ class Sizes(NamedTuple):
 
 def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
     """Return a run of each probe. :raises BadInput: see :func:`probes_of`."""
-    return [PlannedRun(name, name, chosen) for name, chosen in probes_of(options, {"max_rank": MAX_RANK})]
+    return [PlannedRun(name, name, chosen) for name, chosen in probes_of(options, max_rank=MAX_RANK)]
 
 
 def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
@@ -87,13 +80,13 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
     return Sizes([line for line, _ in results], steps_between(pairs))
 
 
-def probes_of(options: SeveralProbesOptions, defaults: dict[str, object] | None = None) -> list[ProbeWithOptions]:
+def probes_of(options: SeveralProbesOptions, **defaults: object) -> list[tuple[str, ProbeOptions]]:
     """Return each probe with those of the options that it has.
 
     :raises BadInput: no probe, a probe of link predictors, an option that no probe has.
     """
     entries = [PROBES.find(probe) for probe in options.probes]
-    given = (defaults or {}) | options.given()
+    given = defaults | options.given()
     refuse(f"the {entry.name} probe needs a {entry.needs}" for entry in entries if entry.needs != "language model")
     fields = {name for entry in entries for name in entry.options.model_fields} | {"max_rank"}
     unknown = sorted(given.keys() - fields)
@@ -101,10 +94,7 @@ def probes_of(options: SeveralProbesOptions, defaults: dict[str, object] | None 
         raise BadInput(f"there is no option {', '.join(unknown)}: there is {', '.join(sorted(fields))}")
     own = [{name: value for name, value in given.items() if name in entry.options.model_fields} for entry in entries]
     kinds = [cast("type[ProbeOptions]", entry.options) for entry in entries]  # of language models
-    return [
-        ProbeWithOptions(entry.name, parse_options(kind, chosen))
-        for entry, kind, chosen in zip(entries, kinds, own, strict=True)
-    ]
+    return [(entry.name, parse_options(kind, chosen)) for entry, kind, chosen in zip(entries, kinds, own, strict=True)]
 
 
 def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeStep]:

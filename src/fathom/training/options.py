@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt
 
-from fathom.options import Group, Rate, Seed, opt, separated
+from fathom.options import Group, Rate, Seed, listed, opt, separated
 
 EPOCHS = {"causal": 28, "masked": 56}
 """A masked model learns from one gap per statement, a causal one from all tokens: it needs fewer.
 Defaults are asked for also where the kind is wrong, by pydantic before 2.13, and then serve for nothing."""
-
-
-def _split(value: Any) -> Any:
-    """Split at commas; unlike :func:`fathom.options.separated`, keep repeated numbers."""
-    return tuple(value.split(",")) if isinstance(value, str) else value
 
 
 class PlantOptions(BaseModel):
@@ -48,7 +43,7 @@ class PlantOptions(BaseModel):
         description=f"How often each trained phrasing of each planted fact is read; by default {EPOCHS['causal']} for "
         f"causal models, {EPOCHS['masked']} for masked ones.",
     )
-    exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(_split)] | None = opt(
+    exposures: Annotated[tuple[PositiveInt, ...], BeforeValidator(listed)] | None = opt(
         None,
         "Instead of epochs: numbers of statements per planted fact, separated by commas, assigned at random in equal "
         "parts, to measure their effect.",
