@@ -125,9 +125,6 @@ class StudyFiles(PlanFolder):
     """Options of ``fathom kgc study``; :class:`~fathom.plans.options.WorkerOptions` says where cells run."""
 
     plan: Path = opt(..., "YAML file: data, worlds, models with their options, seconds per cell.", ARGUMENT)
-    seeds: str | None = opt(
-        None, "Train each cell with each of these seeds, separated by commas; by default as PLAN says."
-    )
     report_only: bool = opt(False, "Train nothing; report on finished cells.")
 
 
@@ -207,7 +204,7 @@ def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> 
     from fathom.results.tables import write_tables
     from fathom.studies import memory, memory_tables
 
-    out, plan = chosen.out, read_plan(chosen.plan, chosen.seeds)
+    out, plan = chosen.out, read_plan(chosen.plan)
     if chosen.report_only:
         cells = states(plan, out)
     else:
@@ -228,10 +225,9 @@ def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> 
     say(f"figures: {files}" if files else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(cell.failed) for cell in cells)
     if failed and not chosen.report_only:
-        seeds = f" --seeds {chosen.seeds}" if chosen.seeds else ""
         raise RunFailed(
             f"{failed} of {len(cells)} cells failed, with the reasons in the table; to retry them: "
-            f"fathom kgc study {chosen.plan} --out {out}{seeds} --retry-failed"
+            f"fathom kgc study {chosen.plan} --out {out} --retry-failed"
         )
 
 

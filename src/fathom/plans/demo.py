@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fathom.data.queries import QuerySet
-from fathom.plans.steps import Opened, ProbeStep
+from fathom.probes.models import open_model
 from fathom.probes.options import StatementOptions
-from fathom.store.folder import RunFolder
+from fathom.run import run
 from fathom.studies.demo import DemoLine, analyse, unseen_template
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
@@ -30,7 +30,6 @@ def run_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[Demo
             plant(data, PlantOptions(kind=kind), models[kind])
         say(f"evaluating {limit or len(data.queries)} facts, in a phrasing it was trained on and in another …")
         options = StatementOptions(templates=(0, unseen_template(data)), limit=limit, device="cpu")
-        step = ProbeStep(out, f"run-{kind}", "statement", models[kind], data, options)
-        step.make(Opened())
-        runs[kind] = RunFolder(step.run_folder)
+        model = open_model(str(models[kind]), options)
+        runs[kind] = run("statement", model, data, options, out / f"run-{kind}")
     return analyse(data, runs, models)

@@ -33,14 +33,9 @@ from fathom.studies.memory_plan import Cell, CellState, StudyPlan, cells_of, che
 _NAME = re.compile(r"[^./\x00][^/\x00]{0,99}")
 
 
-def read_plan(file: Path, seeds: str | None = None) -> StudyPlan:
-    """Read and check a plan.
-
-    :param seeds: instead of the plan's own, separated by commas.
-    :raises BadInput: it is invalid, with all faults.
-    """
-    more = {} if seeds is None else {"seeds": seeds}
-    content, faults = read_yaml(file) | more, PlanFaults(file)
+def read_plan(file: Path) -> StudyPlan:
+    """Read and check a plan. :raises BadInput: it is invalid, with all faults."""
+    content, faults = read_yaml(file), PlanFaults(file)
     plan = _with_paths(parse_content(StudyPlan, content, faults), file.parent)
     _check(plan, faults)
     faults.stop_if_any()
