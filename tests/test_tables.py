@@ -65,6 +65,21 @@ def test_questions_with_their_own_answers(tmp_path):
     assert space.names == ("Kampala", "Entebbe", "Jinja")
 
 
+def test_lists_of_unequal_length(tmp_path):
+    changed = CAPITALS.replace('right: "{capital}"', "right: '{name}', each: {name: names, text: texts}")
+    faults = Faults()
+    assert table(changed).read(rows(tmp_path, UGANDA | {"names": ["x"], "texts": ["a", "b"]}), faults) is None
+    assert mentioned(faults.found[0], "capitals.json:2:", "names, texts")
+
+
+def test_files_of_one_name_in_several_folders(tmp_path):
+    (tmp_path / "more").mkdir()
+    rows(rows(tmp_path, UGANDA) / "more", PERU)
+    data = table(folders=["*"]).read(tmp_path, Faults())
+    assert data is not None
+    assert [query.subject for query in data.queries] == ["Uganda", "Peru"]
+
+
 def test_templates_of_a_relation(tmp_path):
     changed = CAPITALS.replace('prompts: "The capital of {country} is"', 'templates: ["The capital of {} is", "{own}"]')
     row = UGANDA | {"own": "{} has the capital"}

@@ -60,7 +60,7 @@ RowReader = Callable[[Path, Columns, Faults], Iterable[tuple[int | None, Json]]]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a file. :param about: further columns, which come from its place."""
+    """A row of a file. :param about: further columns, which come from its place and take precedence."""
 
     file: Path
     line: int | None
@@ -70,7 +70,7 @@ class Row:
 
     def __getitem__(self, column: str) -> Any:
         """Return a cell, None if it is missing."""
-        for source in (self.content, self.about):
+        for source in (self.about, self.content):
             if column in source:
                 return source[column]
         value: Any = self.content

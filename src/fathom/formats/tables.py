@@ -32,6 +32,8 @@ from fathom.formats.facts import (
 from fathom.formats.rows import READERS, Columns, Row, RowReader, beginning, keys_of, texts_in
 from fathom.reading import Faults, Unreadable, first_few, opened, shown, stands
 
+_LAYOUT = "@layout"
+"""Where a row has its :class:`Layout`, under a name that no column has."""
 _SLOT = re.compile(r"\{([^{}]+)\}")
 
 
@@ -45,7 +47,7 @@ class QueryRecord(_Declared):
     ``{column}`` stands for a cell, ``{a|b}`` for b where a is empty, ``{a <- b}`` for a with b in place of its ``{}``.
     In addition to columns there are the named groups of the file's name, ``stem`` (the name without endings),
     ``number`` (of the row), ``case`` (the number, after the file's name if there are several files) and ``n`` (of the
-    query among those of its row).
+    query among those of its row). These take precedence over columns.
 
     :param id: by default the relation and a number.
     :param each: makes a query of each item of some lists: names of their items, with the columns.
@@ -194,7 +196,7 @@ class Table:
         return dict(reversed(files.items())) if self.record.largest_first else files
 
     def _layout_of(self, file: Path) -> Layout | None:
-        if self.record.contains not in beginning(file):
+        if self.record.contains and self.record.contains not in beginning(file):
             return None
         named = (one for one in self.record.layouts if re.match(f"(?:{one.files})\\.", file.name))
         return next((one for one in named if not one.opens or one.opens <= keys_of(file)), None)
@@ -224,7 +226,7 @@ class Table:
         match = self._name.fullmatch(file.name)
         assert match is not None
         stem = file.name.split(".")[0]
-        about = {**match.groupdict(), "stem": stem, "layout": layout}
+        about = {**match.groupdict(), "stem": stem, _LAYOUT: layout}
         for number, (line, content) in enumerate(self._reads(file, layout.columns, faults)):
             case = f"{stem}/{number}" if files > 1 else str(number)
             row = Row(file, line, content, faults, {**about, "number": str(number), "case": case})
@@ -251,12 +253,14 @@ def _made(rows: Iterator[Row], subsets: dict[str, set[str]]) -> Iterator[Made]:
     counts: Counter[str] = Counter()
     for row in rows:
         numbers = count()
-        for item in row["layout"].items:
+        for item in row[_LAYOUT].items:
             lists = [row[column] for column in item.each.values()]
+            if len(set(map(len, lists))) > 1:
+                row.refuse(f"lists of unequal length: {', '.join(item.each.values())}")
             for values in zip(*lists, strict=False) if lists else [()]:
                 one = row.having(n=str(next(numbers)), **dict(zip(item.each, values, strict=True)))
                 relation = _text(item.relation, one)
-                key = _text(item.once, one) or f"{row['case']}/{one['n']}"
+                key = _text(item.once, one) or f"{row.file} {row['number']} {one['n']}"
                 if key not in ids:
                     ids[key] = _text(item.id, one) or f"{relation}/{counts[relation]}"
                     counts[relation] += 1
