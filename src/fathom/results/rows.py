@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -36,6 +37,7 @@ _PROMPT = ("prompt_log_prob", "prompt_tokens")
 _EARLIER = dict.fromkeys(("subject_id", "known", "distances", "frequency_optimistic", "frequency_pessimistic"))
 _EARLIER |= dict.fromkeys(("filtered", "sentences"), 0)
 """Values of columns that queries of earlier versions lack."""
+_NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 
 
 def _interned(values: Iterable[Any]) -> list[Any]:
@@ -49,6 +51,18 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
+
+
+def alike_reasons(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Count reasons, those that differ only in numbers as one with their range: "of 101 to 125 tokens"."""
+    groups = grouped((tuple(_NUMBER.split(why)), why) for why in reasons)
+    together = []
+    for words, whys in groups.items():
+        ends = [sorted(numbers, key=int) for numbers in zip(*map(_NUMBER.findall, whys), strict=True)]
+        ranges = [low if low == high else f"{low} to {high}" for low, *_, high in ([own[0], *own] for own in ends)]
+        text = words[0] + "".join(both + rest for both, rest in zip(ranges, words[1:], strict=True))
+        together.append((text, sum(map(reasons.__getitem__, whys))))
+    return sorted(together, key=lambda line: -line[1])
 
 
 def split_values(key: str, text: str | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
 from fathom.results.estimates import NOTHING, Estimate, measure, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.names import short_names
-from fathom.results.rows import Ints, Rows, grouped
+from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
 from fathom.results.tasks import above_in_words, task_table
 from fathom.store.folder import RunFolder
@@ -41,7 +40,6 @@ from fathom.store.folder import RunFolder
 FORMAT = 1
 STANDARD_BREAKDOWNS = ("template", "relation", "cardinality", "domain")
 
-_NUMBER = re.compile(r"(?<!\S)\d+(?![^\s,;]| has no name)")  # not in a name as in P36, nor an id of digits
 _OF_PARTS = ("accuracy", "mrr", "precision", "recall", "f1")
 
 
@@ -347,7 +345,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
     """Return "gpt2 (sum/full) answers 61.5 % [50.5, 71.5] of 80 queries correctly …", and why others are unscored."""
     share, decision, name = line.accuracy, line.decision, f"{model} ({line.scoring})"
     unscored = f"{line.queries - line.answered:,} of {line.queries:,} queries are unscored"
-    why = "; ".join(f"{reason} ({count:,})" for reason, count in _alike(line.reasons)[:2])
+    why = "; ".join(f"{reason} ({count:,})" for reason, count in alike_reasons(line.reasons)[:2])
     rest = [f"{unscored}: {why}."] if line.answered < line.queries else []
     if share is None:
         return [f"{name}: {NOTHING}.", *rest]
@@ -408,7 +406,7 @@ def _headline_table(summary: Summary, every: bool) -> Table:
 
 def _reasons(headlines: Sequence[Headline]) -> list[str]:
     """Return why predictions are unscored, each reason once."""
-    lines = (f"{count} × unscored: {why}" for line in headlines for why, count in _alike(line.reasons))
+    lines = (f"{count} × unscored: {why}" for line in headlines for why, count in alike_reasons(line.reasons))
     return list(dict.fromkeys(lines))
 
 
@@ -423,18 +421,6 @@ def _notes(line: Headline, shown: Mapping[str, Estimate], queries: int) -> list[
     for note, names in names_by_note.items():
         notes.append(f"{line.scoring}{'' if len(names) == sampled else ', ' + ', '.join(names)}: {note}")
     return notes
-
-
-def _alike(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Count reasons, those that differ only in numbers as one with their range: "of 101 to 125 tokens"."""
-    groups = grouped((tuple(_NUMBER.split(why)), why) for why in reasons)
-    together = []
-    for words, whys in groups.items():
-        ends = [sorted(numbers, key=int) for numbers in zip(*map(_NUMBER.findall, whys), strict=True)]
-        ranges = [low if low == high else f"{low} to {high}" for low, *_, high in ([own[0], *own] for own in ends)]
-        text = words[0] + "".join(both + rest for both, rest in zip(ranges, words[1:], strict=True))
-        together.append((text, sum(map(reasons.__getitem__, whys))))
-    return sorted(together, key=lambda line: -line[1])
 
 
 def _parts_table(breakdown: Breakdown) -> Table:
