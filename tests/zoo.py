@@ -2,9 +2,9 @@
 
     python -m tests.zoo [FAMILY ...]
 
-prints a row per family: how it runs (tree, states, plain, masked, pairs), or why it is refused or could not be built
-here; then the lists that stand in docs/howto/models.md. Configurations come from the classes' own defaults, made small
-by :data:`SMALL`.
+prints the table of docs/notes/zoo.md, a row per family: how it runs (tree, states, plain, masked, pairs), or why it is
+refused or could not be built here; then the lists of docs/howto/models.md. "failed" is a traceback. Configurations come
+from the classes' own defaults, made small by :data:`SMALL`.
 """
 
 from __future__ import annotations
@@ -73,6 +73,20 @@ TITLES = {
 SAID = ("refused", "not built")
 """With the reason."""
 HEADS, WIDTH = 4, 32
+LIMITS: dict[str, int] = {
+    **dict.fromkeys(
+        ("sliding_window", "attention_chunk_size", "index_topk", "floor_scale", "attention_window_size",
+         "keep_window_size", "sliding_window_size", "window_size", "local_attention", "local_attention_window_len",
+         "rel_extent", "mamba_chunk_size", "chunk_size", "original_max_position_embeddings", "local_radius",
+         "relative_attention_max_distance", "relative_max_distance"),
+        12,
+    ),
+    **dict.fromkeys(
+        ("attention_window", "local_attn_chunk_length", "lsh_attn_chunk_length"), 8
+    ),
+    **dict.fromkeys(("block_size", "index_block_size"), 4),
+}  # fmt: skip
+"""Numbers of tokens that the texts exceed: windows, chunks, blocks, and how many tokens are attended to."""
 SMALL: dict[str, Any] = {
     **dict.fromkeys(
         ("hidden_size", "n_embd", "d_model", "dim", "emb_dim", "embedding_size", "hidden_dim", "word_embed_proj_dim",
@@ -100,22 +114,12 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size", "mamba_headdim"), WIDTH),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "mamba_d_head"), 16),
     **dict.fromkeys(("head_dim", "d_kv", "v_head_dim", "qk_head_dim", "index_head_dim"), 8),
-    **dict.fromkeys(("state_size", "mamba_d_state"), 8),
+    **dict.fromkeys(("state_size", "mamba_d_state", "relative_attention_num_buckets"), 8),
     **dict.fromkeys(("rotary_dim", "qk_rope_head_dim", "qk_nope_head_dim"), 4),
     **dict.fromkeys(("num_key_value_heads", "num_experts_per_tok", "moe_k", "mamba_expand", "n_mamba_heads"), 2),
     **dict.fromkeys(("index_n_heads",), 2),
     **dict.fromkeys(("n_group", "topk_group"), 1),
-    **dict.fromkeys(
-        ("sliding_window", "attention_chunk_size", "index_topk", "floor_scale", "attention_window_size",
-         "keep_window_size", "sliding_window_size", "window_size", "local_attention", "local_attention_window_len",
-         "rel_extent", "mamba_chunk_size", "chunk_size", "original_max_position_embeddings", "local_radius",
-         "relative_attention_max_distance", "relative_max_distance"),
-        12,
-    ),
-    **dict.fromkeys(
-        ("attention_window", "local_attn_chunk_length", "lsh_attn_chunk_length", "relative_attention_num_buckets"), 8
-    ),
-    **dict.fromkeys(("block_size", "index_block_size"), 4),
+    **LIMITS,
     **dict.fromkeys(("initializer_range", "init_std"), 0.2),
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), TINY_VOCABULARY),
     "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3, "decoder_start_token_id": 2,
@@ -164,6 +168,9 @@ GEMMA3: dict[str, Any] = {"vision_config": {"model_type": "siglip_vision_model",
 OWN: dict[str, dict[str, Any]] = {
     "gemma3": GEMMA3,
     "gemma3 (with images)": GEMMA3,
+    "mpnet (masked)": {"relative_attention_num_buckets": 32},  # which its code takes for granted
+    "prophetnet (pairs)": {"num_buckets": 8},
+    "rembert (masked)": {"input_embedding_size": WIDTH, "output_embedding_size": WIDTH},
     "perceiver (masked)": {"d_latents": WIDTH, "num_latents": 16, "num_self_attends_per_block": 2},
     "llava (with images)": TEXT_AND_IMAGES,
     "mistral3 (with images)": {
@@ -252,9 +259,9 @@ OWN: dict[str, dict[str, Any]] = {
 WITHOUT = ((), ("head_dim",), ("head_dim", "num_key_value_heads"), ("qk_head_dim",), ("num_key_value_heads",))
 """Sizes left at their defaults in turn, until a model can be built: some are worked out from others."""
 Floats = NDArray[np.floating[Any]]
-LONGEST = 200
+SHORT, LONGEST = 4, 200
 STATEMENTS = [
-    *([0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(4)),
+    *([0, 10, 11, 12, 13 + number, 20, 30 + number % 2] for number in range(SHORT)),
     *([0, *(10 + 7 * place % 60 for place in range(length))] for length in (20, 41, 90, LONGEST)),
 ]
 """Short ones with a common beginning, and some longer than all limits in :data:`SMALL`."""
@@ -264,11 +271,13 @@ class FamilyResult(NamedTuple):
     """:param how: tree, states, plain, masked, pairs; "refused" or "not built".
     :param why: where it is refused, or not built.
     :param off: largest difference from the model's own forward pass, in nats.
+    :param limits: those of :data:`LIMITS` that its configuration has.
     """
 
     how: str
     why: str = ""
     off: float = 0.0
+    limits: str = ""
 
 
 def tiny(kind: Any, without: tuple[str, ...] = (), **own: Any) -> Any:
@@ -320,11 +329,17 @@ def seen(name: str, architecture: str) -> FamilyResult:
     except Exception as error:  # the zoo cannot have every animal
         return FamilyResult("not built", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}")
     try:
-        return _scored(network)
+        return _scored(network)._replace(limits=limits(network))
     except (BadInput, RunFailed) as error:
         return FamilyResult("refused", str(error))
     except Exception as error:  # a traceback in a run
         return FamilyResult("failed", f"{type(error).__name__}: {' '.join(str(error).split())[:80]}", np.inf)
+
+
+def limits(network: PreTrainedModel) -> str:
+    """The limits of its configuration that the texts exceed."""
+    config = network.config.get_text_config().to_dict()
+    return ", ".join(f"{name} {config[name]}" for name in LIMITS if config.get(name) == LIMITS[name])
 
 
 def _scored(network: PreTrainedModel) -> FamilyResult:
@@ -335,7 +350,10 @@ def _scored(network: PreTrainedModel) -> FamilyResult:
     if model.attention is Attention.BIDIRECTIONAL:
         return FamilyResult("masked", off=_off_masked(network, model, budget))
     off = _off_causal(network, model, budget)
-    how = "tree" if model.refuses_tree() is None else "states" if model.refuses_states() is None else "plain"
+    longest = max(map(len, _fitting(model)))
+    how = "tree" if model.refuses_tree(longest) is None else "plain"
+    if how == "plain" and model.refuses_states(longest) is None:
+        how = "states"
     return FamilyResult(how, "; ".join(model.refusals()), off)
 
 
@@ -366,7 +384,9 @@ def _off_masked(network: PreTrainedModel, model: LocalModel, budget: Budget) -> 
 @torch.inference_mode()
 def _off_pairs(network: PreTrainedModel, model: EncoderDecoder, budget: Budget) -> float:
     off = 0.0
-    pairs = [Pair((*ids[: 3 + number], 2), _tokens([0, *ids[3:], 2])) for number, ids in enumerate(_fitting(model))]
+    sources = [ids[: 3 + number] if number < SHORT else ids for number, ids in enumerate(_fitting(model))]
+    targets = [_tokens([0, *ids[3:], 2]) for ids in _fitting(model)]
+    pairs = [Pair((*source, 2), target) for source, target in zip(sources, targets, strict=True)]
     for pair, found in zip(pairs, seq2seq_log_probs(model, pairs, budget), strict=True):
         said = torch.from_numpy(pair.target.ids)[None]
         started = torch.cat([torch.tensor([[model.first]]), said[:, :-1]], dim=1)
@@ -410,10 +430,11 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     wanted = sys.argv[1:]
     every: dict[str, FamilyResult] = {}
+    print("| family | path | largest difference, nats | limits that texts exceed | note |\n|---|---|---:|---|---|")  # noqa: T201
     for name, architecture in {**FAMILIES, **MULTIMODAL}.items():
         if not wanted or name in wanted:
             every[name] = found = seen(name, architecture)
-            print(f"| {name} | {found.how} | {found.off:.0e} | {found.why} |", flush=True)  # noqa: T201
+            print(f"| {name} | {found.how} | {found.off:.0e} | {found.limits} | {found.why} |", flush=True)  # noqa: T201
     print("", *lists(every), sep="\n")  # noqa: T201
 
 

@@ -238,7 +238,7 @@ class LocalModel(NetworkModel):
         return CheckedLengths(partial(check, self, STATES), self.max_tokens, SHORT_STATES)
 
     def refusals(self) -> list[str]:
-        checks = (self._tree, self._cache, self._padding)
+        checks = (self._tree, self._cache, self._states, self._padding)
         return list(dict.fromkeys(check.why for check in checks if check.why is not None))
 
     def refuses_padding(self, longest: int = 0) -> str | None:

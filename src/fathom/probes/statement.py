@@ -134,10 +134,11 @@ class StatementProbe(ShardedProbe):
     def _engine(self) -> str:
         if isinstance(self.model, LikelihoodServer):
             return self.model.engine
-        refusal = self.model.refuses_tree()
-        if refusal is None:
-            return "; ".join(["token trie", *(f"plain where {why}" for why in self.model.refusals())])
-        return f"{'states by level' if self.model.refuses_states() is None else 'plain batches'}, because {refusal}"
+        refusal, path = self.model.refuses_tree(), "token trie"
+        if refusal is not None:
+            states = self.model.refuses_states() is None
+            path = f"{'states by level' if states else 'plain batches'}, because {refusal}"
+        return "; ".join([path, *(f"plain where {why}" for why in self.model.refusals() if why not in path)])
 
     def _answered(self, shard: Shard) -> Answered:
         encoded = self._ahead.take(self._encoded, shard)
