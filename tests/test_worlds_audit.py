@@ -30,12 +30,12 @@ from fathom.building.worlds import (
     virtual,
 )
 from fathom.building.worlds import reidentification as module
-from fathom.building.worlds.audit import Auditor, Reader
+from fathom.building.worlds.audit import ATTACKS, Auditor, Reader
 from fathom.building.worlds.folders import INSERTED, inserted_spans
 from fathom.building.worlds.forms import forms_of
 from fathom.building.worlds.masking import MASK
 from fathom.building.worlds.mentions import find_mentions
-from fathom.building.worlds.reidentification import TfIdf, VectorAttack
+from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, VectorAttack
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import write_graph
@@ -227,6 +227,30 @@ def test_an_attack_is_right_of_texts_as_they_are_and_wrong_of_texts_that_change_
     assert attack.places(["" for _ in texts], own).hits(10).mean() == pytest.approx(10 / 40)
 
 
+@pytest.mark.parametrize("attack", [CharacterNgrams, Alignment])
+def test_other_attacks_are_right_of_texts_as_they_are_and_wrong_of_texts_that_change_hands(attack):
+    texts = [f"only number{row} has word{row}" for row in range(40)]
+    made, own = attack(texts), np.arange(40)
+    assert made.places(texts, own).hits(1).mean() == 1
+    assert made.places(texts[1:] + texts[:1], own).hits(1).mean() == 0
+    assert made.places(["" for _ in texts], own).hits(1).mean() == pytest.approx(1 / 40)
+
+
+def test_alignment_reads_common_words_in_their_order():
+    """Both texts have the same words, so that those of "a man bites a dog" are as near to either by TF-IDF."""
+    texts = ["a dog bites the man in a park", "the man in a park bites a dog"]
+    asked, own = ["the man … a park … a dog"], np.array([1])
+    assert Alignment(texts).places(asked, own).hits(1).tolist() == [1]
+    assert TfIdf(texts).places(asked, own).hits(1).tolist() == [0.5]
+
+
+def test_character_runs_find_parts_of_words():
+    texts = ["shipping", "barnacles", "newspaper"]
+    asked, own = ["ships", "barns", "papers"], np.arange(3)
+    assert CharacterNgrams(texts).places(asked, own).hits(1).tolist() == [1, 1, 1]
+    assert TfIdf(texts).places(asked, own).hits(1).mean() == pytest.approx(1 / 3)
+
+
 def test_vectors_of_a_model_are_compared_by_cosine():
     """(3, 4) is nearer to (1, 1) than to (1, 0), and as near to (2, 2); a text without a vector is a guess."""
     vectors = {"a": [1, 0], "b": [1, 1], "c": [2, 2], "d": [3, 4], "": [math.nan, math.nan]}
@@ -262,7 +286,7 @@ def test_an_audit_says_what_types_give_away():
     assert (found["hits@10"]["value"], found["chance@1"], found["chance@10"]) == (1, 1 / 5, 1)
     assert "attack:type" in found["hits@1"]["recipe"]
     rows = audit_table([{"world": "w", "audit": audit}]).rows
-    assert [row[1] for row in rows] == ["name", "type", "description, TF-IDF"]
+    assert [row[1] for row in rows] == ["name", "type", *(f"description, {attack}" for attack in ATTACKS)]
     many = chain([f"n{row}" for row in range(40)], ["x"] * 40)
     many = replace(many, entities=many.entities.append_column("type", pa.array(["a"] * 40)))
     found = Auditor(many).audit(many, "base")["types"]
@@ -285,7 +309,7 @@ def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
 
 
 def test_of_very_many_entities_some_are_drawn(monkeypatch):
-    monkeypatch.setattr("fathom.building.worlds.audit.MAX_ATTACKED", 10)
+    monkeypatch.setattr(TfIdf, "most", 10)
     texts = [f"word{row}" for row in range(40)]
     graph = chain([f"name{row}" for row in range(40)], texts)
     found = Auditor(graph).audit(base(graph).graph, "base")["descriptions"]["TF-IDF"]
@@ -428,11 +452,12 @@ def letters(texts):
 def test_a_second_attack_is_added_to_the_first(tmp_path):
     build_worlds(pets(), tmp_path, ["anonymised-e"], audit=True)
     [made] = audit_worlds([tmp_path / "anonymised-e"], [Reader("vowels@1", letters)])
-    assert list(made["audit"]["descriptions"]) == ["TF-IDF", "vowels@1"]
+    assert list(made["audit"]["descriptions"]) == [*ATTACKS, "vowels@1"]
     [again] = audit_worlds([tmp_path])
-    assert list(again["audit"]["descriptions"]) == ["TF-IDF", "vowels@1"]
+    assert list(again["audit"]["descriptions"]) == [*ATTACKS, "vowels@1"]
     rows = [row[:2] for row in audit_table([again]).rows]
-    assert rows == [("anonymised-e", f"{what}") for what in ("name", "description, TF-IDF", "description, vowels@1")]
+    described = (f"description, {attack}" for attack in (*ATTACKS, "vowels@1"))
+    assert rows == [("anonymised-e", what) for what in ("name", *described)]
 
 
 def test_a_language_model_reads_descriptions(tmp_path, fathom):
@@ -467,7 +492,7 @@ def test_a_study_tells_of_the_worlds_that_are_there(tmp_path):
     assert [row[:2] for row in table.rows] == [
         ("virtual-e", "not audited"),
         ("base", "name"),
-        ("base", "description, TF-IDF"),
+        *(("base", f"description, {attack}") for attack in ATTACKS),
     ]
     assert stated(table.notes, "not audited: virtual-e;", "build audit")
     assert tabulate_audits(tmp_path / "none", ["base"]) == []

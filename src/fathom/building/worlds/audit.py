@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from fathom._version import VERSION
 from fathom.building.worlds.forms import KINDS, Forms, forms_of
-from fathom.building.worlds.reidentification import CUTOFFS, MAX_ATTACKED, Attack, Floats, TfIdf, VectorAttack, Vectors
+from fathom.building.worlds.reidentification import (
+    CUTOFFS,
+    Alignment,
+    Attack,
+    CharacterNgrams,
+    Floats,
+    TfIdf,
+    VectorAttack,
+    Vectors,
+)
 from fathom.building.worlds.texts import Spans, blocks, in_characters
 from fathom.building.worlds.tries import Matches, Tries
 from fathom.data.columns import is_blank, take_rows
@@ -29,6 +38,8 @@ from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 
+ATTACKS = {attack.name: attack for attack in (TfIdf, CharacterNgrams, Alignment)}
+"""Attacks by descriptions that need no language model."""
 ENTITY = Sample("entity")
 UNDESCRIBED = "no entity has a description: there is nothing to attack"
 UNNAMED = "no entity has a name"
@@ -85,7 +96,7 @@ class Auditor:
     """Audits worlds of one graph; work that several of them share is done once.
 
     :param shortest: minimum characters of the names that worlds search for.
-    :param readers: language models that attack, in addition to TF-IDF.
+    :param readers: language models that attack, in addition to :data:`ATTACKS`.
     :param data: name of the graph, for recipes.
     """
 
@@ -141,7 +152,7 @@ class Auditor:
         recipe = f"{self._recipe}|world:{name}"
         descriptions = dict((before or {}).get("descriptions", {}))
         column = world.entities.column("description")
-        for attacker in (TfIdf.name, *(reader.name for reader in self.readers)):
+        for attacker in (*ATTACKS, *(reader.name for reader in self.readers)):
             descriptions[attacker] = self._by_description(attacker, column, recipe)
         return {"names": self._by_name(world, recipe)} | self._by_type(recipe) | {"descriptions": descriptions}
 
@@ -171,11 +182,8 @@ class Auditor:
         recipe = f"{recipe}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
             return {f"hits@{k}": _share(np.zeros(0), UNDESCRIBED, f"hits@{k}|{recipe}") for k in CUTOFFS}
-        chosen = (
-            np.arange(n)
-            if n <= MAX_ATTACKED
-            else np.sort(np.random.default_rng(0).choice(n, MAX_ATTACKED, replace=False))
-        )
+        most = self._attack(attacker).most
+        chosen = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
         texts = take_rows(column, self.described[chosen])
         key = (attacker, _digest(texts))
         if key not in self._hits:
@@ -190,7 +198,7 @@ class Auditor:
             texts = take_rows(self.source.entities.column("description"), self.described).to_pylist()
             encode = {reader.name: reader.encode for reader in self.readers}
             self._attacks[attacker] = (
-                TfIdf(texts) if attacker == TfIdf.name else VectorAttack(attacker, encode[attacker], texts)
+                VectorAttack(attacker, encode[attacker], texts) if attacker in encode else ATTACKS[attacker](texts)
             )
         return self._attacks[attacker]
 

@@ -7,7 +7,9 @@ near descriptions are in random order, so that an uninformative description is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +27,10 @@ CUTOFFS = (1, 10)
 """The k of reported Hits@k."""
 MAX_ATTACKED = 50_000
 """Maximum number of attacked entities; of more, a sample is drawn."""
+FEW_ATTACKED = 2_000
+"""The same for attacks that take long."""
+NEAREST = 50
+"""Descriptions that share most words, with which a text is aligned."""
 COMMON = 0.02
 """Words in a larger share of the descriptions, such as "of", are used last: they carry little information and take
 most of the time."""
@@ -38,6 +44,8 @@ class Attack(Protocol):
     """An attacker that knows the original descriptions, shape (n,)."""
 
     name: str
+    most: int
+    """Maximum number of entities to attack."""
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
         """Rank the original description of each entity.
@@ -66,10 +74,12 @@ class TfIdf:
     """
 
     name = "TF-IDF"
+    most = MAX_ATTACKED
+    _units: Mapping[str, Any] = {"token_pattern": WORD}
 
     def __init__(self, texts: Sequence[str]) -> None:
         library = optional("sklearn.feature_extraction.text", "kgc")
-        vectorizer = library.TfidfVectorizer(token_pattern=WORD, dtype=np.float32)
+        vectorizer = library.TfidfVectorizer(**self._units, dtype=np.float32)
         try:
             vectorizer.fit(texts)
         except ValueError:  # none of them has a word
@@ -131,8 +141,61 @@ def _counted(near: Vectors, row: Ints, original: Vectors) -> Places:
     return Places(above, np.bincount(row[np.abs(apart) <= TIED], minlength=len(original)))
 
 
+class CharacterNgrams(TfIdf):
+    """TF-IDF of runs of three to five characters within words, which finds parts of replaced words."""
+
+    name = "character n-grams"
+    most = FEW_ATTACKED
+    _units: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
+
+
+class Alignment:
+    """The share of words in common runs (Ratcliff and Metzener 1988; difflib), which finds visible words in order.
+
+    Each text is aligned with the descriptions that share most words with it, whatever these are.
+    """
+
+    name = "alignment of words"
+    most = FEW_ATTACKED
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        library = optional("sklearn.feature_extraction.text", "kgc")
+        self._words = [_words(text) for text in texts]
+        self._count = library.CountVectorizer(analyzer=_words, binary=True, dtype=np.float32)
+        self._known = self._count.fit_transform([*texts, "nothing"])[: len(texts)].T.tocsr()
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`; ``above`` is exact up to the nearest."""
+        shared = self._count.transform(texts) @ self._known
+        pairs = [
+            self._place(shared[[row]], text, own) for row, (text, own) in enumerate(zip(texts, original, strict=True))
+        ]
+        return Places(*np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
+
+    def _place(self, shared: Any, text: str, own: int) -> tuple[int, int]:
+        order = np.argsort(-shared.data, kind="stable")[:NEAREST]
+        matcher = SequenceMatcher(None, autojunk=False)
+        matcher.set_seq2(_words(text))
+
+        def similarity(number: int) -> float:
+            matcher.set_seq1(self._words[number])
+            return matcher.ratio()
+
+        wanted = similarity(own)
+        others = np.array([similarity(other) for other in shared.indices[order].tolist() if other != own])
+        above = int((others > wanted + TIED).sum())
+        # Without a common word, it is as near as all others without one.
+        return above, 1 + int((np.abs(others - wanted) <= TIED).sum()) if wanted else len(self._words) - above
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
 class VectorAttack:
     """Description vectors by a language model, see :class:`fathom.building.worlds.audit.Reader`."""
+
+    most = MAX_ATTACKED
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
         self.name, self._encode = name, encode
