@@ -75,11 +75,11 @@ class TfIdf:
 
     name = "TF-IDF"
     most = MAX_ATTACKED
-    _units: Mapping[str, Any] = {"token_pattern": WORD}
+    _units: Mapping[str, Any] = {"token_pattern": WORD, "dtype": np.float32}
 
     def __init__(self, texts: Sequence[str]) -> None:
         library = optional("sklearn.feature_extraction.text", "kgc")
-        vectorizer = library.TfidfVectorizer(**self._units, dtype=np.float32)
+        vectorizer = library.TfidfVectorizer(**self._units)
         try:
             vectorizer.fit(texts)
         except ValueError:  # none of them has a word
@@ -131,7 +131,7 @@ class TfIdf:
 
 
 def _dot(one: Any, other: Any) -> NDArray[np.float32]:
-    return np.asarray(one.multiply(other).sum(axis=1), dtype=np.float32).ravel()
+    return np.asarray(one.multiply(other).sum(axis=1)).ravel()
 
 
 def _counted(near: Vectors, row: Ints, original: Vectors) -> Places:
@@ -146,7 +146,7 @@ class CharacterNgrams(TfIdf):
 
     name = "character n-grams"
     most = FEW_ATTACKED
-    _units: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
+    _units: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5), "dtype": np.float64}
 
 
 class Alignment:
