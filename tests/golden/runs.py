@@ -193,8 +193,8 @@ case("data-info", *(f"data info {name} {JSON}" for name in ("geography", "data/t
 case("build-worlds", f"build worlds {GRAPH} --seed 2 --out data/worlds --relax {JSON}")
 case(
     "build-cloze",
-    "build cloze --input texts/notes.txt --lines --entities chemicals=texts/chemicals.tsv --out data/cloze --hyphenated "
-    f"--min-letters 1 --min-words 0 {JSON}",
+    "build cloze --input texts/notes.txt --lines --entities chemicals=texts/chemicals.tsv --out data/cloze "
+    f"--hyphenated --min-letters 1 --min-words 0 {JSON}",
     f"build review texts/reviewed.csv {JSON}",
     f"data info data/cloze {JSON}",
     f"probe cloze {MASKED} --data data/cloze --out runs/built-cloze",
