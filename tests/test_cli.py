@@ -301,7 +301,8 @@ def test_commands_on_finished_runs_load_no_model_library(fathom, causal, tmp_pat
         (*ask, "--part", "2/2", "--out", tmp_path / "run"),
         (*ask, "--part", "2/2", "--out", tmp_path / "2"),
         ("metrics", tmp_path / "run", "--by", "relation"),
-        ("compare", tmp_path / "run", tmp_path / "2"),
+        ("merge", tmp_path / "1", tmp_path / "2", "--out", tmp_path / "same"),
+        ("compare", tmp_path / "run", tmp_path / "same"),
         ("report", tmp_path / "run", "--out", tmp_path / "report.html"),
     ]
     script = (

@@ -60,16 +60,14 @@ def masked_log_probs(
 
 
 def _compare(model: Model, tokens: Tokens, variant: Pll, log_probs: NDArray[np.float32], budget: Budget) -> None:
-    """Compare the first and the last token of a statement with masked sequences that run alone."""
+    """Compare the middle token of a statement with a masked sequence that runs alone."""
     scored = np.flatnonzero(tokens.roles != Role.SPECIAL)
-    places = np.unique(scored[[0, -1]]) if len(scored) else scored
-    rows = np.where(is_masked_with(tokens, variant)[places], model.tokenizer.mask_token_id, tokens.ids)
-    alone = []
-    with torch.inference_mode():
-        for place, row in zip(places.tolist(), rows, strict=True):
+    for place in scored[len(scored) // 2 :][:1].tolist():
+        row = np.where(is_masked_with(tokens, variant)[place], model.tokenizer.mask_token_id, tokens.ids)
+        with torch.inference_mode():
             hidden = model.hidden(model.embed(on_device(row[None], model.device)))[0, place : place + 1]
-            alone.append(float(torch.log_softmax(model.logits(hidden), dim=-1)[0, int(tokens.ids[place])]))
-    budget.evidence.add(model, "masked batches", log_probs[places], np.array(alone))
+            alone = torch.log_softmax(model.logits(hidden), dim=-1)[:, int(tokens.ids[place])]
+        budget.evidence.add(model, "masked batches", log_probs[[place]], alone.cpu().numpy())
 
 
 def is_masked_with(tokens: Tokens, variant: Pll) -> NDArray[np.bool_]:
