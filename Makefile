@@ -99,7 +99,10 @@ mutation: install-test
 	$(BIN)/python -m pip install -q -e '.[mutation]'
 	$(BIN)/python benchmarks/mutation.py --sample $(SAMPLE) $(if $(ONLY),--only $(ONLY))
 
-# Kills, bad inputs, full disks and races, by the script CAMPAIGN on the data sets DATA, for hours.
-# PART=kills,points,inputs,invariance,disk,race; MORE='--seed 7 --slice 1/4': what else the script takes.
+# Kills, bad inputs, full disks and races, by the script CAMPAIGN on the data sets DATA, for hours, into faults/SEED; then the
+# cases of tests/faults. The seed is new each time and printed: SEED=7 repeats one.
+# PART=kills,points,inputs,invariance,disk,race; MORE='--slice 1/4': what else the script takes.
 faults: install-test
-	$(BIN)/python $(CAMPAIGN) --fathom $(BIN)/fathom --data $(DATA) --out faults $(if $(PART),--part $(PART)) $(MORE)
+	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')); echo "SEED=$$seed repeats this"; \
+	$(BIN)/python $(CAMPAIGN) --fathom $(BIN)/fathom --data $(DATA) --out faults/$$seed --seed $$seed $(if $(PART),--part $(PART)) $(MORE); \
+	status=$$?; SEED=$$seed $(TESTS) --hypothesis-seed=$$seed tests/faults && exit $$status

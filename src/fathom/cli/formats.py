@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict
@@ -15,6 +15,9 @@ from fathom.reading.files import printable
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table, Tabular
+
+
+Overwrite = Annotated[bool, opt(False, "Replace files that Fathom did not write.", Group.OUTPUT)]
 
 
 class PrintOptions(BaseModel):
@@ -41,13 +44,14 @@ class TableOptions(PrintOptions):
     """Format of printed tables, and a folder for files."""
 
     out: Path | None = opt(None, "Folder for the tables as JSON, CSV and Markdown.")
+    overwrite: Overwrite = False
 
     def present(self, result: Tabular, name: str) -> None:
         """Print a result, whose tables may depend on the format, and write it as *name* in each format."""
-        from fathom.results.tables import write_tables
+        from fathom.results.saving import write_tables
 
         if self.out is not None:
-            write_tables(result.tables_in, self.out, name, result.answer)
+            write_tables(result.tables_in, self.out, name, result.answer, self.overwrite)
         self.show(result.tables_in(self.format), result.answer)
 
 

@@ -201,7 +201,7 @@ def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> 
     from fathom.building.worlds import tabulate_audits
     from fathom.plans.grid import read_plan, run_grid, states
     from fathom.results.plots import save
-    from fathom.results.tables import write_tables
+    from fathom.results.saving import write_tables
     from fathom.studies import memory, memory_tables
 
     out, plan = chosen.out, read_plan(chosen.plan)
@@ -217,11 +217,12 @@ def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> 
     result = memory.analyse(plan, cells, out)
     answer = memory.conclude(result)
     tables = [*memory_tables.tables(result), *tabulate_audits(out / "worlds", plan.worlds)]
-    write_tables(lambda _: tables, out, "memory", answer)
+    write_tables(lambda _: tables, out, "memory", answer, chosen.overwrite)
     if correlations := memory_tables.correlation_tables(result):
-        write_tables(lambda _: correlations, out, "correlations")
+        write_tables(lambda _: correlations, out, "correlations", overwrite=chosen.overwrite)
     printed.show([*tables, *correlations], answer)
-    files = ", ".join(str(file) for plot in memory_tables.plots(result) if (file := save(plot, out)))
+    saved = (save(plot, out, chosen.overwrite) for plot in memory_tables.plots(result))
+    files = ", ".join(str(file) for file in saved if file)
     say(f"figures: {files}" if files else "no figures: pip install 'fathom-lm[report]'", err=True)
     failed = sum(bool(cell.failed) for cell in cells)
     if failed and not chosen.report_only:

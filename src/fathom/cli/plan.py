@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from fathom.cli.commands import single
-from fathom.cli.formats import PrintOptions, notes, say, say_unfinished
+from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.errors import RunFailed
 from fathom.options import ARGUMENT, Group, opt
 from fathom.plans.options import WorkerOptions
@@ -33,6 +33,7 @@ class PlanFolder(BaseModel):
     plan: Path
     out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
     retry_failed: bool = opt(False, "Retry what failed.")
+    overwrite: Overwrite = False
 
 
 class PlanFiles(PlanFolder):
@@ -62,7 +63,7 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         from fathom.plans.execution import REPORT, carry_out, write_report
 
     with working("runs", printed) as (tell, progress):
-        result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress)
+        result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress, chosen.overwrite)
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
         say_unfinished(out, state, err=printed.is_for_programs)
@@ -75,7 +76,7 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
             say(f"\n— {made.name} —\n")
             printed.show(made.tables, made.answer)
     with starting("writing the report"):
-        notes(write_report(result, out))
+        notes(write_report(result, out, chosen.overwrite))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
     if result.failures:

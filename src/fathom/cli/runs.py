@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import NewFolder
 from fathom.cli.commands import single
-from fathom.cli.formats import PrintOptions, TableOptions, notes, say
+from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
@@ -73,6 +73,7 @@ class MetricsOptions(PrintOptions):
     all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
     output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
+    overwrite: Overwrite = False
 
 
 class CompareOptions(SeveralRuns, ComparisonOptions):
@@ -100,6 +101,7 @@ class ReportOptions(SeveralRuns):
     title: str = opt("", "Title of the page.")
     groups: Path | None = opt(None, "JSON Lines with query_id and further groups to choose by, such as planted.jsonl.")
     cluster: str = opt("", CLUSTER)
+    overwrite: Overwrite = False
 
 
 class MergeOptions(RunOptions):
@@ -138,11 +140,9 @@ def metrics(options: MetricsOptions) -> None:
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
-    from fathom.store.files import check_output, write_text
     from fathom.store.folder import RunFolder
+    from fathom.store.written import write_output
 
-    if options.output is not None:
-        check_output(options.output)
     folder = RunFolder.open(options.run)
     if options.groups is not None:
         folder = folder.grouped_by(options.groups)
@@ -157,7 +157,7 @@ def metrics(options: MetricsOptions) -> None:
     if options.output is None:
         say(text)
     else:
-        write_text(options.output, text + "\n")
+        write_output(options.output, text + "\n", overwrite=options.overwrite, recorded=False)
 
 
 def _single_table(tables: list[Table]) -> list[Table]:

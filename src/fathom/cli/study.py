@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from fathom.cli.commands import add_command, flags_of, new_group
-from fathom.cli.formats import PrintOptions, TableOptions, say
+from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, say
 from fathom.data.selection.options import Words
 from fathom.errors import all_of, refuse
 from fathom.options import ARGUMENT, REPEATED, Given, Group, also, opt, parse_options
@@ -51,6 +51,7 @@ class StudyFolder(PrintOptions):
 
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
     out: Path = opt(..., "Folder for the runs and the tables. The same command resumes the study.")
+    overwrite: Overwrite = False
 
 
 class StudyOfModel(StudyFolder):
@@ -109,7 +110,7 @@ def _options(study: Study, given: Given) -> Any:
 
 def _show(study: Study, findings: Any, chosen: StudyOfRuns | StudyFolder) -> None:
     """Print the tables; with a folder, save them, further tables and the plots there."""
-    drawn = chosen.out is None or study.save(findings, chosen.out)
+    drawn = chosen.out is None or study.save(findings, chosen.out, chosen.overwrite)
     chosen.show(study.tables(findings), study.conclude(findings))
     if not drawn:
         say("no picture: pip install 'fathom-lm[report]' draws one", err=True)

@@ -19,8 +19,10 @@ from fathom.progress import Progress, line, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
-from fathom.results.tables import Table, Tabular, write_tables
+from fathom.results.saving import write_tables
+from fathom.results.tables import Table, Tabular
 from fathom.store.folder import RunFolder
+from fathom.store.written import remove_written
 
 REPORT, STUDIES = "report.html", "studies"
 
@@ -84,6 +86,7 @@ def carry_out(
     redo: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     progress: Progress = unseen,
+    overwrite: bool = False,
 ) -> PlanResult:
     """Make what is missing of a plan, then its studies and tables.
 
@@ -91,6 +94,7 @@ def carry_out(
     :param redo: repeat runs whose options, model or data the plan has changed since.
     :param tell: called with a line at the end of each run.
     :param progress: called with the number of runs that have ended, and of all.
+    :param overwrite: replace files in *out* that Fathom did not write.
     :raises BadInput: a model or data set cannot be found; *out* contains something else, or runs that the plan has
         changed; and what :func:`fathom.plans.runner.run_steps` refuses.
     """
@@ -114,12 +118,12 @@ def carry_out(
     by_step = {id(state.step): state for state in states}
     table = runs_table([(run.name, by_step[id(run.step)]) for run in plan.runs])
     runs = {run.name: by_step[id(run.step)].run for run in plan.runs}
-    write_tables(lambda _: [table], out, RUNS)
-    shutil.rmtree(out / STUDIES, ignore_errors=True)  # of studies that the plan no longer has
-    return PlanResult(plan, states, [_study(planned, runs, out) for planned in plan.studies], table)
+    write_tables(lambda _: [table], out, RUNS, overwrite=overwrite)
+    remove_written(out / STUDIES)  # of studies that the plan no longer has
+    return PlanResult(plan, states, [_study(planned, runs, out, overwrite) for planned in plan.studies], table)
 
 
-def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Path) -> StudyResult:
+def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Path, overwrite: bool) -> StudyResult:
     """Make a study and save its tables and plots; without a run that failed it is not made."""
     study, name = planned.study, planned.name
     failed = [run for run in planned.runs if runs[run] is None]
@@ -132,7 +136,7 @@ def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Pat
             findings = study.analyse(planned.models, planned.data, planned.options, place, line)
         else:
             findings = study.analyse(folders, **dict(planned.options))
-        study.save(findings, out / STUDIES / name)
+        study.save(findings, out / STUDIES / name, overwrite)
         return StudyResult(name, study.tables(findings), study.conclude(findings))
     except FathomError as error:
         return StudyResult(name, why=str(error).replace("\n", "; "))
@@ -160,11 +164,13 @@ def _rows(name: str, state: StepState) -> Iterator[dict[str, Any]]:
         yield about | {"state": f"finished: {'; '.join(error.faults)}"}
 
 
-def write_report(result: PlanResult, out: Path) -> list[str]:
+def write_report(result: PlanResult, out: Path, overwrite: bool = False) -> list[str]:
     """Write the report of all finished runs and studies. :returns: what it lacks."""
     runs = [state.run for state in result.states if state.run is not None]
     tables = [(study.name, list(study.tables)) for study in result.studies if not study.why]
     try:
-        return list(report(runs, out / REPORT, title=result.plan.title, studies=tables).notes) if runs else []
+        if not runs:
+            return []
+        return list(report(runs, out / REPORT, title=result.plan.title, studies=tables, overwrite=overwrite).notes)
     except (BadInput, MissingExtra) as error:
         return [f"no report: {error}"]

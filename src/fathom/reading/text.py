@@ -191,7 +191,7 @@ def yaml_value(text: str) -> Any:
     except (ValueError, TypeError, OverflowError, AttributeError) as error:  # invalid dates, huge numbers
         raise NotData(None, f"invalid YAML: {error}") from error
     if is_deeper(value, nodes=NODES.most):
-        raise NotData(None, _TOO_DEEP)
+        raise NotData(None, f"{_TOO_DEEP}, or {NODES.fault()}")
     return value
 
 

@@ -31,6 +31,7 @@ from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table, to_html
 from fathom.store.files import write_text
 from fathom.store.folder import RunFolder
+from fathom.store.written import check_output
 from fathom.studies import STUDIES
 
 LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
@@ -72,6 +73,7 @@ def report(
     title: str = "",
     groups: str | Path | None = None,
     studies: Sequence[tuple[str, list[Table]]] = (),
+    overwrite: bool = False,
 ) -> Report:
     """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
 
@@ -82,16 +84,15 @@ def report(
     :param title: heading of the page.
     :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
     :param studies: names and tables of studies, besides those saved with the runs.
+    :param overwrite: replace a file that is no report of Fathom.
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
     """
     libraries = {name: optional(name, "report") for name in LIBRARIES}
     path = Path(out)
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder: give the file to write, such as {path / 'report.html'}")
-    if path.exists() and not _is_report(path):
-        raise BadInput(f"{path} exists and is no report of Fathom: give another file, or remove it")
+    if not path.is_file() or not _is_report(path):
+        check_output(path, overwrite=overwrite)
     folders, notes = _open_all(runs)
     if groups is not None:
         folders = [folder.grouped_by(Path(groups)) for folder in folders]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fathom.store.files import make_folder
+from fathom.store.written import write_output
 
 
 class Plot(NamedTuple):
@@ -25,15 +26,18 @@ class Plot(NamedTuple):
     title: str = ""
 
 
-def save(plot: Plot, folder: Path) -> Path | None:
-    """Save a plot as PNG. :returns: the file; None if matplotlib is not installed."""
+def save(plot: Plot, folder: Path, overwrite: bool = False) -> Path | None:
+    """Save a plot as PNG.
+
+    :param overwrite: replace a file that Fathom did not write.
+    :returns: the file; None if matplotlib is not installed.
+    """
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    make_folder(folder)
-    path = folder / f"{plot.name}.png"
+    path, drawn = folder / f"{plot.name}.png", BytesIO()
     # Names of models and relations are no formulas, and may be in a script that the font lacks.
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
@@ -41,5 +45,6 @@ def save(plot: Plot, folder: Path) -> Path | None:
         axes = figure.subplots()
         axes.set(xlabel=plot.x, ylabel=plot.y, title=plot.title)
         plot.draw(axes)
-        figure.savefig(path, dpi=150)
+        figure.savefig(drawn, dpi=150, format="png")
+    write_output(path, drawn.getvalue(), overwrite=overwrite)
     return path

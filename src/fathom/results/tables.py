@@ -13,10 +13,9 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from pathlib import Path
 from textwrap import wrap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -25,7 +24,6 @@ from rich.cells import cell_len
 
 from fathom.errors import BadInput
 from fathom.reading import first_few, shown
-from fathom.store.files import write_text
 
 if TYPE_CHECKING:  # statistics are loaded where there are numbers
     from fathom.results.estimates import Estimate
@@ -203,12 +201,6 @@ def _one_recipe(recipes: Iterable[str]) -> str:
     named = list(dict.fromkeys(recipe for recipe in recipes if recipe))
     names = dict.fromkeys(name for recipe in named for name in recipe.partition("|")[0].split(", "))
     return combined(", ".join(names), named, " or ") if len(named) > 1 else "".join(named)
-
-
-def write_tables(tables_in: Callable[[str], Sequence[Table]], out: Path, name: str, answer: Sequence[str] = ()) -> None:
-    """Write tables in each format as *name* into the folder *out*. :param tables_in: given a format."""
-    for ending in ("json", "csv", "md"):
-        write_text(out / f"{name}.{ending}", render(tables_in(ending), ending, answer) + "\n")
 
 
 class Tabular(ABC):

@@ -63,13 +63,6 @@ def check_name(path: Path) -> Path:
     return path
 
 
-def check_output(path: Path) -> Path:
-    """Return the path of an output. :raises BadInput: it is a file of a run, a model, a plan or data."""
-    if path.exists() and any((path.parent / name).exists() for name in OWNERS):
-        raise BadInput(f"{path} is a file of what is in {path.parent}: give a file elsewhere")
-    return path
-
-
 def make_folder(folder: Path) -> None:
     """Make a folder and its parents.
 

@@ -105,17 +105,18 @@ class Study:
         """Return further tables by the name of their file, without its ending."""
         return dict(self._function("files", lambda findings: {})(findings))
 
-    def save(self, findings: Any, out: Path) -> bool:
+    def save(self, findings: Any, out: Path, overwrite: bool = False) -> bool:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
         from fathom.results.plots import save
-        from fathom.results.tables import render, write_tables
-        from fathom.store.files import write_text
+        from fathom.results.saving import write_tables
+        from fathom.results.tables import render
+        from fathom.store.written import write_output
 
         tables = self.tables(findings)
-        write_tables(lambda _: tables, out, self.name, self.conclude(findings))
+        write_tables(lambda _: tables, out, self.name, self.conclude(findings), overwrite)
         for name, table in self.files(findings).items():
-            write_text(out / f"{name}.csv", render([table], "csv") + "\n")
-        return all(save(plot, out) is not None for plot in self.plots(findings))
+            write_output(out / f"{name}.csv", render([table], "csv") + "\n", overwrite=overwrite)
+        return all(save(plot, out, overwrite) is not None for plot in self.plots(findings))
 
     def _function(self, name: str, *default: Callable[[Any], object]) -> Callable[..., Any]:
         return getattr(import_module(self.module), name, *default)  # type: ignore[no-any-return]

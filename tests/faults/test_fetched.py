@@ -1,0 +1,66 @@
+"""Downloads that are no data set: refused by the reader before anything is kept."""
+
+from __future__ import annotations
+
+import io
+import random
+import tarfile
+
+import pytest
+
+from tests.messages import mentioned
+from tests.test_fetch import FACTS, left_in, site, zipped  # noqa: F401 # site is a fixture
+
+
+def tarred(files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+NOISE = random.Random(1).randbytes(9000)
+GOOD = {"mine/facts.tsv": FACTS}
+ARRIVED = {
+    "a web page": ("facts.tsv", b"<!DOCTYPE html>\n<html><body>Sign in</body></html>", "a web page"),
+    "a web page for a zip": ("mine.zip", b"<html><body>404</body></html>", "a web page"),
+    "an empty file": ("facts.tsv", b"", "an empty file"),
+    "an empty zip": ("mine.zip", b"", "an empty file"),
+    "random bytes": ("facts.tsv", NOISE[:4000], "no format fits"),
+    "random bytes for a zip": ("mine.zip", NOISE[:4000], "no format fits"),
+    "a truncated zip": (
+        "mine.zip",
+        zipped({"mine/facts.tsv": NOISE})[:4000],
+        "a truncated zip archive",
+    ),
+    "a truncated tar": (
+        "mine.tar.gz",
+        tarred({"mine/facts.tsv": NOISE})[:4000],
+        "is damaged",
+    ),
+    "another archive": ("mine.zip", zipped({"theme/style.css": b"a {}", "theme/x.js": b"1"}), "no format fits"),
+    "data with faults": ("facts.tsv", FACTS + b"Italy\tRome\n", "facts.tsv:801"),
+}
+
+
+@pytest.mark.parametrize("case", ARRIVED)
+def test_nothing_is_kept_of_what_no_reader_accepts(site, fathom, tmp_path, case):  # noqa: F811
+    name, content, expected = ARRIVED[case]
+    site.files[f"/{name}"] = content
+    address = f"{site.url}/{name}"
+    code, _, err = fathom("data", "fetch", "mine", "--url", address)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert mentioned(err, "error: ", address, expected)
+    assert left_in(tmp_path / "cache") == []
+
+    site.files[f"/{name}"] = {"tsv": FACTS, "zip": zipped(GOOD), "gz": tarred(GOOD)}[name.rpartition(".")[2]]
+    assert fathom("data", "fetch", "mine", "--url", address)[0] == 0
+
+
+def test_an_archive_of_several_data_sets_names_each(site, fathom):  # noqa: F811
+    site.files["/both.zip"] = zipped({"both/one/facts.tsv": FACTS, "both/two/facts.tsv": FACTS, "both/README.md": b"x"})
+    code, out, err = fathom("data", "fetch", "both", "--url", f"{site.url}/both.zip")
+    assert (code, "both/one" in out, "both/two" in out) == (0, True, True), err
