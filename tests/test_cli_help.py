@@ -39,6 +39,13 @@ def commands(command, path=("fathom",)):
 ALL = {" ".join(path): command for path, command in commands(typer.main.get_command(make_app()))}
 
 
+def test_tools_walk_all_commands():
+    """Fuzzers, such as that of ``make faults``, find every command in ``fathom.cli.app``."""
+    from fathom.cli import app
+
+    assert {" ".join(path) for path, _ in commands(typer.main.get_command(app))} == set(ALL)
+
+
 @pytest.mark.parametrize("called", sorted(ALL))
 def test_help_begins_with_an_example_that_parses(called):
     help_ = ALL[called].help

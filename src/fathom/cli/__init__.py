@@ -78,19 +78,42 @@ MOST_LINES = 200
 """Lines of one error message."""
 
 
+def _make(name: str, does: str) -> typer.Typer:
+    module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
+    made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
+    return made
+
+
 def _late(name: str, does: str) -> type[TyperCommand]:
     """Return a placeholder in the list of commands, which loads the command's module when it is called."""
 
     class Late(TyperCommand):
         def load(self) -> Any:
-            module = import_module(f"fathom.cli.{MODULES.get(name, name)}")
-            made: typer.Typer = module.make(name, does) if name in MODULES else module.make(does)
-            return typer.main.get_command(made)
+            return typer.main.get_command(_make(name, does))
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             return self.load().make_context(info_name, args, parent, **extra)
 
     return Late
+
+
+def whole_app() -> typer.Typer:
+    """Load all commands at once, for tools that walk a command line: documentation, completion, fuzzers."""
+    app = typer.Typer(name="fathom", no_args_is_help=True, rich_markup_mode="rich")
+    for name, (panel, does) in COMMANDS.items():
+        made = _make(name, does)
+        if made.registered_callback:
+            app.add_typer(made, name=name, rich_help_panel=panel)
+        else:
+            app.registered_commands += made.registered_commands
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    """Make ``fathom.cli.app``, the name that such tools expect, on first use."""
+    if name == "app":
+        return whole_app()
+    raise AttributeError(name)
 
 
 def _version(value: bool) -> None:
