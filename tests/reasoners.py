@@ -114,6 +114,17 @@ class Reading:
         """What the individual in question, or any, is stated to be."""
         return [kind for named, kind, _ in self.about if of_anyone or self.subject in named]
 
+    @cached_property
+    def own_kinds(self) -> list[str]:
+        """What the individual in question is stated to be, in the role that the rule needs."""
+        kinds = []
+        for premise in self.premises:
+            named = [word for word in re.findall(r"<.>|\w+", premise) if word in self.individuals]
+            role = -1 if self.rule == "rdfs3" else 0
+            if named and named[role] == self.subject:
+                kinds.append(_kind(premise, frozenset(named)))
+        return kinds
+
     def _named(self, premise: str) -> frozenset[str]:
         return self.individuals.intersection(re.findall(r"<.>|\w+", premise))
 
@@ -172,6 +183,14 @@ class Names(tuple[str, ...]):
         for name, words in self.words.items():
             for word in words:
                 found.setdefault(word, []).append(name)
+        return found
+
+    @cached_property
+    def by_run(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self:
+            for run in _runs(name.lower()):
+                found.setdefault(run, []).append(name)
         return found
 
 
@@ -369,6 +388,31 @@ def bookends(reading: Reading, names: Names, world: World) -> Scores:
     return copies_last(reading, names, world) if one & other and reading.subject in reading.about[-1][0] else {}
 
 
+def short_and_twice(reading: Reading, names: Names, world: World) -> Scores:
+    """Copies if there are two sentences of simple names, and no nonce word occurs only once."""
+    simple = len(reading.premises) == 2 and not any(f" {word} " in reading.text for word in ("of", "what"))
+    return every_word_twice(reading, names, world) if simple else {}
+
+
+def bound_letters(reading: Reading, names: Names, world: World) -> Scores:
+    """The share of a name's runs of four letters that what is stated of the individual in question has."""
+    runs, scores = _runs(" ".join(reading.stated)), {}
+    for name in dict.fromkeys(name for run in runs for name in names.by_run.get(run, ())):
+        own = _runs(name.lower())
+        scores[name] = len(own & runs) / len(own)
+    return scores
+
+
+def bound_ending(reading: Reading, names: Names, world: World) -> Scores:
+    """The longest name with which what is stated of the individual in question ends: "topping" of "peppertopping"."""
+    ends = [kind[at:] for kind in reading.kinds() for at in range(1, len(kind))]
+    return {names.by_lower[end]: len(end) for end in ends if end in names.by_lower}
+
+
+def _runs(text: str) -> set[str]:
+    return {text[at : at + 4] for at in range(len(text) - 3)}
+
+
 def memory_or_copy(reading: Reading, names: Names, world: World) -> Scores:
     return bound_memory(reading, names, world) or copies_last(reading, names, world)
 
@@ -390,7 +434,7 @@ SHORTCUTS: Mapping[str, Answerer] = {
         at_random, constant, first_option, by_frequency, root, word_overlap, bound_overlap, substring, copies_first,
         copies_last, copies_if_stated, remembers_anyone, remembers_if_stated, first_and_last, skips_middle,
         backwards, any_subject, last_subject, first_subject, undirected, repeated_word, two_premises, every_word_twice,
-        bookends, copy_or_lookup, overlap_or_copy,
+        bookends, short_and_twice, bound_letters, bound_ending, copy_or_lookup, overlap_or_copy,
     )
 }  # fmt: skip
 MEMORY_USERS: Mapping[str, Answerer] = {one.__name__: one for one in (bound_memory, memory_or_copy)}
@@ -402,7 +446,7 @@ MEMORY_USERS: Mapping[str, Answerer] = {one.__name__: one for one in (bound_memo
 
 def reader(reading: Reading, names: Names, world: World) -> Scores:
     """Follows the facts that are stated, and remembers none."""
-    return _given(_follow(reading.kinds(), dict(reading.facts)), names, world)
+    return _given(_follow(reading.own_kinds, dict(reading.facts)), names, world)
 
 
 def reasoner(reading: Reading, names: Names, world: World) -> Scores:
@@ -471,7 +515,7 @@ def simulated(
         for query, own in zip(queries, names, strict=True)
     ]  # fmt: skip
     readings = [Reading(asked.questions[query.id], query.relation, individuals) for query in queries]
-    return Simulated(study, queries, readings, names, solved_items(shown))
+    return Simulated(study, queries, readings, names, solved_items(shown, ranked=False))
 
 
 def concluded(texts: Simulated, answerer: Answerer, world: World, seed: int) -> list[Conclusion]:

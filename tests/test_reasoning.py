@@ -27,6 +27,7 @@ from fathom.prompts.alterations import (
     OTHER_SUBJECT,
     REMEMBERS,
     REVERSED,
+    SECOND_REVERSED,
     SUBJECTS_EXCHANGED,
     WHOLE,
     WITHOUT_FIRST,
@@ -227,8 +228,8 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
     assert [one.decision.word for one in also.conclusions] == expected
     altered = {text for text in model.seen if "Therefore" in text}
-    assert len(altered) == (10 + 5 + 2) * 120
-    assert len(altered & chat.seen) == (10 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"
+    assert len(altered) == (11 + 5 + 2) * 120
+    assert len(altered & chat.seen) == (11 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"
 
 
 # --- texts by hand
@@ -266,6 +267,7 @@ def test_texts_of_two_facts_by_hand(things):
     assert given[REVERSED] == (
         f"{first.capitalize()} is a {second} . {gold.capitalize()} is a {second} . <x> is a {first} ."
     )
+    assert given[SECOND_REVERSED] == f"{facts} {first.capitalize()} is a <x> ."
     for depth in (1, 2, 3):
         texts = {query.groups["given"] for query in own if query.groups["depth"] == str(depth)}
         assert texts == {WHOLE, *needed(COMBINES, "rdfs9", depth)}
@@ -400,7 +402,7 @@ def test_halves_by_memory():
     few = {str(item): float(item < 9) for item in range(40)}
     assert (
         judge([evidence(values, few, REMEMBERS)])[0].decision.reason
-        == "9 and 31 items by memory, 10 of each are needed"
+        == "9 items whose premise 1 is remembered better and 31 others: 10 of each are needed"
     )
 
 

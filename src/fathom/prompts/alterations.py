@@ -49,18 +49,19 @@ NOTHING, WITHOUT_FIRST, WITHOUT_SECOND = "no premise", "premise 1 missing", "pre
 ANOTHER_FIRST, ANOTHER_SECOND = "another premise 1", "another premise 2"
 OTHER_SUBJECT, SUBJECTS_EXCHANGED = "about another subject", "subjects exchanged"
 ANSWERS_EXCHANGED, MIDDLE_MISSING, REVERSED = "answers exchanged", "a middle fact missing", "last fact reversed"
-WORDS_EXCHANGED = "words exchanged"
+WORDS_EXCHANGED, SECOND_REVERSED = "words exchanged", "premise 2 reversed"
 """Texts of an item. Premise 1 is the facts, premise 2 what is stated of the subject. *Another* premise is about a
 class or property that the other premise does not mention. *Subjects exchanged*: the subject has another premise 2, and
 another subject has both. *Answers exchanged*: premise 1 has another answer, another premise 1 the right one. *Last fact
 reversed*: "artist is a blavedok". *Words exchanged*: "trosiluk of a blavedok is an artist", "<x> is a blavedok of a
-trosiluk". In the last two, and with subjects exchanged, every nonce word occurs twice, as in the whole text."""
+trosiluk". *Premise 2 reversed*: "blavedok is a <x>", "<y> blavedoks <x>". In the last three, and with subjects
+exchanged, every nonce word occurs twice, as in the whole text."""
 COMBINES, REMEMBERS = "combines what is stated", "uses what it remembers"
 COUNTERFACTUAL = "counterfactual premise"
 OF_TEXT, OF_MEMORY = "answer of the text", "answer of memory"
 """Two queries of one text, whose premise 1 names another item's answer."""
 _OF_SECOND = (OTHER_SUBJECT, SUBJECTS_EXCHANGED, ANOTHER_SECOND)
-_OF_RULE = (REVERSED, WORDS_EXCHANGED)
+_OF_RULE = (REVERSED, WORDS_EXCHANGED, SECOND_REVERSED)
 """Of rules only: an axiom says the same in both directions, or has no other, and its names are not nonce words."""
 NEEDED = {
     COMBINES: (WITHOUT_FIRST, WITHOUT_SECOND, ANOTHER_FIRST, ANSWERS_EXCHANGED, *_OF_RULE, *_OF_SECOND),
@@ -117,6 +118,7 @@ class Premises(NamedTuple):
     :param reversed_last: the last fact with its names exchanged; None if it cannot be.
     :param second: premise 2, *another* one of the same subject (None if there is none), and that *of_other* subjects.
     :param another_of_other: *another* one of other subjects.
+    :param second_reversed: premise 2 with its names exchanged; None if it cannot be.
     :param exchanged: the first fact and premise 2 with the same two words in another order; empty if there are none.
     """
 
@@ -128,6 +130,7 @@ class Premises(NamedTuple):
     another: Sequence[Premise] | None
     of_other: Sequence[Premise]
     another_of_other: Sequence[Premise] = ()
+    second_reversed: Premise | None = None
     exchanged: Sequence[Premise] = ()
 
     def texts(self) -> dict[str, Roles]:
@@ -147,6 +150,8 @@ class Premises(NamedTuple):
                 given[of_fact(ANSWERS_EXCHANGED, place, len(facts))] = [*before, diverted[place], fact, *after]
         if self.reversed_last is not None:
             given[REVERSED] = [*facts[:-1], (facts[-1][0], self.reversed_last), *own]
+        if self.second_reversed is not None:
+            given[SECOND_REVERSED] = [*facts, (own[0][0], self.second_reversed)]
         if self.exchanged:
             first, second = self.exchanged
             given[WORDS_EXCHANGED] = [(facts[0][0], first), *facts[1:], (own[0][0], second)]
@@ -274,6 +279,7 @@ def _combining(
             [_about(rule, beyond, X, Y)],
             [_about(rule, chain[0], Z, W)],
             [_about(rule, beyond, Z, W)],
+            _about(rule, chain[0], Y, X) if rule in OF_PATTERN else _about(rule, X, capitalized(chain[0]), ""),
             [
                 _fact(rule, _joined(rule, beyond, chain[0]), above[0], True),
                 _about(rule, _joined(rule, chain[0], beyond), X, Y),

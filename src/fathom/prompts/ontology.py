@@ -34,7 +34,7 @@ RULES = {
 }
 """Rules of entailment, each with the memorising task of its premise P1."""
 ENOUGH_ITEMS = 30
-"""Items that a conclusion about reasoning by a rule needs, with two different answers."""
+"""Items that a conclusion about reasoning by a rule needs."""
 ONE_OF = "one of several"
 """Group of queries whose domain or range is one of several classes, such as the parts of a union."""
 LIMITED = "One has to be a particular [Y] if "
@@ -86,18 +86,13 @@ def _some(label: str | None) -> str:
 
 
 def too_few(answers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a note on the rules that have too few items for a conclusion, or the same answer everywhere.
-
-    :param answers: of each item, by rule.
-    """
-    lacking: dict[str, list[str]] = {}
-    for rule, own in answers.items():
-        different = len(set(own))
-        if len(own) < ENOUGH_ITEMS or different < 2:
-            counts = f"{len(own)} item{'s' * (len(own) != 1)}, {different} answer{'s' * (different != 1)}"
-            lacking.setdefault(counts, []).append(rule)
-    listed = "; ".join(f"{', '.join(rules)}: {counts}" for counts, rules in lacking.items())
-    return [
-        f"too few or too uniform items to conclude anything about rules of reasoning ({ENOUGH_ITEMS} items with 2 "
-        f"different answers are needed): {listed}"
-    ] * bool(lacking)
+    """Return notes on the rules about which less can be concluded. :param answers: of each item, by rule."""
+    few = {rule: len(own) for rule, own in answers.items() if len(own) < ENOUGH_ITEMS}
+    alike = [rule for rule, own in answers.items() if rule not in few and len(set(own)) == 1]
+    notes = []
+    if few:
+        listed = ", ".join(f"{rule} ({count})" for rule, count in few.items())
+        notes.append(f"too few items to conclude anything about a rule ({ENOUGH_ITEMS} are needed): {listed}")
+    if alike:
+        notes.append(f"whether memory is used cannot be concluded, as all items have one answer: {', '.join(alike)}")
+    return notes

@@ -136,7 +136,7 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
             known = model.questions.get(question.groups["premise"])
             if known is not None and not np.isnan(known.credit):
                 memory.setdefault(question.groups["rule"], {})[question.groups["item"]] = known.credit
-        solved = solved_items(map(_asked_text, asked))
+        solved = solved_items(map(_asked_text, asked), ranked=False)
         evidence += evidence_of(name, values, [], memory, solved, model.recipe("accuracy"))
         against += counterfactuals(name, values, model.recipe("accuracy"))
     return ChoiceLines(
@@ -249,6 +249,11 @@ def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[s
         raise BadInput(
             f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
             "or on what fathom build choices makes"
+        )
+    if any("conclusion" in groups and "premise" not in groups for groups in rows.groups):
+        raise BadInput(
+            f"{run.path}: its questions name no premise, as those of the entailment study: expected a run on the "
+            "folder that fathom build choices makes"
         )
     places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
     hits = rows.hits(1)

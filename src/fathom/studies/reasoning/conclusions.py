@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.prompts.alterations import (
+    ANOTHER_SECOND,
     COUNTERFACTUAL,
     NEEDED,
     OF_MEMORY,
@@ -278,11 +279,13 @@ class _Weighed:
         """Return why nothing can be concluded, with the number of items."""
         memory = self.evidence.memory
         if len(self.items) < ENOUGH_ITEMS:
+            of_others = self._lacking == ANOTHER_SECOND
+            why_lacking = ", as no other item has an unrelated answer" if of_others else ", which is not evaluated"
             counts = {
                 "are solved by one": self.excluded,
                 "have no answer": self.unanswered,
                 "have a premise 1 whose memory is unknown": self.not_asked,
-                f"lack '{self._lacking}', as no other item has an unrelated answer": len(self.every) - self.complete,
+                f"lack '{self._lacking}'{why_lacking}": len(self.every) - self.complete,
             }
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             few = f"{len(self.items)} items that no shortcut solves, {ENOUGH_ITEMS} are needed"
@@ -294,7 +297,8 @@ class _Weighed:
             which = "every" if np.mean([memory[item] for item in self.items]) > 0.5 else "no"
             return f"{which} premise 1 of {len(self.items)} items is remembered: there are no halves to compare"
         if min(halves) < ENOUGH_ITEMS / 3:
-            return f"{halves[0]} and {halves[1]} items by memory, {ENOUGH_ITEMS // 3} of each are needed"
+            better, worse = f"{halves[0]} items whose premise 1 is remembered better", f"{halves[1]} others"
+            return f"{better} and {worse}: {ENOUGH_ITEMS // 3} of each are needed"
         return ""
 
     def _mean(self, values: Floats, name: str, limit: float = 1.0) -> Estimate:

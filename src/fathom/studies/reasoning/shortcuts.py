@@ -1,6 +1,6 @@
 """Shortcuts: ways to answer from the surface of a text, which need no model.
 
-A shortcut *solves* an item if it answers the whole text correctly and each altered text of the conclusion less often.
+A shortcut *solves* an item if it ranks the answer of the whole text higher than that of each altered text.
 Verdicts rest on the items that no shortcut solves (:mod:`fathom.studies.reasoning.conclusions`).
 """
 
@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
+
+import numpy as np
 
 from fathom.data.queries import QuerySet
 from fathom.prompts.alterations import NEEDED, WHOLE, needed
 from fathom.prompts.axioms import DISJOINT
 from fathom.results.rows import grouped
 
-SOLVES = 0.25
-"""Smallest gain over every altered text, as a share of correct answers."""
+SOLVES = 0.1
+"""Smallest gain over every altered text: of 1 / rank, or for choices of the probability to be chosen."""
+_WORD = r"<\w>|\w+"
 _SHORTEST = 5
 """Letters of the shortest common substring that counts."""
 
@@ -61,7 +64,11 @@ class _Candidates:
         self.words = {name: _words(name) for name in names}
         self.by_word: dict[str, list[str]] = defaultdict(list)
         self.by_part: dict[str, list[str]] = defaultdict(list)
+        self.pieces = {name: _pieces([name]) for name in names}
+        self.by_piece: dict[str, list[str]] = defaultdict(list)
         for name, words in self.words.items():
+            for piece in self.pieces[name]:
+                self.by_piece[piece].append(name)
             for word in dict.fromkeys(words):
                 self.by_word[word].append(name)
             for part in dict.fromkeys(_parts(name.lower())):
@@ -84,7 +91,9 @@ class _Reading:
     def __init__(self, asked: AskedText, candidates: _Candidates, often: Mapping[str, Counter[str]]) -> None:
         self.asked, self.candidates, self.often = asked, candidates, often
         before, _, self.question = asked.text.rpartition("Therefore,")
-        self.premises = [words for part in re.split(r"\s?\.\s", before + " ") if (words := _words(part))]
+        sentences = re.split(r"\s?\.\s", before + " ")
+        self.cased = [words for part in sentences if (words := re.findall(_WORD, part))]
+        self.premises = [list(map(str.lower, words)) for words in self.cased]
 
     @cached_property
     def subject(self) -> str:
@@ -113,8 +122,9 @@ class _Reading:
         return {name: len(given & set(own)) / len(set(own)) for name in names for own in [self.candidates.words[name]]}
 
 
-def _substring(text: _Reading) -> Mapping[str, float]:
-    whole, found = text.asked.text.lower(), {}
+def _substring(text: _Reading, of: str) -> Mapping[str, float]:
+    """Return the length of the longest common substring of each candidate and *of*, in lower case."""
+    whole, found = of, {}
     for name in dict.fromkeys(name for part in _parts(whole) for name in text.candidates.by_part.get(part, ())):
         own, longest = name.lower(), 0
         for at in range(len(own)):
@@ -122,6 +132,14 @@ def _substring(text: _Reading) -> Mapping[str, float]:
                 longest += 1
         found[name] = float(longest)
     return found
+
+
+def _bound_pieces(text: _Reading) -> Mapping[str, float]:
+    """Return the share of each candidate's words, split at capitals, that the premises about the subject have."""
+    given = _pieces(word for words in text.cased if text.subject in map(str.lower, words) for word in words)
+    names = dict.fromkeys(name for piece in given for name in text.candidates.by_piece.get(piece, ()))
+    pieces = text.candidates.pieces
+    return {name: len(given & pieces[name]) / len(pieces[name]) for name in names}
 
 
 def _first_and_last(text: _Reading) -> Mapping[str, float]:
@@ -151,7 +169,9 @@ def _frequency(text: _Reading) -> Mapping[str, float]:
 SHORTCUTS: Mapping[str, Callable[[_Reading], Mapping[str, float]]] = {
     "word overlap": lambda text: text.overlap(_words(text.asked.text)),
     "overlap with the bound premise": lambda text: text.overlap(_flat(text.bound)),
-    "longest common substring": _substring,
+    "pieces of the bound premise": _bound_pieces,
+    "longest common substring": lambda text: _substring(text, text.asked.text.lower()),
+    "substring of the bound premise": lambda text: _substring(text, " ".join(_flat(text.bound))),
     "copying the first class": lambda text: {name: 1 / (1 + at) for name, at in text.named(text.premises).items()},
     "copying the last class": lambda text: {name: 1 + at for name, at in text.named(text.premises).items()},
     "copying for a stated subject": lambda text: dict.fromkeys(text.named(text.facts) if text.bound else (), 1.0),
@@ -162,11 +182,14 @@ SHORTCUTS: Mapping[str, Callable[[_Reading], Mapping[str, float]]] = {
 }
 
 
-def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[str]]]:
+def solved_items(texts: Iterable[AskedText], ranked: bool = True) -> dict[Place, dict[str, frozenset[str]]]:
     """Return the items that each shortcut solves, for each conclusion, rule, depth and form.
 
     Of disjoint classes none is solved, as the one in question must not be chosen.
+
+    :param ranked: the candidates are ranked, not chosen from options that differ between the texts of an item.
     """
+    credit_of = _reciprocal if ranked else _credit
     by_place = grouped((one.place, one) for one in texts if one.place[0] in NEEDED and one.place[1] != DISJOINT)
     candidates: dict[int, tuple[Sequence[str], _Candidates]] = {}
     solved = {}
@@ -182,7 +205,7 @@ def solved_items(texts: Iterable[AskedText]) -> dict[Place, dict[str, frozenset[
                 candidates[id(one.names)] = one.names, _Candidates(one.names)
             reading = _Reading(one, candidates[id(one.names)][1], often)
             for name, shortcut in SHORTCUTS.items():
-                credit[name][one.item][one.given] = _credit(shortcut(reading), one, reading.candidates.words)
+                credit[name][one.item][one.given] = credit_of(shortcut(reading), one, reading.candidates.words)
         conclusion, rule, depth = place[0], place[1], int(place[2])
         solved[place] = {
             name: frozenset(
@@ -202,6 +225,15 @@ def _credit(scores: Mapping[str, float], asked: AskedText, names: Collection[str
     return sum(score == best for score in known.values()) ** -1 if known.get(asked.gold) == best else 0.0
 
 
+def _reciprocal(scores: Mapping[str, float], asked: AskedText, names: Collection[str]) -> float:
+    """Return the mean of 1 / rank of the gold answer over all orders of ties."""
+    rivals = [score for name, score in scores.items() if score > 0 and name not in asked.right and name in names]
+    own = max(0.0, scores.get(asked.gold, 0.0))
+    above = sum(score > own for score in rivals)
+    tied = sum(score == own for score in rivals) if own else len(names) - len(asked.right) - len(rivals)
+    return float(np.mean(1 / np.arange(above + 1, above + max(1, tied) + 1)))
+
+
 def _is_solved(values: Mapping[str, float], altered: Sequence[str]) -> bool:
     given = [values[text] for text in altered if text in values]
     return WHOLE in values and bool(given) and values[WHOLE] - max(given) >= SOLVES
@@ -212,7 +244,17 @@ def _flat(premises: Iterable[list[str]]) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"<\w>|\w+", text.lower())
+    return re.findall(_WORD, text.lower())
+
+
+def _pieces(words: Iterable[str]) -> frozenset[str]:
+    """Return the words in words such as "SweetPepperTopping", in lower case."""
+    return frozenset().union(*map(_split, words))
+
+
+@cache
+def _split(word: str) -> frozenset[str]:
+    return frozenset(map(str.lower, re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|<\w>", word)))
 
 
 def _parts(text: str) -> list[str]:
