@@ -53,6 +53,7 @@ from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
 from fathom.studies.reasoning.shortcuts import AskedText, solved_items
 from tests.answerers import answer_slots
 from tests.conftest import build, make_local
+from tests.messages import mentioned
 from tests.reasoners import (
     KINDS,
     MEMORY_USERS,
