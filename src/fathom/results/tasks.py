@@ -101,6 +101,11 @@ class TaskLine(NamedTuple):
         """MRR; 0 where nothing was scored."""
         return self.numbers["MRR"].value if self.numbers else 0.0
 
+    @property
+    def scored_places(self) -> Ints:
+        """Of its scored predictions among the rows."""
+        return self.places[self.rows.scored[self.places]]
+
 
 def lines_of(run: RunFolder, rows: Rows, model: str) -> list[TaskLine]:
     """Return a line for each task, template and scoring, in order of appearance."""
@@ -186,7 +191,7 @@ class ByFrequency(NamedTuple):
 
     def claim(self, line: TaskLine) -> Claim | None:
         """Declare that the MRR of a line's finest answers is above the baseline's; None where nothing was scored."""
-        places = line.places[line.rows.scored[line.places]]
+        places = line.scored_places
         asked = [(line.rows, query) for query in line.rows.query[places].tolist()]
         return (
             self.claim_of_items(line.setting.task, asked, line.rows.reciprocal_of_finest()[places])

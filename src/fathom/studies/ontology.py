@@ -199,9 +199,7 @@ def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
             "--max-rank"
         )
     if other := [task for task in rows.by_relation() if task not in TASKS]:
-        raise BadInput(
-            f"{run.path} evaluated {first_few(other)}: expected memorising tasks of an ontology, {', '.join(TASKS)}"
-        )
+        raise BadInput(f"{run.path} evaluated {first_few(other)}; expected only {', '.join(TASKS)}")
     items = {task: {rows.query_ids[place]: place for place in own} for task, own in rows.by_relation().items()}
     return _OntologyRun(run, model, rows, items)
 
@@ -261,10 +259,6 @@ def _comparison(part: str, lines: Sequence[TaskLine]) -> SettingsCompared | None
     return SettingsCompared(part, means, len(complete))
 
 
-def _scored_places(line: TaskLine) -> Ints:
-    return line.places[line.rows.scored[line.places]]
-
-
 def _queries(pairs: Iterable[tuple[TaskLine, Ints]]) -> list[tuple[Rows, int]]:
     """Return run and query of each prediction."""
     return [(line.rows, query) for line, places in pairs for query in line.rows.query[places].tolist()]
@@ -272,7 +266,7 @@ def _queries(pairs: Iterable[tuple[TaskLine, Ints]]) -> list[tuple[Rows, int]]:
 
 def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     """Return the mean of each of :data:`MEASURED` over settings of equal weight."""
-    scored = [(line, _scored_places(line)) for line in lines]
+    scored = [(line, line.scored_places) for line in lines]
     sample = sample_items(_queries(scored))
     return tuple(
         over(
@@ -340,7 +334,7 @@ def _best_elsewhere(lines: Iterable[TaskLine], fold_of: Mapping[str, int], fold:
     """Return the line with the highest MRR on the other folds, and its scored predictions of this fold's items."""
     best, highest = None, -1.0
     for line in lines:
-        places = _scored_places(line)
+        places = line.scored_places
         inside = np.array([fold_of[line.rows.query_ids[query]] == fold for query in line.rows.query[places].tolist()])
         elsewhere = line.rows.reciprocal()[places[~inside]]
         if len(elsewhere) and elsewhere.mean() > highest:

@@ -89,7 +89,7 @@ def unknown_axioms(best: Iterable[TaskLine]) -> Table:
 
 def _items(line: TaskLine) -> Iterator[_Item]:
     ranks = line.rows.table.column("gold_ranks").to_pylist()
-    for place in line.places[line.rows.scored[line.places]].tolist():
+    for place in line.scored_places.tolist():
         yield _Item(line, int(line.rows.query[place]), place, ranks[place] or [])
 
 
