@@ -222,7 +222,7 @@ def test_example(town):
     }
     assert "mother" in town.defaults
     assert "flows into" not in town.defaults
-    few = ("rdfs2: 29 items", "rdfs5, rdfs7: 25 items")
+    few = ("rdfs2 (29)", "rdfs5 (25), rdfs7 (25)")
     assert correspond(town.notes, ("2 properties", "no domain", "location, participant of"), few)
     written = {entry["rdfs:label"]: entry for entry in json.loads((town.out / "ontology/property.json").read_text())}
     assert written["mother"]["pattern_is_default"] is True

@@ -8,6 +8,7 @@ import pytest
 
 from fathom.building.ontology import build_ontology
 from fathom.building.options import OntologyBuildOptions
+from fathom.prompts.ontology import too_few
 from tests.test_ontology_build import server, solutions, store_of
 from tests.test_ontology_closure import CLASSES, golds, made, noted
 
@@ -118,16 +119,23 @@ def test_one_label_among_many_classes_hides_none_of_them(tmp_path):
 @pytest.mark.parametrize(
     ("name", "lacking"),
     [
-        ("uniform", "rdfs2, rdfs3: 3 items, 1 answer; rdfs5, rdfs7: 0 items, 0 answers; rdfs9, rdfs11: 4 items, 1 ans"),
+        ("uniform", "rdfs2 (3), rdfs3 (3), rdfs5 (0), rdfs7 (0), rdfs9 (4), rdfs11 (4)"),
         ("one_root", ""),
-        ("few_labels", "rdfs2, rdfs3: 3 items, 2 answers; rdfs5, rdfs7: 1 item, 1 answer"),
+        ("few_labels", "rdfs2 (3), rdfs3 (3), rdfs5 (1), rdfs7 (1)"),
     ],
 )  # fmt: skip
-def test_rules_with_too_few_or_too_uniform_items_are_named(tmp_path, name, lacking):
+def test_rules_with_too_few_items_are_named(tmp_path, name, lacking):
     built = build_ontology(OntologyBuildOptions(input=[ONTOLOGIES / f"{name}.ttl"], out=tmp_path / "out"))
-    notes = [note for note in built.notes if "rules of reasoning" in note]
+    notes = [note for note in built.notes if "(30 are needed)" in note]
     assert len(notes) == bool(lacking)
-    assert all("30 items with 2 different answers" in note and lacking in note for note in notes), notes
+    assert all(note.endswith(f": {lacking}") for note in notes), notes
+
+
+def test_rules_of_one_answer_show_no_use_of_memory():
+    """They show whether a model combines what is stated: there all other names are nonce words."""
+    [few, alike] = too_few({"rdfs5": ["a"] * 29, "rdfs9": ["root"] * 30, "rdfs11": ["a", "b"] * 15})
+    assert few.endswith(": rdfs5 (29)")
+    assert alike.endswith("one answer: rdfs9")
 
 
 def test_builders_print_the_result_before_the_notes(tmp_path, fathom, monkeypatch):

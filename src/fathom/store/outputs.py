@@ -54,17 +54,20 @@ def whole_folder(path: Path, signature: Json | None = None) -> Iterator[Path]:
 def _writing_alone(temporary: Path, path: Path) -> Iterator[None]:
     """Make *temporary* an empty folder that no other process writes to; remove it on leaving."""
     make_folder(path.parent)
+    descriptor, ours = None, False
     try:
-        temporary.mkdir()
-        is_new = True
-    except FileExistsError:
-        is_new = False
-    if not is_new and not _is_writers(temporary):
-        raise BadInput(f"{temporary} is in the way and not Fathom's: move it, or choose another --out")
-    descriptor = lock_alone(temporary / AT_WORK)
-    if descriptor is None and not is_new:  # without locks, a killed writer looks like a running one
-        raise BadInput(f"{temporary}: a command is writing it or was killed; if none is running, delete it")
-    try:
+        try:
+            temporary.mkdir()
+            ours = True
+        except FileExistsError:
+            if not _is_writers(temporary):
+                raise BadInput(
+                    f"{temporary} is in the way and not Fathom's: move it, or choose another --out"
+                ) from None
+        descriptor = lock_alone(temporary / AT_WORK)
+        if descriptor is None and not ours:  # without locks, a killed writer looks like a running one
+            raise BadInput(f"{temporary}: a command is writing it or was killed; if none is running, delete it")
+        ours = True
         for entry in temporary.iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -72,7 +75,8 @@ def _writing_alone(temporary: Path, path: Path) -> Iterator[None]:
                 entry.unlink()
         yield
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if ours:
+            shutil.rmtree(temporary, ignore_errors=True)
         if descriptor is not None:
             os.close(descriptor)
 

@@ -15,7 +15,6 @@ from fathom.data.selection.folds import folds_of
 from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
 from fathom.prompts.ontology import TASKS
-from fathom.reading import first_few
 from fathom.results.baselines import verdict_text
 from fathom.results.claims import Claim, Decision, decide_all
 from fathom.results.estimates import Estimate, mean
@@ -198,8 +197,8 @@ def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
             f"{run.path} lacks the ranks of all right answers: use the ontology probe, or the statement probe without "
             "--max-rank"
         )
-    if other := [task for task in rows.by_relation() if task not in TASKS]:
-        raise BadInput(f"{run.path} evaluated {first_few(other)}; expected only {', '.join(TASKS)}")
+    if any("conclusion" in groups for groups in rows.groups):
+        raise BadInput(f"{run.path} has arguments of reasoning; expected only tasks such as {', '.join(TASKS)}")
     items = {task: {rows.query_ids[place]: place for place in own} for task, own in rows.by_relation().items()}
     return _OntologyRun(run, model, rows, items)
 
