@@ -369,7 +369,7 @@ _OF_TEXTS = set(
 
 
 def every_word_twice(reading: Reading, names: Names, world: World) -> Scores:
-    """Copies if no nonce word occurs only once; joins nothing, and does not look whom the text is about."""
+    """Copies if no nonce word occurs only once; joins nothing, and ignores the subject."""
     own = {word for name in (*names, *world.phrases, *world.phrases.values()) for word in _words(name)} | _OF_TEXTS
     words = re.findall(r"<.>|\w+", " ".join((*reading.premises, reading.asked)).lower())
     asked = set(re.findall(r"<.>|\w+", reading.asked))

@@ -55,7 +55,7 @@ from tests.test_build_cloze import OPTIONS, article, build, dropped, entity, fac
         ("beginning", "The HIV LTR has effects on HIV.", ["HIV LTR"]),
         ("beginning", "Of beta-endorphin we know that endorphins heal.", ["beta-endorphin"]),
         ("beginning", "Aspirin has an acetylsalicylic ring.", ["aspirin", "acetylsalicylic acid"]),
-        ("abbreviation", "Cerebral blood flow was told by CBF alone.", ["CBF"]),
+        ("abbreviation", "Cerebral blood flow was measured as CBF alone.", ["CBF"]),
         ("abbreviation", "Tumor necrosis factor alpha was low where TNFA was.", ["tumor necrosis factor alpha"]),
         ("abbreviation", "Tumor necrosis factor (TNF) kills.", ["tumor necrosis factor"]),
         ("abbreviation", "Tumor necrosis factor alpha (TNF-A; see below) kills.", ["tumor necrosis factor"]),

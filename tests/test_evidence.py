@@ -1,4 +1,4 @@
-"""Each run compares a few of its sequences with the same sequences alone, whatever path has scored them."""
+"""On every path, a run compares a few of its sequences with the same sequences alone."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fathom.building.notes import too_few
 from fathom.building.ontology import build_ontology
 from fathom.building.options import OntologyBuildOptions
-from fathom.prompts.ontology import too_few
 from tests.test_ontology_build import server, solutions, store_of
 from tests.test_ontology_closure import CLASSES, golds, made, noted
 

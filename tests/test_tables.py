@@ -1,4 +1,4 @@
-"""Records of tables: what a data set takes to be read, and what is said of rows that do not fit."""
+"""Records of tables: data sets that they read, and faults of rows that do not fit."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from fathom.store.files import make_folder
 from fathom.store.journal import Journal
 from fathom.training.saving import published_tensors
 from tests.conftest import tiny_tokenizer
-from tests.faults.test_model_files import SHAPE, evaluated, model  # noqa: F401 # model is a fixture
+from tests.faults.test_model_files import evaluated
 from tests.messages import mentioned
 from tests.test_fetch import zipped
 
@@ -132,7 +132,7 @@ def test_a_template_of_a_megabyte(fathom, tmp_path):
     {"num_labels": 100_000_000}, {"text_config": {"num_labels": 100_000_000}}, {"n_layer": 100_000_000},
     {"n_embd": 999_999}, {"vocab_size": 90_000_000},
 ], ids=str)  # fmt: skip
-def test_sizes_that_no_weights_have(model, fathom, tmp_path, change):  # noqa: F811
+def test_sizes_that_no_weights_have(model, fathom, tmp_path, change):
     for path in model.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "config.json").write_text(json.dumps(json.loads((model / "config.json").read_text()) | change))

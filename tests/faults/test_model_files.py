@@ -10,10 +10,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import PreTrainedTokenizerFast
 
-from tests.conftest import build, tiny_tokenizer
 from tests.messages import mentioned
 
-SHAPE = {"vocab_size": 509, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 64}
 CHANGES = [
     ("config.json", {"architectures": 5}, "list of class names, found 5"),
     ("config.json", {"architectures": [["GPT2LMHeadModel"]]}, "list of class names, found [['GPT2LMHeadModel']]"),
@@ -31,14 +29,6 @@ CHANGES = [
     ("tokenizer.json", {"model": 5}, "model"),
     ("tokenizer.json", {"normalizer": 5}, "Normalizer"),
 ]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    build("GPT2LMHeadModel", **SHAPE).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def evaluated(fathom, folder, out):

@@ -16,7 +16,7 @@ from fathom.errors import BadInput
 from fathom.store.files import OWNERS
 from fathom.store.written import RECORD, remove_written, write_output
 from tests.conftest import build, tiny_tokenizer
-from tests.faults.test_model_files import SHAPE
+from tests.faults.conftest import SHAPE
 from tests.test_cli_help import ALL
 from tests.test_foreign_files import OLD, write
 

@@ -14,7 +14,6 @@ import fathom as library
 from fathom.errors import BadInput
 from fathom.scoring.free_memory import free_bytes, left_in_groups
 from fathom.store.files import clear_temporaries, whole_file
-from tests.faults.test_model_files import model  # noqa: F401 # a fixture
 from tests.messages import mentioned, mentions
 
 MEGABYTE = 1 << 20
@@ -90,7 +89,7 @@ def test_ones_own_temporary_file_is_kept(tmp_path):
     assert (tmp_path / "a").read_text() == "x"
 
 
-def test_an_adapter_with_values_that_are_not_numbers(model, tmp_path):  # noqa: F811
+def test_an_adapter_with_values_that_are_not_numbers(model, tmp_path):
     peft = pytest.importorskip("peft", reason="needs the extra peft")
     plain = GPT2LMHeadModel.from_pretrained(model)
     adapted = peft.get_peft_model(plain, peft.LoraConfig(r=2, target_modules=["c_fc"], fan_in_fan_out=True))

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from fathom.building.notes import too_few
 from fathom.building.options import ChoicesBuildOptions
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.filters import select
@@ -30,7 +31,7 @@ from fathom.options import EVERYTHING
 from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, WHOLE, argument_queries
 from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
 from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of, too_few
+from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of
 from fathom.reading import Json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 

@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
@@ -155,7 +156,7 @@ def _facts(file: Path, left_out: OmittedLines, faults: Faults) -> Iterator[Fact]
     before, row = len(faults.found), None
     for row in read_rows(file, _COLUMNS, faults):
         sentences = _masked(row)
-        if all(isinstance(text, str) for pair in sentences for text in pair):
+        if sentences is not None:
             yield _fact(row, sentences, left_out)
         else:
             row.refuse("expected 'evidences': a list of objects with 'masked_sentence' and 'obj_surface', texts")
@@ -163,11 +164,14 @@ def _facts(file: Path, left_out: OmittedLines, faults: Faults) -> Iterator[Fact]
         faults.add(file, None, "no facts: expected one per line, or the file removed")
 
 
-def _masked(row: Row) -> list[Sentence]:
+def _masked(row: Row) -> list[Sentence] | None:
+    """Return the sentences of a fact, None if one is no text."""
     if row["masked_sentences"] is not None:
         return list(map(Sentence, row["masked_sentences"]))
     objects = (one if isinstance(one, dict) else {} for one in row["evidences"] or ())
-    return [Sentence(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]  # type: ignore[arg-type]
+    pairs: list[Any] = [(one.get("masked_sentence"), one.get("obj_surface", "")) for one in objects]
+    is_text = all(isinstance(text, str) for pair in pairs for text in pair)
+    return [Sentence(*pair) for pair in pairs] if is_text else None
 
 
 def _fact(row: Row, sentences: list[Sentence], left_out: OmittedLines) -> Fact:

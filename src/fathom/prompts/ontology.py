@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, SUBJECT
@@ -83,16 +83,3 @@ def with_article(label: str) -> str:
 def _some(label: str | None) -> str:
     """Return "an athlete", "a person", or "something" if the class is unknown."""
     return "something" if label is None else with_article(label)
-
-
-def too_few(answers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return notes on the rules about which less can be concluded. :param answers: of each item, by rule."""
-    few = {rule: len(own) for rule, own in answers.items() if len(own) < ENOUGH_ITEMS}
-    alike = [rule for rule, own in answers.items() if rule not in few and len(set(own)) == 1]
-    notes = []
-    if few:
-        listed = ", ".join(f"{rule} ({count})" for rule, count in few.items())
-        notes.append(f"too few items to conclude anything about a rule ({ENOUGH_ITEMS} are needed): {listed}")
-    if alike:
-        notes.append(f"whether memory is used cannot be concluded, as all items have one answer: {', '.join(alike)}")
-    return notes

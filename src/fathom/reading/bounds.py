@@ -1,6 +1,6 @@
 """The most that Fathom takes of each kind of input, checked before the work.
 
-One table, so that no input can fill memory or keep a process busy for hours, whatever it claims to be.
+No input can then fill memory or keep a process busy for hours.
 """
 
 from __future__ import annotations

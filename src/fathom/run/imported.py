@@ -222,7 +222,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     match = _LOG.fullmatch(file.name)
     assert match is not None
     by_id = {query.id: query for query in data.queries}
-    rows = [row for row in _harness_rows(file, data, by_id, faults) if row is not None]
+    rows = list(_harness_rows(file, data, by_id, faults))
     about_file = file.with_name(f"results_{match[2]}.json")
     about = read_object(about_file, faults, "an object with 'config'") if stands(about_file) else {}
     config: Json = given if isinstance(given := about.get("config"), dict) else {}
@@ -235,9 +235,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     return Results(f"lm-evaluation-harness {about.get('lm_eval_version', '')}".strip(), model, {}, rows)
 
 
-def _harness_rows(
-    file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults
-) -> Iterator[ScoredQuery | None]:
+def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults) -> Iterator[ScoredQuery]:
     for line, row in read_json_lines(file, {"doc": dict, "filtered_resps": list}, faults):
         doc = row["doc"]
         query = by_id.get(f"{doc.get('relation')}/{doc.get('item')}")

@@ -130,10 +130,10 @@ def obstacles(out: Path, signature: Json) -> list[str]:
     if is_signed(out, signature):
         (out / AT_WORK).unlink(missing_ok=True)  # a kill may have come right before its removal
         raise MadeBefore(f"{out} is there already: the same command has made it before, nothing is left to do")
-    return [f"{out} is there already{_otherwise(out, signature)}: delete it, or choose another --out"]
+    return [f"{out} is there already{_changed_options(out, signature)}: delete it, or choose another --out"]
 
 
-def _otherwise(out: Path, signature: Json) -> str:
+def _changed_options(out: Path, signature: Json) -> str:
     """Return ", made with seed 1 instead of 0" if the same command made *out* with others; of many, three."""
     try:
         made = json_file(out / MADE)

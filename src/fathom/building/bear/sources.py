@@ -98,7 +98,7 @@ class Dump:
                     faults.add(self.path, line.number, f"Q{line.entity} stands here for the second time: remove one")
                 elif matters(line) and (entity := self._parsed(line, faults)) is not None:
                     yield entity
-            if self._is_odd(faults):
+            if self._has_too_many(faults):
                 break
         if len(faults.found) > _ODD_SHARE * self._entities:
             faults.stop_if_any()
@@ -106,7 +106,7 @@ class Dump:
             note = f"odd lines are left out: {len(faults.found):,} of {self._entities:,}, the first: {faults.found[0]}"
             self.notes += [note] * (note not in self.notes)
 
-    def _is_odd(self, faults: Faults) -> bool:
+    def _has_too_many(self, faults: Faults) -> bool:
         return len(faults.found) >= max(_MOST_FAULTS, _ODD_SHARE * self._entities)
 
     def _parsed(self, line: _Line, faults: Faults) -> Entity | None:
@@ -143,7 +143,7 @@ class Dump:
                         yield entity_line
                     else:
                         faults.add(self.path, number, f"expected an entity of Wikidata, found {shown(line[:40])}")
-                    if self._is_odd(faults):
+                    if self._has_too_many(faults):
                         break
         except Unreadable as error:
             why_cut = error.why
@@ -157,7 +157,7 @@ class Dump:
     def _report_cut(self, number: int, message: str, faults: Faults) -> None:
         if self._partial:
             self.notes.append(f"{self.path}: {message}; the rest is not in the data set (--partial)")
-        elif not self._is_odd(faults):
+        elif not self._has_too_many(faults):
             advice = "fetch it again and compare its checksum, or take what is there with --partial"
             faults.add(self.path, number or None, f"{message}: {advice}")
             faults.stop_if_any()

@@ -129,11 +129,11 @@ class _Text:
             next_end = min(place for place in self.ends if place > end)
             ends = self.letters[end:next_end] in _PLURALS
         if begins and ends:
-            return self._is_whole(name, wanted, at, end)
+            return self._is_whole(wanted, at, end)
         written = name in self.text and _is_code(name)
         return len(wanted) >= ((_SHORT if written else _EDGE) if begins or ends else _ANYWHERE)
 
-    def _is_whole(self, name: str, wanted: str, at: int, end: int) -> bool:
+    def _is_whole(self, wanted: str, at: int, end: int) -> bool:
         """Return whether whole words are the name, and not a function word or a prefix."""
         first = self.starts[at]
         last = self.ends.get(end, first)

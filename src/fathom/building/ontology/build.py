@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom._version import VERSION
-from fathom.building.notes import Notes
+from fathom.building.notes import Notes, too_few
 from fathom.building.ontology.axioms import vocabulary, with_disjoint
 from fathom.building.ontology.entailed import read_assertions
 from fathom.building.ontology.gathering import (
@@ -47,7 +47,7 @@ from fathom.formats.ontoprobe import (
     write_ontoprobe,
 )
 from fathom.progress import Progress, unseen
-from fathom.prompts.ontology import RULES, TASKS, too_few
+from fathom.prompts.ontology import RULES, TASKS
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text

@@ -152,7 +152,7 @@ class CharacterNgrams(TfIdf):
 class Alignment:
     """The share of words in common runs (Ratcliff and Metzener 1988; difflib), which finds visible words in order.
 
-    Each text is aligned with the descriptions that share most words with it, whatever these are.
+    Each text is aligned with the descriptions that share most words with it.
     """
 
     name = "alignment of words"
