@@ -10,6 +10,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -71,7 +72,7 @@ def world(
 
 
 def grown(add: Callable[[RunFolder], object], runs: Sequence[RunFolder]) -> float:
-    """Bytes that remain of each further run, once the second was added."""
+    """Bytes that remain of each run after the second: the least, since a thread of another test may allocate meanwhile."""
     sizes = []
     tracemalloc.start()
     try:
@@ -81,7 +82,7 @@ def grown(add: Callable[[RunFolder], object], runs: Sequence[RunFolder]) -> floa
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    return (sizes[-1] - sizes[1]) / (len(runs) - 2)
+    return min(after - before for before, after in pairwise(sizes[1:]))
 
 
 EVEN = [[number % 20] for number in range(100)]
