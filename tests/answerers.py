@@ -72,7 +72,7 @@ def world(
 
 
 def grown(add: Callable[[RunFolder], object], runs: Sequence[RunFolder]) -> float:
-    """Bytes that remain of each run after the second: the least, since a thread of another test may allocate meanwhile."""
+    """Bytes that remain of each run after the second: the least, as threads of other tests may allocate meanwhile."""
     sizes = []
     tracemalloc.start()
     try:

@@ -192,7 +192,7 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
     answer_slots(monkeypatch, who, by_lot)
     options = ChainStudyOptions(rules=(), axioms=KINDS, limit=36)
     found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
-    verdicts = {(one.evidence.rule, one.evidence.prompt): one.decision.word for one in found.conclusions}
+    verdicts = {(one.evidence.rule_and_depth, one.evidence.prompt): one.decision.word for one in found.conclusions}
     assert len(verdicts) == len(KINDS) * 3
     assert {line.items for line in found.lines} == {36}
     if who is reasons:

@@ -61,6 +61,7 @@ DATA = {
             )
         ),
         "relation_info.json": '{"P36": {"domains": ["Geographic"]}}',
+        "bear_lite_indices.json": '{"P36": [0, 1]}',
     },
     "bear-big": {
         "metadata_relations.json": '{"P36": {"templates": ["[X] has [Y]."]}}',

@@ -800,6 +800,11 @@ def slow(query, number):
         (lambda *_: (200, "application/json", b'{"results": []}'), ("application/json", "SPARQL"), 1),
         (lambda *_: (200, "application/json", b'{"results": {"bindings": ['), "not with SPARQL results", 1),
         (
+            lambda *_: (200, "application/json", b'{"results": {"bindings": [{"evil": {"value": "x"}}]}}'),
+            "without ?class",
+            1,
+        ),
+        (
             lambda *_: (400, "text/plain", b"Virtuoso 37000 Error\nSP030: syntax"),
             "status 400: Virtuoso 37000 Error SP030",
             1,
@@ -808,7 +813,7 @@ def slow(query, number):
         (lambda *_: (504, "text/plain", b""), "status 504: nothing (4 attempts)", 4),
         (slow, ("0.1 s", "--timeout", "4 attempts"), 4),
     ],
-    ids=["html", "other json", "cut", "refused", "error", "gateway", "slow"],
+    ids=["html", "other json", "cut", "other variables", "refused", "error", "gateway", "slow"],
 )
 def test_endpoints_that_fail_are_named(tmp_path, answer, message, requests):
     with server(answer) as (address, asked):

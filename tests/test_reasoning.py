@@ -46,8 +46,8 @@ from fathom.studies.reasoning.conclusions import (
     Evidence,
     conclusion_tables,
     counterfactuals,
+    is_remembered,
     judge,
-    split,
 )
 from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
 from fathom.studies.reasoning.shortcuts import AskedText, solved_items
@@ -136,19 +136,19 @@ def test_memory_is_used_by_who_remembers_half(built):
     texts = simulated("entailment", data, patterns, 0)
     for known, expected in ((0.0, set()), (0.5, {"rdfs2", "rdfs3"}), (1.0, set())):
         found = concluded(texts, reasoner, knows(data, patterns, list(RULES), known), 0)
-        uses = {one.evidence.rule: one.decision for one in found if one.evidence.conclusion == REMEMBERS}
+        uses = {one.evidence.rule_and_depth: one.decision for one in found if one.evidence.conclusion == REMEMBERS}
         assert expected <= {rule for rule, one in uses.items() if one.holds}
         assert bool(expected) == any(one.holds for one in uses.values())
         if known == 1.0:
             assert all(one.word == UNDETERMINED for one in uses.values())
-            assert uses["rdfs2"].reason == "every premise 1 of 60 items is remembered: there are no halves to compare"
+            assert uses["rdfs2"].reason == "premise 1 of 60 of 60 items is remembered: 10 of each kind are needed"
 
 
 # --- some answerers, in whole studies
 
 
 def combining(found):
-    return {one.evidence.rule: one.decision.word for one in found if one.evidence.conclusion == COMBINES}
+    return {one.evidence.rule_and_depth: one.decision.word for one in found if one.evidence.conclusion == COMBINES}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,13 @@ def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answer
     found = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
     assert [one.evidence.conclusion for one in found.conclusions] == [COMBINES, REMEMBERS]
     words = [one.decision.word for one in found.conclusions]
-    assert words == ([SIGNIFICANT if answerer is reader else NO_DIFFERENCE, NO_DIFFERENCE])
+    remembers = answerer is remembers_anyone
+    assert words == [
+        SIGNIFICANT if answerer is reader else NO_DIFFERENCE,
+        NO_DIFFERENCE if remembers else UNDETERMINED,
+    ]
+    if not remembers:
+        assert mentioned(found.conclusions[1].decision.reason, "premise 1 of", "of 100 items is remembered")
     assert {text: number.n for one in found.conclusions for text, number in one.over.items()} == dict.fromkeys(
         {*NEEDED[COMBINES], *NEEDED[REMEMBERS]}, 100
     )
@@ -200,9 +206,9 @@ def test_chains_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
     answer_slots(monkeypatch, scoring(answerer, world), scoring(at_random, world))
     options = ChainStudyOptions(rules=("rdfs9",), depth=3, limit=40)
     found = chains.analyse([("who", lambda: small)], things, options, tmp_path, quiet)
-    holds = Counter(one.evidence.rule for one in found.conclusions if one.decision.holds)
+    holds = Counter(one.evidence.rule_and_depth for one in found.conclusions if one.decision.holds)
     every = ["rdfs9", "rdfs9, depth 2", "rdfs9, depth 3"]
-    assert [one.evidence.rule for one in found.conclusions if one.evidence.prompt == "plain"] == every
+    assert [one.evidence.rule_and_depth for one in found.conclusions if one.evidence.prompt == "plain"] == every
     expected = {at_random: {}, first_and_last: {}, one_step: {"rdfs9": 3}, reader: dict.fromkeys(every, 3)}
     assert holds == expected[answerer]
     if answerer is reader:
@@ -394,12 +400,8 @@ def test_items_without_an_answer():
     assert judge([evidence(values[:-1])])[0].decision.holds
 
 
-def test_halves_by_memory():
-    items = list("abcdef")
-    memory = dict(zip(items, (1.0, 1.0, 0.5, 0.2, 0.2, 0.1), strict=True))
-    assert split(memory, items) == [True, True, True, False, False, False]
-    assert split(dict.fromkeys(items, 0.5), items) == []
-    assert split(memory | {"c": 1.0, "d": 1.0}, items) == [True] * 4 + [False] * 2, "equal items stay together"
+def test_remembered_premises_are_compared_with_the_others():
+    assert [is_remembered(value) for value in (1.0, 0.51, 0.5, 0.0)] == [True, True, False, False]
     values = [(1.0, 0.1)] * 20 + [(0.1, 0.1)] * 20
     known = {str(item): float(item < 20) for item in range(40)}
     for own, word in ((known, SIGNIFICANT), ({item: 1 - value for item, value in known.items()}, NO_DIFFERENCE)):
@@ -407,7 +409,7 @@ def test_halves_by_memory():
     few = {str(item): float(item < 9) for item in range(40)}
     assert (
         judge([evidence(values, few, REMEMBERS)])[0].decision.reason
-        == "9 items whose premise 1 is remembered better and 31 others: 10 of each are needed"
+        == "premise 1 of 9 of 40 items is remembered: 10 of each kind are needed"
     )
 
 

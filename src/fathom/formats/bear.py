@@ -156,9 +156,9 @@ def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults)
 
 def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:
     """Return BEAR-big's instances that BEAR has, listed by position within each relation."""
+    indices = _sibling(path, LITE, faults)
     if any(_has_space(entry) for entry in metadata.values()):
         return {}
-    indices = _sibling(path, LITE, faults)
     if not all(isinstance(positions, list) for positions in indices.values()):
         faults.note(path, None, f"{LITE} is not relation → list of positions: no lite subset")
         return {}

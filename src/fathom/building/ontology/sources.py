@@ -249,6 +249,17 @@ def read_files(files: Sequence[Path], faults: Faults, progress: Progress) -> Ite
         before += file.stat().st_size
 
 
+class _Solution(dict[str, str]):
+    """A solution from a server, which may lack what the query asks for."""
+
+    def __init__(self, server: str, values: Row) -> None:
+        super().__init__(values)
+        self._server = server
+
+    def __missing__(self, variable: str) -> str:
+        raise BadInput(f"{self._server} answered without ?{variable}, which the query asks for: is it a SPARQL server?")
+
+
 class _Answer(NamedTuple):
     status: int
     headers: Message
@@ -301,7 +312,7 @@ class Endpoint:
         answer = self._ask(query)
         kind = answer.headers.get_content_type()
         try:
-            return _rows_in(json_reply(answer.body)["results"]["bindings"])
+            return [_Solution(self.name, row) for row in _rows_in(json_reply(answer.body)["results"]["bindings"])]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             begins = excerpt_of(answer.body, 60)
             raise BadInput(

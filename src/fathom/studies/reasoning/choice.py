@@ -30,6 +30,7 @@ from fathom.studies.reasoning.conclusions import (
     conclusion_tables,
     counterfactuals,
     evidence_of,
+    is_remembered,
     judge,
     summarise,
     values_by_place,
@@ -185,7 +186,7 @@ def _premise(question: MarkedQuestion, questions: Mapping[str, MarkedQuestion]) 
     memory = questions.get(question.groups.get("premise", ""))
     if memory is None or np.isnan(memory.credit):
         return UNKNOWN
-    return MEMORISED if memory.credit > 0.5 else NOT_MEMORISED
+    return MEMORISED if is_remembered(memory.credit) else NOT_MEMORISED
 
 
 def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Sequence[MarkedQuestion]]) -> ChoiceLine:

@@ -4,8 +4,8 @@ The gain of an item is the value of its whole text less that of its *best* alter
 of which fits some items and another the rest, has a mean gain above zero. The value is 1 / rank, or the credit of a
 choice, as a mean over pairs of pseudowords. Items that a shortcut solves without a model are excluded.
 
-*Uses what it remembers* needs a gain above zero for the items whose premise 1 the model remembers better, and a larger
-one than for the others. Where there are untrained twins, a conclusion also needs a gain above theirs.
+*Uses what it remembers* needs a gain above zero for the items whose premise 1 the model remembers, and a larger one
+than for the others. Where there are untrained twins, a conclusion also needs a gain above theirs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ITEMS = "item within rule"
 _GAIN, _MORE, _BEYOND = "gain", "gain over unremembered items", "gain over untrained twins"
 _NOTES = (
     "gain: 1 / rank of the answer (share of right choices) for the whole text, less that of the item's best altered "
-    f"text; {REMEMBERS}: for the items whose premise 1 is remembered better",
+    f"text; {REMEMBERS}: for the items whose premise 1 is remembered",
     "shortcuts: items that a shortcut solves without a model, which are excluded; detectable: the smallest true gain "
     "found in 80 % of cases",
     "significant: every contrast is above 0, by Holm over all conclusions of the table; p and interval of the gain are "
@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
     """What a conclusion rests on.
 
     :param values: of the model, *twins* of its untrained twins.
-    :param memory: how well premise 1 of each item is remembered; None if memory does not matter.
+    :param memory: mean 1 / rank of premise 1 of each item, or share of right choices; None if memory does not matter.
     :param solved: items by shortcut.
     :param made: recipe of a value.
     """
@@ -71,6 +71,11 @@ class Evidence(NamedTuple):
     memory: Mapping[str, float] | None
     solved: Mapping[str, frozenset[str]]
     made: str
+
+    @property
+    def rule_and_depth(self) -> str:
+        """Return the rule, with the depth if there are several facts."""
+        return in_depth(self.rule, self.depth)
 
 
 class Conclusion(NamedTuple):
@@ -90,7 +95,7 @@ class Conclusion(NamedTuple):
     def about(self) -> dict[str, str]:
         """What it is on, as columns of a table."""
         own = self.evidence
-        return {"model": own.model, "prompt": own.prompt, "rule": own.rule, "conclusion": own.conclusion}
+        return {"model": own.model, "prompt": own.prompt, "rule": own.rule_and_depth, "conclusion": own.conclusion}
 
 
 def values_by_place(answers: Iterable[tuple[Mapping[str, str], float]]) -> dict[Place, Values]:
@@ -133,14 +138,14 @@ def evidence_of(
     """Return the evidence for each conclusion on a model.
 
     :param own: values of the model, *twins* of its untrained twins.
-    :param memory: how well premise 1 of each item is remembered, by rule.
+    :param memory: of premise 1 of each item, by rule.
     :param solved: items by place and shortcut.
     """
     return [
         Evidence(
             model,
             form,
-            in_depth(rule, int(depth)),
+            rule,
             conclusion,
             int(depth),
             values,
@@ -205,6 +210,11 @@ def counterfactuals_of_run(model: str, rows: Rows) -> list[Counterfactual]:
     return counterfactuals(model, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
 
 
+def is_remembered(value: float) -> bool:
+    """Return whether a premise is first, or chosen, more often than not. :param value: mean 1 / rank or credit."""
+    return value > 0.5
+
+
 def judge(evidence: Sequence[Evidence]) -> list[Conclusion]:
     """Decide on all conclusions as one family."""
     weighed = [_Weighed(one) for one in evidence]
@@ -220,7 +230,7 @@ class _Weighed:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, values = evidence, evidence.values
-        self.altered = needed(evidence.conclusion, evidence.rule.partition(",")[0], evidence.depth)
+        self.altered = needed(evidence.conclusion, evidence.rule, evidence.depth)
         self.every = list(values.get(WHOLE, ()))
         texts = (WHOLE, *self.altered)
         whole = [item for item in self.every if all(item in values.get(text, ()) for text in texts)]
@@ -235,7 +245,7 @@ class _Weighed:
         self.items = [item for item in answered if item not in solved]
         self.excluded = len(answered) - len(self.items)
         self.gains = self._gains(values)
-        self.better = split(evidence.memory or {}, self.items)
+        self.remembered = [is_remembered((evidence.memory or {}).get(item, 0.0)) for item in self.items]
 
     def _gains(self, values: Values) -> Floats:
         """Return whole − best altered text of each item; NaN where untrained twins lack an answer."""
@@ -254,7 +264,7 @@ class _Weighed:
     def claim(self) -> Claim:
         """Claim that the gain is above zero, and that nothing is missing."""
         own = self.evidence
-        name = " ".join((own.model, own.prompt, own.rule, own.conclusion))
+        name = " ".join((own.model, own.prompt, own.rule_and_depth, own.conclusion))
         objection = ""
         if self.unanswered > MOST_UNANSWERED * self.complete:
             objection = f"{self.unanswered} of {self.complete} items lack an answer"
@@ -264,7 +274,7 @@ class _Weighed:
             )
         if missing := self._missing():
             return Claim(name, (Contrast(_GAIN, None, 1, missing),), objection=objection)
-        of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.better)
+        of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.remembered)
         contrasts = [Contrast(_GAIN, self._mean(self.gains[of], _GAIN), 1)]
         if own.memory is not None:
             more = contrast(self.gains, of, Sample(_ITEMS), self._recipe(_MORE), limits=(-1.0, 1.0))
@@ -277,7 +287,6 @@ class _Weighed:
 
     def _missing(self) -> str:
         """Return why nothing can be concluded, with the number of items."""
-        memory = self.evidence.memory
         if len(self.items) < ENOUGH_ITEMS:
             of_others = self._lacking == ANOTHER_SECOND
             why_lacking = ", as no other item has an unrelated answer" if of_others else ", which is not evaluated"
@@ -290,15 +299,12 @@ class _Weighed:
             why = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             few = f"{len(self.items)} items that no shortcut solves, {ENOUGH_ITEMS} are needed"
             return f"{few} (of {len(self.every)}: {why})" if why else few
-        if memory is None:
+        if self.evidence.memory is None:
             return ""
-        halves = sum(self.better), len(self.better) - sum(self.better)
-        if not self.better:
-            which = "every" if np.mean([memory[item] for item in self.items]) > 0.5 else "no"
-            return f"{which} premise 1 of {len(self.items)} items is remembered: there are no halves to compare"
-        if min(halves) < ENOUGH_ITEMS / 3:
-            better, worse = f"{halves[0]} items whose premise 1 is remembered better", f"{halves[1]} others"
-            return f"{better} and {worse}: {ENOUGH_ITEMS // 3} of each are needed"
+        known = sum(self.remembered)
+        if min(known, len(self.items) - known) < ENOUGH_ITEMS // 3:
+            counts = f"{known} of {len(self.items)}"
+            return f"premise 1 of {counts} items is remembered: {ENOUGH_ITEMS // 3} of each kind are needed"
         return ""
 
     def _mean(self, values: Floats, name: str, limit: float = 1.0) -> Estimate:
@@ -308,20 +314,7 @@ class _Weighed:
 
     def _recipe(self, name: str) -> str:
         own = self.evidence
-        return f"{own.made}|rule:{own.rule}|{own.conclusion}|{name}"
-
-
-def split(memory: Mapping[str, float], items: Sequence[str]) -> list[bool]:
-    """Return whether each item is in the half that is remembered better; empty if all are remembered alike.
-
-    The border is the change of memory nearest to the middle, so that equal items are in one half.
-    """
-    known = np.array([memory[item] for item in items if memory])
-    borders = np.unique(known)[1:]
-    if not len(borders):
-        return []
-    sizes = [abs(int((known >= border).sum()) - len(known) / 2) for border in borders]
-    return [bool(value) for value in known >= borders[int(np.argmin(sizes))]]
+        return f"{own.made}|rule:{own.rule_and_depth}|{own.conclusion}|{name}"
 
 
 # --- tables
@@ -332,7 +325,7 @@ def summarise(conclusions: Sequence[Conclusion]) -> list[str]:
     by_model = grouped(((one.evidence.model, one.evidence.conclusion), one) for one in conclusions)
     sentences = []
     for (model, conclusion), own in by_model.items():
-        holds = [f"{one.evidence.prompt} {one.evidence.rule}" for one in own if one.decision.holds]
+        holds = [f"{one.evidence.prompt} {one.evidence.rule_and_depth}" for one in own if one.decision.holds]
         names = f" ({', '.join(holds)})" if holds else ""
         unknown = sum(one.decision.word == UNDETERMINED for one in own)
         rest = f"; {unknown} cannot be determined" if unknown else ""
@@ -358,10 +351,10 @@ def conclusion_tables(
             | {_MORE: estimates.get(_MORE), _BEYOND: estimates.get(_BEYOND)}
         )
     over = [one.about | {"over": text, "gain": gain} for one in conclusions for text, gain in one.over.items()]
-    solved = {(own.rule, own.prompt, own.conclusion): own.solved for own in (one.evidence for one in conclusions)}
+    solved = {tuple(one.about.values())[1:]: one.evidence.solved for one in conclusions}
     alone = [
         {"rule": rule, "prompt": prompt, "conclusion": conclusion} | {name: len(items) for name, items in own.items()}
-        for (rule, prompt, conclusion), own in solved.items()
+        for (prompt, rule, conclusion), own in solved.items()
     ]
     verdicts = Table.of(rows, "does it reason?", (*_NOTES, *notes), main="gain", formats={"detectable": ".3f"})
     tables = [

@@ -55,6 +55,7 @@ from fathom.results.rows import Floats, Rows, grouped
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
+from fathom.studies.reasoning.conclusions import is_remembered
 from fathom.studies.reasoning.plan import (
     LEAST,
     STATEMENTS,
@@ -113,8 +114,8 @@ def right_and_wrong(values: Mapping[str, float]) -> Split:
 
     :param values: how often each was chosen, from 0 to 1.
     """
-    right = [premise for premise, value in values.items() if value > 0.5]
-    return _split(values, right, [premise for premise, value in values.items() if not value > 0.5], "")
+    right = [premise for premise, value in values.items() if is_remembered(value)]
+    return _split(values, right, [premise for premise in values if premise not in right], "")
 
 
 def halves(values: Mapping[str, float]) -> Split:
