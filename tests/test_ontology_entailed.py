@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.notes import too_few
 from fathom.building.ontology import build_ontology
 from fathom.building.options import OntologyBuildOptions
+from fathom.prompts.ontology import few_items, one_answer
 from tests.test_ontology_build import server, solutions, store_of
 from tests.test_ontology_closure import CLASSES, golds, made, noted
 
@@ -133,7 +133,8 @@ def test_rules_with_too_few_items_are_named(tmp_path, name, lacking):
 
 def test_rules_of_one_answer_show_no_use_of_memory():
     """They show whether a model combines what is stated: there all other names are nonce words."""
-    [few, alike] = too_few({"rdfs5": ["a"] * 29, "rdfs9": ["root"] * 30, "rdfs11": ["a", "b"] * 15})
+    answers = {"rdfs5": ["a"] * 29, "rdfs9": ["root"] * 30, "rdfs11": ["a", "b"] * 15}
+    [few], [alike] = few_items(answers), one_answer(answers)
     assert few.endswith(": rdfs5 (29)")
     assert alike.endswith("one answer: rdfs9")
 

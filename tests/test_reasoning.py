@@ -13,6 +13,7 @@ import fathom
 from fathom.building.choices import build_choices
 from fathom.building.options import ChoicesBuildOptions
 from fathom.data.nonce import nonce_words
+from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.models.base import Attention
@@ -40,6 +41,7 @@ from fathom.prompts.alterations import (
 from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import RULES
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
+from fathom.results.summary import summarise
 from fathom.studies.options import ChainStudyOptions, EntailmentStudyOptions
 from fathom.studies.reasoning import chains, choice, entailment
 from fathom.studies.reasoning.conclusions import (
@@ -49,11 +51,12 @@ from fathom.studies.reasoning.conclusions import (
     is_remembered,
     judge,
 )
+from fathom.studies.reasoning.plan import draw_items, planned
 from fathom.studies.reasoning.shortcuts import SHORTCUTS as BASELINES
 from fathom.studies.reasoning.shortcuts import AskedText, solved_items
 from tests.answerers import answer_slots
 from tests.conftest import build, make_local
-from tests.messages import mentioned
+from tests.messages import mentioned, stated
 from tests.reasoners import (
     KINDS,
     MEMORY_USERS,
@@ -144,6 +147,13 @@ def test_memory_is_used_by_who_remembers_half(built):
             assert uses["rdfs2"].reason == "premise 1 of 60 of 60 items is remembered: 10 of each kind are needed"
 
 
+def test_a_limit_that_is_too_small_names_a_larger_one(things):
+    plan, items = draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=12)), [])
+    assert len(items.queries) == 12
+    assert stated(plan.notes, "rdfs9 (12)", "30 are needed", "--limit 30 would")
+    assert draw_items(planned(things, EntailmentStudyOptions(rules=("rdfs9",), limit=30)), [])[0].notes == []
+
+
 # --- some answerers, in whole studies
 
 
@@ -226,7 +236,9 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     words = [word.lower() for word in NonceWords(excerpt_of(data, {}), ["rdfs9"], 2, 0).of_rule["rdfs9"]]
     model = Reasoning(answerer, world, words)
     options = {"relations": ("subClassOf", "rdfs9-altered")}
-    found = choice.analyse([fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder])
+    run = fathom.probe("choice", model, tmp_path / "built", tmp_path / "run", **options).folder
+    assert stated(summarise(run).notes, "2,160 queries", "altered texts")
+    found = choice.analyse([run])
     expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
     assert [one.decision.word for one in found.conclusions] == expected
     if answerer is copies_if_stated:
@@ -235,6 +247,8 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     chat = Reasoning(answerer, world, words)
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
     assert [one.decision.word for one in also.conclusions] == expected
+    with pytest.raises(BadInput, match="found the texts of the entailment or chains study"):
+        choice.analyse(also.runs[-1:])
     altered = {text for text in model.seen if "Therefore" in text}
     assert len(altered) == (11 + 5 + 2) * 120
     assert len(altered & chat.seen) == (11 + 5 + 2) * 100, "the study leaves out items that templates are learnt from"

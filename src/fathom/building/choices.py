@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fathom.building.notes import too_few
 from fathom.building.options import ChoicesBuildOptions
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.data.selection.filters import select
@@ -31,7 +30,7 @@ from fathom.options import EVERYTHING
 from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, WHOLE, argument_queries
 from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
 from fathom.prompts.nonce import NonceWords, excerpt_of
-from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, one_of
+from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, few_items, one_answer, one_of
 from fathom.reading import Json
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
@@ -76,7 +75,8 @@ def build_choices(options: ChoicesBuildOptions) -> BuiltChoices:
     with whole_folder(options.out, signature) as new_folder:
         write_choices(new_folder, files)
     answers = {rule: _answers_of(files.get(f"{ARGUMENTS}/{rule}-{ALTERED}", ())) for rule in RULES}
-    return BuiltChoices({name: len(rows) for name, rows in files.items()} | _omitted(data), too_few(answers))
+    counts = {name: len(rows) for name, rows in files.items()} | _omitted(data)
+    return BuiltChoices(counts, [*few_items(answers), *one_answer(answers)])
 
 
 def _answers_of(lines: Sequence[Json]) -> list[str]:

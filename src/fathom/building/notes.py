@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-
-from fathom.prompts.ontology import ENOUGH_ITEMS
 
 
 class Notes(list[str]):
@@ -23,16 +21,3 @@ class Notes(list[str]):
         """Add "axioms are not read: 3 owl:hasKey (x), 1 owl:sameAs (y)" unless there are none."""
         if kinds:
             self.append(f"{what}: {', '.join(kinds)}")
-
-
-def too_few(answers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return notes on the rules about which less can be concluded. :param answers: of each item, by rule."""
-    few = {rule: len(own) for rule, own in answers.items() if len(own) < ENOUGH_ITEMS}
-    alike = [rule for rule, own in answers.items() if rule not in few and len(set(own)) == 1]
-    notes = []
-    if few:
-        listed = ", ".join(f"{rule} ({count})" for rule, count in few.items())
-        notes.append(f"too few items to conclude anything about a rule ({ENOUGH_ITEMS} are needed): {listed}")
-    if alike:
-        notes.append(f"whether memory is used cannot be concluded, as all items have one answer: {', '.join(alike)}")
-    return notes

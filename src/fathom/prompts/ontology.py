@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fathom.data.queries import Query
 from fathom.data.templates import ANSWER, SUBJECT
@@ -83,3 +83,17 @@ def with_article(label: str) -> str:
 def _some(label: str | None) -> str:
     """Return "an athlete", "a person", or "something" if the class is unknown."""
     return "something" if label is None else with_article(label)
+
+
+def few_items(answers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a note on the rules with too few items for a conclusion, if any. :param answers: of each item, by rule."""
+    few = [f"{rule} ({len(own)})" for rule, own in answers.items() if len(own) < ENOUGH_ITEMS]
+    needed = f"too few items to conclude anything about a rule ({ENOUGH_ITEMS} are needed)"
+    return [f"{needed}: {', '.join(few)}"] if few else []
+
+
+def one_answer(answers: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a note on the rules all of whose items have the same answer, if any."""
+    alike = [rule for rule, own in answers.items() if len(own) >= ENOUGH_ITEMS and len(set(own)) == 1]
+    why = "whether memory is used cannot be concluded, as all items have one answer"
+    return [f"{why}: {', '.join(alike)}"] if alike else []

@@ -178,6 +178,12 @@ class RunNumbers:
         notes, tasks, above = self.rows.declared.notes, None, ""
         if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self._baselines)):
             notes = (*notes, lacking)
+        if altered := sum("conclusion" in groups for groups in self.rows.groups):
+            what = "arguments and altered texts, which these numbers mix with the others"
+            notes = (
+                *notes,
+                f"{altered:,} queries are {what}: fathom study choice judges them, --by relation parts them",
+            )
         model = short_names([self.run])[0]
         if self.rows.declared.headline == "tasks":
             tasks, decisions = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom._version import VERSION
-from fathom.building.notes import Notes, too_few
+from fathom.building.notes import Notes
 from fathom.building.ontology.axioms import vocabulary, with_disjoint
 from fathom.building.ontology.entailed import read_assertions
 from fathom.building.ontology.gathering import (
@@ -47,7 +47,7 @@ from fathom.formats.ontoprobe import (
     write_ontoprobe,
 )
 from fathom.progress import Progress, unseen
-from fathom.prompts.ontology import RULES, TASKS
+from fathom.prompts.ontology import RULES, TASKS, few_items, one_answer
 from fathom.reading import Faults, Json, read_lines
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
@@ -245,14 +245,11 @@ def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> 
 def _note_rules(tasks: Mapping[str, list[Json]], properties: Properties, notes: Notes) -> None:
     """Note the rules of entailment that have too few items, or the same answer everywhere."""
     open_ = {side: {entry.label for entry in properties.entries if side in entry.one_of} for side in SIDES}
-    notes += too_few(
-        {
-            rule: [
-                next(iter(row["xxx"])) for row in tasks.get(task, ()) if open_.get(task, set()).isdisjoint(row["uuu"])
-            ]
-            for rule, task in RULES.items()
-        }
-    )
+    answers = {
+        rule: [next(iter(row["xxx"])) for row in tasks.get(task, ()) if open_.get(task, set()).isdisjoint(row["uuu"])]
+        for rule, task in RULES.items()
+    }
+    notes += [*few_items(answers), *one_answer(answers)]
 
 
 def _shuffled(rows: list[Json], task: str, seed: int) -> list[Json]:

@@ -38,7 +38,7 @@ from fathom.studies.reasoning.conclusions import (
     recipe_of,
     summarise,
 )
-from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, planned, tested
+from fathom.studies.reasoning.plan import LEAST, EntailmentPlan, Loader, check_kind, draw_items, planned
 from fathom.studies.reasoning.runs import run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
@@ -115,31 +115,30 @@ def analyse(
         runs += [folder for folder, _ in made]
         lines += _lines(name, made[0][1], options.forms[0])
         evidence += evidence_of_runs(name, [rows for _, rows in made], {}, solved, _values)
-    return Chains(lines, judge(evidence), runs, list(queries.notes[len(plan.data.notes) :]))
+    return Chains(lines, judge(evidence), runs, list(queries.notes))
 
 
 def _planned(data: str | Path, options: ChainStudyOptions) -> tuple[EntailmentPlan, QuerySet]:
     any_rule = options.rules or ("rdfs9",) * bool(options.axioms)  # axioms need no rule
-    plan = planned(data, options.model_copy(update={"rules": any_rule}))._replace(rules=options.rules)
-    parts = [_chains(plan, options)] if options.rules else []
+    plan, parts = planned(data, options.model_copy(update={"rules": any_rule}))._replace(rules=()), []
+    if options.rules:
+        plan, items = draw_items(plan._replace(rules=options.rules), [])
+        depths = range(1, options.depth + 1)
+        parts.append(
+            argument_queries(items, plan.patterns, plan.rules, depths, options.forms, options.pairs, options.seed)
+        )
     if options.axioms:
         parts.append(_axioms(plan, read_axioms(locate(data)), options))
+    notes = [note for part in parts for note in part.notes[len(plan.data.notes) :]]
     queries = replace(
         parts[0],
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=tuple(dict.fromkeys((*plan.notes, *notes))),
         queries=tuple(query for part in parts for query in part.queries),
         candidates={name: space for part in parts for name, space in part.candidates.items()},
         relations={name: relation for part in parts for name, relation in part.relations.items()},
     )
     kinds = [kind for kind in options.axioms if kind in queries.relations]
-    return plan._replace(rules=(*options.rules, *kinds)), queries
-
-
-def _chains(plan: EntailmentPlan, options: ChainStudyOptions) -> QuerySet:
-    depths = range(1, options.depth + 1)
-    return argument_queries(
-        tested(plan, []), plan.patterns, plan.rules, depths, options.forms, options.pairs, options.seed
-    )
+    return plan._replace(rules=(*plan.rules, *kinds)), queries
 
 
 def _axioms(plan: EntailmentPlan, axioms: Axioms, options: ChainStudyOptions) -> QuerySet:

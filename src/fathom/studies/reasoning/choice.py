@@ -51,8 +51,6 @@ _AS_PUBLISHED = (
     "such numbers as well"
 )
 NO_ARGUMENTS = "nothing can be concluded: the questions have no altered texts, which fathom build choices writes"
-_EARLIER = "control"
-"""Group of questions without conclusions in runs of earlier versions."""
 _BY_DESIGN = {"p1": "it is how the data give P1, not how questions were sampled"}
 
 
@@ -167,7 +165,7 @@ def _reasoning(model: ModelQuestions) -> list[ChoiceLine]:
     parts = grouped(
         ((question.groups["rule"], _premise(question, model.questions)), question)
         for question in model.questions.values()
-        if "rule" in question.groups and not {"conclusion", _EARLIER} & question.groups.keys()
+        if "rule" in question.groups and "conclusion" not in question.groups
     )
     rules = list(dict.fromkeys(rule for rule, _ in parts))
     order = (NOT_MEMORISED, MEMORISED, UNKNOWN, GIVEN)
@@ -246,16 +244,13 @@ def questions_of(runs: Sequence[RunFolder], cluster: str) -> list[ModelQuestions
 
 
 def _questions(run: RunFolder, rows: Rows, scoring: str, cluster: str) -> dict[str, MarkedQuestion]:
+    expected = f"{run.path}: expected a run on OntoProbe's multiple-choice data, or on what fathom build choices makes"
     if not any({"task", "rule"} & groups.keys() for groups in rows.groups):
-        raise BadInput(
-            f"{run.path}: no memorising task and no rule in it: expected a run on multiple-choice data as OntoProbe's, "
-            "or on what fathom build choices makes"
-        )
-    if any("conclusion" in groups and "premise" not in groups for groups in rows.groups):
-        raise BadInput(
-            f"{run.path}: its questions name no premise, as those of the entailment study: expected a run on the "
-            "folder that fathom build choices makes"
-        )
+        raise BadInput(f"{expected}, found no memorising task and no rule")
+    if any(
+        "premise 1" in groups or {"conclusion", "premise"} & groups.keys() == {"conclusion"} for groups in rows.groups
+    ):
+        raise BadInput(f"{expected}, found the texts of the entailment or chains study")
     places = grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist())
     hits = rows.hits(1)
     questions = {}

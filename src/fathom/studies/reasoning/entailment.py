@@ -35,7 +35,7 @@ from fathom.studies.reasoning.conclusions import (
     judge,
     summarise,
 )
-from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, given_runs, memories, planned, tested
+from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, draw_items, given_runs, memories, planned
 from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
@@ -152,7 +152,7 @@ def analyse(
     loaders = dict(zip(folder_names([name for name, _ in models]), (load for _, load in models), strict=True))
     plan = planned(data, options)
     given = given_runs(plan, options.memory)
-    items = tested(plan, given)
+    plan, items = draw_items(plan, given)
     if len(loaders) == 1:  # several may not fit into memory together, and are loaded again
         loaders = {name: cache(load) for name, load in loaders.items()}
     known = memories(list(loaders.items()), plan, given)
@@ -191,7 +191,7 @@ def _arguments(plan: EntailmentPlan, items: QuerySet) -> QuerySet | None:
 
 
 def _notes(evaluated: Sequence[ModelRuns], plan: EntailmentPlan) -> list[str]:
-    notes = [note for one in evaluated for note in one.notes]
+    notes = [*plan.notes, *(note for one in evaluated for note in one.notes)]
     chat = [one.name for one in evaluated if one.chat is not None]
     if chat:
         notes.append(f"{', '.join(chat)}: {_MRR} and {_MRR_ALL} are the share of right choices: options have no rank")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,9 @@ from fathom.options import EVERYTHING, FOLDS
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import ALTERNATIVE
 from fathom.probes.ontology_options import EntailmentOptions
+from fathom.progress import log
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
-from fathom.prompts.ontology import RULES, TASKS, Patterns
+from fathom.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS, Patterns, few_items
 from fathom.results.rows import Rows
 from fathom.results.samples import check_key
 from fathom.scoring.slots import MaskCount, SlotPooling, SlotScoring
@@ -69,6 +71,7 @@ class EntailmentPlan(NamedTuple):
     :param cluster: key by which texts were drawn together.
     :param chat: options of chat models.
     :param hierarchy: the classes and properties above each.
+    :param notes: on rules that are left out, or about which nothing can be concluded.
     """
 
     data: QuerySet
@@ -79,6 +82,7 @@ class EntailmentPlan(NamedTuple):
     cluster: str
     chat: ChoiceOptions
     hierarchy: Hierarchy
+    notes: Sequence[str] = ()
 
     @property
     def controlled(self) -> bool:
@@ -189,36 +193,62 @@ def _taught_otherwise(plan: EntailmentPlan, path: Path, about: Mapping[str, Any]
     return []
 
 
-def tested(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> QuerySet:
-    """Return the queries for P1, the same for all models and wordings: drawn by --limit, or those of all given runs.
+def draw_items(plan: EntailmentPlan, given: Sequence[MemorisingRun]) -> tuple[EntailmentPlan, QuerySet]:
+    """Return the plan for the rules with enough items, and the queries for their P1, the same for all models.
 
-    :raises BadInput: too few of a rule.
+    The queries are drawn by --limit, or are those of all given runs. Rules that are left out, and those with too few
+    items for a conclusion, are logged and noted in the plan.
+
+    :raises BadInput: no rule has enough.
     """
-    options = plan.options
-    ids_of = {task: of_task(plan, task) for task in tasks_of(plan.rules, plan.wordings)}
-    refuse(
-        f"{rule} needs the task {task}: {plan.data.name} has {len(ids_of[task])} items of it to ask"
-        f"{_reserved(plan, task)}; leave it out"
-        for rule in dict.fromkeys(plan.rules)
-        for task in tasks_of([rule], plan.wordings)
-        if len(ids_of[task]) < (LEAST if task == RULES[rule] else 1)
-    )
+    lacking = {rule: reason for rule in dict.fromkeys(plan.rules) if (reason := _lacking(plan, rule))}
+    rules = [rule for rule in dict.fromkeys(plan.rules) if rule not in lacking]
+    if not rules:
+        refuse(lacking.values())
     if plan.options.cross_validate:
-        refuse(_too_few_to_teach(plan))
-    asks_first = list(dict.fromkeys(RULES[rule] for rule in plan.rules))
-    about = Selection(relations=asks_first, subset=_part(plan), limit=options.limit, seed=options.seed)
-    drawn = select(plan.data, about).data
-    ids = {query.id for query in drawn.queries}.intersection(*(memory.rows.query_ids for memory in given))
+        refuse(_too_few_to_teach(plan._replace(rules=rules)))
+    options = plan.options
+    first = list(dict.fromkeys(RULES[rule] for rule in rules))
+    about = Selection(relations=first, subset=_part(plan), limit=options.limit, seed=options.seed)
+    ids = {query.id for query in select(plan.data, about).data.queries}
+    ids = ids.intersection(*(memory.rows.query_ids for memory in given))
+    answers = {
+        rule: [item.first for item in items(plan.data, plan.patterns, rule)[0] if item.query.id in ids]
+        for rule in rules
+    }
     how = "in all --memory runs" if given else "whose pattern fits"
-    how = f"after --limit {options.limit}" if options.limit is not None else how
-    more = "use a larger --limit, or " if options.limit is not None else ""
-    refuse(
-        f"{rule}: fewer than {LEAST} items of the task {RULES[rule]} {how}, too few to compare: {more}"
-        "leave the rule out of --rules"
-        for rule in plan.rules
-        if sum(item.query.id in ids for item in items(plan.data, plan.patterns, rule)[0]) < LEAST
-    )
-    return select(plan.data, Selection(ids=ids)).data
+    how = how if options.limit is None else f"after --limit {options.limit}: use a larger one"
+    for rule, own in answers.items():
+        if len(own) < LEAST:
+            lacking[rule] = f"{rule} has fewer than {LEAST} items of the task {RULES[rule]} {how}"
+    kept = [rule for rule in rules if rule not in lacking]
+    if not kept:
+        refuse(lacking.values())
+    notes = [f"left out: {reason}" for reason in lacking.values()]
+    notes += [note + _larger_limit(plan, answers) for note in few_items({rule: answers[rule] for rule in kept})]
+    for note in notes:
+        log(f"note: {note}")
+    kept_data = select(plan.data, Selection(ids=ids, relations=[RULES[rule] for rule in kept])).data
+    return plan._replace(rules=kept, notes=notes), kept_data
+
+
+def _lacking(plan: EntailmentPlan, rule: str) -> str:
+    """Return why a rule cannot be evaluated, "" if the data have items of each task that it needs."""
+    for task in tasks_of([rule], plan.wordings):
+        count = len(of_task(plan, task))
+        if count < (LEAST if task == RULES[rule] else 1):
+            return f"{rule} needs the task {task}: {plan.data.name} has {count} items of it{_reserved(plan, task)}"
+    return ""
+
+
+def _larger_limit(plan: EntailmentPlan, answers: Mapping[str, Sequence[str]]) -> str:
+    """Return which --limit would leave about enough items, "" if none would. :param answers: of items, by rule."""
+    limit = plan.options.limit
+    many = [rule for rule in answers if len(of_task(plan, RULES[rule])) >= ENOUGH_ITEMS]
+    fewest = min((len(answers[rule]) for rule in many), default=0)
+    if limit is None or not 0 < fewest < ENOUGH_ITEMS:
+        return ""
+    return f"; --limit {math.ceil(limit * ENOUGH_ITEMS / fewest)} would leave about enough"
 
 
 def _reserved(plan: EntailmentPlan, task: str) -> str:
