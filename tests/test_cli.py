@@ -322,7 +322,10 @@ def test_a_finished_run_of_another_identity_is_refused(fathom, causal, tmp_path)
     """Though the model is loaded only where its folder, the data and the options are those of the run."""
     ask = ("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "run")
     assert fathom(*ask)[0] == 0
+    left = tmp_path / "run" / ".manifest.json.0123456789abcdef.tmp"
+    left.write_text("of a process that was stopped")
     assert fathom(*ask)[0] == 0
+    assert not left.exists()
     for more in (("--templates", "0"), ("--dtype", "bfloat16"), ("--tokenizer", causal), ("--limit", "11")):
         code, _, err = fathom(*ask, *more)
         assert (code, "another run" in err) == (2, True)

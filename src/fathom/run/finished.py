@@ -13,6 +13,7 @@ from fathom.probes.options import ProbeOptions
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.reading import as_read_back
 from fathom.run.parts import is_finished
+from fathom.store.files import clear_temporaries
 from fathom.store.folder import RunFolder, compared, differences
 
 _FROM_ELSEWHERE = {"adapter", "add_candidates", "pool", "quantize", "server", "tokenizer", "trust_remote_code"}
@@ -44,7 +45,10 @@ def find_finished(probe: str, model: Any, data: QuerySet, options: ProbeOptions,
         "seed": options.seed,
         "version": VERSION,
     }
-    return None if any(differences(compared(before), compared(now))) else folder
+    if any(differences(compared(before), compared(now))):
+        return None
+    clear_temporaries(folder.path)  # of a process that was stopped as it finished
+    return folder
 
 
 def _decide_alone(options: ProbeOptions) -> bool:

@@ -303,8 +303,8 @@ class _Weighed:
             return ""
         known = sum(self.remembered)
         if min(known, len(self.items) - known) < ENOUGH_ITEMS // 3:
-            counts = f"{known} of {len(self.items)}"
-            return f"premise 1 of {counts} items is remembered: {ENOUGH_ITEMS // 3} of each kind are needed"
+            share = f"{known} of {len(self.items)}"
+            return f"premise 1 of {share} items is remembered: {ENOUGH_ITEMS // 3} of each kind are needed"
         return ""
 
     def _mean(self, values: Floats, name: str, limit: float = 1.0) -> Estimate:
