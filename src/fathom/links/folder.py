@@ -163,8 +163,14 @@ def _start(folder: Path, identity: Given) -> Manifest:
     ):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
     clear_temporaries(folder)
-    manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": [], "host": platform.node()}
-    manifest |= surroundings({})
+    circumstances = {"host": platform.node(), **surroundings({})}
+    manifest = {
+        "format": store.FORMAT,
+        "identity": identity,
+        "ended": None,
+        "notes": [],
+        "circumstances": circumstances,
+    }
     write_json(file, manifest)
     return manifest
 
