@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import RunFailed
+from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
@@ -383,3 +383,12 @@ def test_planning_five_hundred_runs_takes_two_seconds(plan: Path, tmp_path: Path
     rows = forecast(made, tmp_path / "out")
     assert time.process_time() - began < 2
     assert len(rows) == 504
+
+
+def test_only_folders_of_fathom_are_closed_to_plans(tmp_path: Path) -> None:
+    """Many projects have a manifest.json at their root."""
+    (tmp_path / "manifest.json").write_text('{"name": "a site"}')
+    assert read_record([], tmp_path / "runs" / "out") == {"steps": {}, "models": {}}
+    (tmp_path / "manifest.json").write_text('{"format": 1, "identity": {}}')
+    with pytest.raises(BadInput, match="which Fathom has made"):
+        read_record([], tmp_path / "runs" / "out")

@@ -20,7 +20,7 @@ from fathom.reading import Json, as_read_back, stands
 from fathom.reading.objects import Object, object_faults
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
-from fathom.store.locks import AT_WORK, CLAIMS, MANIFESTS
+from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
 
 PLAN, STUDY = "plan.json", "study.json"
 """Identity of each step by its name, in the folder of a plan or of ``kgc study``."""
@@ -47,7 +47,7 @@ def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str)
     :raises BadInput: *out* is in a folder of Fathom, or contains something else.
     """
     for folder in list(out.absolute().parents)[:_DEEP]:
-        if any(stands(folder / name) for name in MANIFESTS):
+        if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / file):
         expected = {RECORDS, AT_WORK, CLAIMS, *known}

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fathom.errors import BadInput
+from fathom.reading import Unreadable, json_file
 from fathom.store.files import clear_temporaries, make_folder
 
 MANIFESTS = ("manifest.json", "link.json", "study.json", "plan.json")
@@ -83,6 +84,16 @@ def unlock(file: Path, descriptor: int | None) -> None:
     if descriptor is not None:
         file.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def is_of_fathom(folder: Path) -> bool:
+    """Return whether a folder is of a run, a link predictor, a plan or a study, by content: names repeat."""
+    for name in MANIFESTS:
+        with suppress(Unreadable):
+            content = json_file(folder / name)
+            if isinstance(content, dict) and {"identity", "steps"} & content.keys():
+                return True
+    return False
 
 
 def _tidy(folder: Path) -> None:
