@@ -592,3 +592,10 @@ def test_what_a_model_reads(name, tmp_path):
     assert not np.allclose(vectors[0], vectors[1])
     assert model.max_tokens is not None
     assert np.allclose(vectors[3], vectors[4], atol=1e-5)
+
+
+def test_entities_without_a_name_are_known_by_their_id():
+    """Predictors read the id in place of the name, and worlds keep it."""
+    graph = chain(["mouse", "", "cat", "dog"], ["grey", "green", "black", "brown"])
+    by_name, _ = audited_hits(anonymised(graph, "e"), graph)
+    assert by_name == 1 / 4

@@ -42,7 +42,7 @@ ATTACKS = {attack.name: attack for attack in (TfIdf, CharacterNgrams, Alignment)
 """Attacks by descriptions that need no language model."""
 ENTITY = Sample("entity")
 UNDESCRIBED = "no entity has a description: there is nothing to attack"
-UNNAMED = "no entity has a name"
+UNNAMED = "there is no entity"
 UNTYPED = "no entity has a type"
 REMEDY = "fathom build audit FOLDER adds what is missing"
 LEFT = (*KINDS, "short", "other case")
@@ -157,13 +157,13 @@ class Auditor:
         return {"names": self._by_name(world, recipe)} | self._by_type(recipe) | {"descriptions": descriptions}
 
     def _by_name(self, world: KnowledgeGraph, recipe: str) -> Json:
-        """Guess by name: one that is unchanged re-identifies its entity; entities of one name share the hit."""
-        old, new = (graph.entities.column("name") for graph in (self.source, world))
-        named = ~is_blank(old)
-        same = pc.equal(old, new).to_numpy()[named]
-        names = take_rows(old, np.flatnonzero(named)).to_pylist()
-        bearers = Counter(names)
-        hits = np.array([unchanged / bearers[name] for unchanged, name in zip(same.tolist(), names, strict=True)])
+        """Guess by name: one that is unchanged re-identifies its entity; entities of one name share the hit.
+
+        Predictors read the id of an entity without a name (:class:`fathom.links.texts.GraphTexts`), which worlds keep.
+        """
+        old, new = _names_or_ids(self.source), _names_or_ids(world)
+        bearers = Counter(old)
+        hits = np.array([(name == before) / bearers[before] for name, before in zip(new, old, strict=True)])
         return _share(hits, UNNAMED, f"hits@1|{recipe}|attack:name|ties:expected|fathom:{VERSION}")
 
     def _by_type(self, recipe: str) -> Json:
@@ -201,6 +201,11 @@ class Auditor:
                 VectorAttack(attacker, encode[attacker], texts) if attacker in encode else ATTACKS[attacker](texts)
             )
         return self._attacks[attacker]
+
+
+def _names_or_ids(graph: KnowledgeGraph) -> list[str]:
+    columns = (graph.entities.column(name).to_pylist() for name in ("name", "id"))
+    return [name.strip() or id_ for name, id_ in zip(*columns, strict=True)]
 
 
 def _share(hits: Floats, reason: str, recipe: str) -> Json:
