@@ -1,4 +1,4 @@
-"""What worlds leave of names and give away of entities: forms, what is left, attacks, masked worlds and audits, each
+"""What worlds leave of names and give away of entities: forms, what is left, attacks and audits, each
 against numbers worked out by hand or by the plain way."""
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +23,6 @@ from fathom.building.worlds import (
     base,
     build_worlds,
     left_table,
-    masked,
     restore,
     tabulate_audits,
     virtual,
@@ -33,13 +31,11 @@ from fathom.building.worlds import reidentification as module
 from fathom.building.worlds.audit import ATTACKS, Auditor, Reader
 from fathom.building.worlds.folders import INSERTED, inserted_spans
 from fathom.building.worlds.forms import forms_of
-from fathom.building.worlds.masking import MASK
 from fathom.building.worlds.mentions import find_mentions
 from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, VectorAttack
-from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.formats.kg import write_graph
-from tests.messages import mentioned, mentions, stated
+from tests.messages import mentioned, stated
 from tests.test_worlds import make_graph, pets, texts_of, with_aliases
 
 pytest.importorskip("sklearn")
@@ -331,73 +327,6 @@ def test_texts_without_words_say_nothing(descriptions, tmp_path):
     assert sum(made["left"].values()) == 0
 
 
-# Masked worlds
-
-
-ZOO = chain(
-    ["zebra", "yak", "xerus", "wolf"],
-    ["big striped one", "big shaggy one", "big African one", "big grey one, seen by a zebra"],
-)
-
-
-def test_rare_words_are_masked_until_the_attack_fails():
-    """Each description has words for itself, by which it is the nearest: rate 1. A round masks one word of each, the
-    rarest, of equals the last in the alphabet: "striped", "shaggy", "African", and of the wolf "seen" ("zebra" is a
-    name). Then three say "big one", as near to all three of them (the wolf's text is longer), and the wolf by
-    "grey": (3 · 1/3 + 1) / 4 = 1/2."""
-    world = masked(ZOO, "ed", options=WorldOptions(rate=0.5))
-    texts = texts_of(world.graph.entities, "description")
-    name = texts_of(world.graph.entities, "name")[0]
-    assert texts[:3] == [f"big {MASK} one"] * 3
-    assert texts[3].endswith(f"by a {name}")
-    assert (world.counts["rate_reached"], world.counts["rounds"], world.counts["words_masked"]) == (0.5, 1, 4)
-    assert world.counts["words"] == 3 + 3 + 3 + 6  # "a" has one letter and is no word
-    assert audited_hits(anonymised(ZOO, "e"), ZOO)[1] == 1  # the control: without masks all are identified
-    assert audited_hits(world, ZOO)[1] == 0.5
-    everything = masked(ZOO, "ed", options=WorldOptions(rate=0))
-    assert everything.counts["rate_reached"] == pytest.approx(audited_hits(everything, ZOO)[1])
-    assert audited_hits(masked(ZOO, "ed", options=WorldOptions(rate=1)), ZOO)[1] == 1
-
-
-def test_ten_guesses_are_allowed_where_there_are_a_thousand():
-    """Ten share each word, so that none is identified at once and all are within ten guesses."""
-    texts = [f"word{row // 10} thing" for row in range(1000)]
-    graph = chain([f"name{row}" for row in range(1000)], texts)
-    plain = anonymised(graph, "e")
-    assert audited_hits(plain, graph)[1] == pytest.approx(0.1)
-    world = masked(graph, "ed", options=WorldOptions(rate=0.2))
-    # All 1,000 lose their word: "thing" is as near to all, and ten guesses hit one in a hundred.
-    assert (world.counts["rate_among"], world.counts["words_masked"]) == (10, 1000)
-    assert world.counts["rate_reached"] == pytest.approx(0.01)
-
-
-@pytest.mark.parametrize("parts", ["e", "r", "d", "er", "ed", "rd", "erd"])
-def test_masked_worlds_lead_back_and_share_the_names_of_the_anonymised(parts, tmp_path):
-    [made] = build_worlds(ZOO, tmp_path, [f"masked-{parts}"], options=WorldOptions(rate=0.3, relax=True))
-    folder = tmp_path / f"masked-{parts}"
-    assert restore(folder).content_hash == ZOO.content_hash
-    graph = read(folder).graph
-    if "e" in parts:
-        assert texts_of(graph.entities, "name") == texts_of(anonymised(ZOO, "e").graph.entities, "name")
-    masks = [span for span in pq.read_table(folder / "spans.parquet").to_pylist() if span["mention"] is None]
-    assert len(masks) == (made["counts"]["words_masked"] if "d" in parts else 0)
-    texts = dict(zip(texts_of(graph.entities, "id"), texts_of(graph.entities, "description"), strict=True))
-    for span in masks:
-        assert texts[span["described"]][span["new_start"] : span["new_end"]] == MASK
-
-
-def test_a_masked_world_of_texts_in_any_script_leads_back(tmp_path):
-    graph = chain(["Straße", "日本", "Ünal"], ["die Größe der Straße", "日本 ist İstanbul fern", "Ünal, naïve Ünals"])
-    build_worlds(graph, tmp_path, ["masked-ed"], options=WorldOptions(rate=0))
-    assert restore(tmp_path / "masked-ed").content_hash == graph.content_hash
-
-
-def test_without_descriptions_there_is_nothing_to_mask(tmp_path):
-    with pytest.raises(BadInput, match=mentions("no entity", "description")):
-        build_worlds(chain(["p1", "p2", "p3"], [""] * 3), tmp_path / "out", ["masked-ed"])
-    assert not (tmp_path / "out").exists()
-
-
 # Folders
 
 
@@ -407,13 +336,12 @@ def outdated(folder: Path) -> None:
     made = json.loads(file.read_text(encoding="utf-8"))
     for key in ("left", "audit"):
         made.pop(key, None)
-    for key in ("sought", "rate"):
-        del made["options"][key]
+    del made["options"]["sought"]
     file.write_text(json.dumps(made), encoding="utf-8")
 
 
 def test_worlds_of_an_earlier_version_say_what_they_lack_and_get_it(tmp_path, fathom):
-    names = ["base", "virtual-e", "anonymised-er", "inconsistent-ed", "fully-anonymised-erd", "masked-d"]
+    names = ["base", "virtual-e", "anonymised-er", "inconsistent-ed", "fully-anonymised-erd"]
     made = build_worlds(FARM, tmp_path / "new", names, name="farm", audit=True, options=WorldOptions(relax=True))
     build_worlds(FARM, tmp_path / "old", names, name="farm", options=WorldOptions(relax=True))
     for name in names:
@@ -535,13 +463,12 @@ def test_a_manifest_that_is_none_is_refused(content, tmp_path, fathom):
     assert stated(err, "no manifest", "lacks")
 
 
-@pytest.mark.parametrize("more", [["--audit"], ["--variants", "masked-ed"]])
-def test_a_missing_library_is_named_before_anything_is_written(more, tmp_path, fathom, monkeypatch):
+def test_a_missing_library_is_named_before_anything_is_written(tmp_path, fathom, monkeypatch):
     folder = tmp_path / "graph"
     folder.mkdir()
     write_graph(replace(pets(), splits={}), folder)
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
-    code, _, err = fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out", *more)
+    code, _, err = fathom("build", "worlds", "--data", folder, "--out", tmp_path / "out", "--audit")
     assert code == 2
     assert "pip install 'fathom-lm[kgc]'" in err
     assert not (tmp_path / "out").exists()

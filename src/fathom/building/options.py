@@ -161,12 +161,6 @@ class WorldOptions(BuildOptions):
     sought: Literal["all", "names"] = opt(
         "all", "What is replaced in descriptions: names as written, or also other names and inflected forms (all)."
     )
-    rate: float = opt(
-        0.05,
-        "Masked worlds: the share of entities that may remain among the ten best guesses of the attack by TF-IDF.",
-        ge=0,
-        le=1,
-    )
     relax: bool = opt(False, "Let relations keep their names if not all can be exchanged.")
 
 
@@ -177,8 +171,8 @@ class WorldBuildOptions(WorldOptions, AuditOptions):
     out: Path = opt(..., "Folder in which each world becomes a folder of its name.", Group.OUTPUT)
     variants: Annotated[tuple[str, ...] | None, BeforeValidator(separated)] = opt(
         None,
-        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent, fully-anonymised or masked with a "
-        "hyphen and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
+        "Worlds, separated by commas: base, or virtual, anonymised, inconsistent or fully-anonymised with a hyphen "
+        "and some of e, r, d (entities, relations, descriptions). By default the thirteen of Sakai et al. 2024.",
     )
     seed: Random = 0
     audit: bool = opt(False, "Report how many entities of each world can be re-identified from their texts.", Group.RUN)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Reader, audit_table, left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
-from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, masked, virtual
+from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, virtual
 from fathom.building.worlds.folders import check_comparable_worlds, restore, tabulate_audits
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
@@ -33,7 +33,6 @@ __all__ = [
     "fully_anonymised",
     "inconsistent",
     "left_table",
-    "masked",
     "parse_variants",
     "restore",
     "tabulate_audits",

@@ -74,7 +74,7 @@ def build_worlds(
     :param readers: language models that attack, in addition to TF-IDF; they imply *audit*.
     :returns: the manifests.
     :raises BadInput: with all faults that prevent any world, before anything is written.
-    :raises MissingExtra: scikit-learn is not installed, and an audit or a masked world is requested.
+    :raises MissingExtra: scikit-learn is not installed and an audit is requested.
     :raises RunFailed: the disk is full; existing folders are complete.
     """
     chosen = parse_variants(map(str, variants))

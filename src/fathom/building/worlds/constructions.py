@@ -1,4 +1,4 @@
-"""The four constructions of Sakai et al. 2024, section 3, and masked worlds: same graph, other texts.
+"""The four constructions of Sakai et al. 2024, section 3: same graph, other texts.
 
 Each is a pure function of a graph, the parts to change, a seed and options. Ids, triples and splits stay, and so does
 each ``fact_id``. Worlds of one graph, seed and options share their :class:`Materials`: ``virtual-er`` has the names of
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from fathom.building.options import WorldOptions
 from fathom.building.worlds.derangement import NO_LABEL, Derangement, NoDerangement, derange, match_relations
 from fathom.building.worlds.forms import Forms, forms_of
-from fathom.building.worlds.masking import Masks, mask
 from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
-from fathom.building.worlds.reidentification import TfIdf
 from fathom.building.worlds.texts import Hasher
 from fathom.building.worlds.world import (
     BASE,
@@ -97,18 +95,6 @@ def fully_anonymised(
     return make_world(f"fully-anonymised-{parts}", Materials(graph, seed, options))
 
 
-def masked(graph: KnowledgeGraph, parts: str = "ed", seed: int = 0, options: WorldOptions | None = None) -> World:
-    """Anonymise a graph and mask the rarest words of descriptions, until TF-IDF re-identifies at most ``options.rate``
-    of the entities; see :mod:`fathom.building.worlds.masking`.
-
-    :param parts: "e" and "r": names, as in the anonymised world. "d": mentions follow, and words are masked. Without
-        "d", descriptions are those of the anonymised world.
-    :raises BadInput: unknown parts, no descriptions, or too few different strings.
-    :raises MissingExtra: scikit-learn is not installed.
-    """
-    return make_world(f"masked-{parts}", Materials(graph, seed, options))
-
-
 def make_world(variant: Variant | str, materials: Materials) -> World:
     """Make a world by name; worlds of the same materials share the work.
 
@@ -120,8 +106,7 @@ def make_world(variant: Variant | str, materials: Materials) -> World:
     plan = {step: materials.texts(step, material(materials)) for step, material in steps if step in COLUMNS}
     world = World(chosen, materials.graph)
     if "mention" in plan and len(materials.described):
-        masks = materials.masks if _is_masked(chosen) else None
-        world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"], masks)
+        world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
     if "description" in plan:
         world = describe(world, plan["description"])
     if "name" in plan:
@@ -157,15 +142,9 @@ def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
         plan["mention"] = names
     if d:
         plan["described"] = Materials.refuse_undescribed
-    if _is_masked(variant):
-        plan["attack"] = attrgetter("attack")
     if r:
         plan["relation"] = attrgetter("exchanged_relations" if exchanging else "random_relations")
     return plan
-
-
-def _is_masked(variant: Variant) -> bool:
-    return variant.construction == "masked" and "d" in variant.parts
 
 
 class Materials:
@@ -210,17 +189,6 @@ class Materials:
         """Mentions of entities in descriptions."""
         options, forms = self.options, self.forms if self.options.sought == "all" else None
         return find_mentions(self.graph, options.case, options.shortest_mention, forms)
-
-    @cached_property
-    def attack(self) -> TfIdf:
-        """An attack with all original descriptions. :raises MissingExtra: scikit-learn is not installed."""
-        return TfIdf(take_rows(self.graph.entities.column("description"), self.described).to_pylist())
-
-    @cached_property
-    def masks(self) -> Masks:
-        """Words to mask in addition to random names."""
-        old = self.graph.entities.column("description")
-        return mask(old, self.described, self.mentions, self.random_names, self.attack, self.options.rate)
 
     @cached_property
     def exchanged(self) -> Derangement:

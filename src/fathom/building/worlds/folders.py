@@ -43,7 +43,6 @@ def write_world(world: World, folder: Path) -> None:
     """Write the graph's files, ``mapping.parquet`` and ``spans.parquet``."""
     write_graph(world.graph, folder)
     ids = few_chunks(world.graph.entities.column("id"))
-    ids = pa.chunked_array([*ids.chunks, pa.nulls(1, pa.string())])  # masks mention no entity
     _write_table(folder / "mapping.parquet", world.mapping, MAPPING, {})
     _write_table(folder / "spans.parquet", world.spans, _SPANS, dict.fromkeys(_IDS, ids))
 

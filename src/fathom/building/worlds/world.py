@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fathom.building.worlds.masking import MASK, Masks
 from fathom.building.worlds.mentions import SPANS, Mentions, replace_mentions
 from fathom.data.columns import is_blank, take_rows
 from fathom.data.knowledge import KnowledgeGraph
@@ -37,7 +36,7 @@ MAPPING = pa.schema(
 name stays). ``source``: the id that had the text, null for a random string. ``old_aliases`` and ``new_aliases``: an
 entity's other names, null for other kinds."""
 _SHOWN = 20
-CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised", "masked")
+CONSTRUCTIONS = ("virtual", "anonymised", "inconsistent", "fully-anonymised")
 PARTS = "erd"
 """Entities, relations, descriptions."""
 
@@ -86,10 +85,7 @@ def parse_variants(names: Iterable[str]) -> tuple[Variant, ...]:
 
 @dataclass(frozen=True)
 class World:
-    """A copy of a graph, its changes (:data:`MAPPING`), replaced mentions (:data:`SPANS`), counts and notes.
-
-    Masked words are mentions of one entity more than there are.
-    """
+    """A copy of a graph, its changes (:data:`MAPPING`), replaced mentions (:data:`SPANS`), counts and notes."""
 
     variant: Variant
     graph: KnowledgeGraph
@@ -113,13 +109,11 @@ def list_ids(rows: NDArray[np.int64], ids: pa.ChunkedArray) -> str:
     return ", ".join(shown) + (f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else "")
 
 
-def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts, masks: Masks | None = None) -> World:
-    """Replace mentions in descriptions by new names, and mask words in the same pass."""
+def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts) -> World:
+    """Replace mentions in descriptions by new names."""
     entities = world.graph.entities
     old = entities.column("name")
-    names = new.texts if masks is None else pa.chunked_array([*new.texts.chunks, pa.array([MASK])], pa.string())
-    replaced = mentions if masks is None else masks.among(mentions, len(new.texts))
-    texts, spans = replace_mentions(entities.column("description"), replaced, names)
+    texts, spans = replace_mentions(entities.column("description"), mentions, new.texts)
     counts = {
         "mentions_found": len(mentions.entity),
         "mentions_replaced": len(mentions.entity),
@@ -128,7 +122,7 @@ def replace_names(world: World, mentions: Mentions, shortest: int, new: NewTexts
         "ambiguous_by_rule": mentions.ambiguous,
         "names_not_looked_for": mentions.too_short,
         "case": mentions.case,
-    } | (masks.counts if masks else {})
+    }
     note = f"names of fewer than {shortest} characters are not searched for in descriptions"
     notes = [f"{note} (entities: {mentions.too_short:,})"] if mentions.too_short else []
     named = np.flatnonzero(~is_blank(old))
