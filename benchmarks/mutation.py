@@ -72,6 +72,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     f"report {KEPT}": "results/answers",
     "ontology_entailed": "building/ontology/entailed",
     "build_bear": "building/bear/balance building/bear/names building/bear/entities",
+    "bear_parts": "building/bear/parts",
+    "pieces": "reading/pieces",
     "uncertainty memory_slope::test_tetrad_by_hand studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "significance": "metrics/significance",

@@ -37,8 +37,8 @@ def template(relation: bool) -> bytes:
     return json.dumps(row, separators=(",", ":")).encode()
 
 
-def lines(entities: int) -> Iterator[bytes]:
-    """A dump of so many: answers first, then their subjects among others."""
+def lines(entities: int, every: int) -> Iterator[bytes]:
+    """A dump of so many: answers first, then others, of which one in *every* is a subject."""
     with_relation, without = template(True), template(False)
     yield b"[\n"
     for number in range(1, ANSWERS + 1):
@@ -47,7 +47,7 @@ def lines(entities: int) -> Iterator[bytes]:
         ).encode()
         yield b",\n"
     for number in range(FIRST, FIRST + entities - ANSWERS):
-        line = without if number % 3 else with_relation
+        line = without if number % every else with_relation
         line = line.replace(b"%d" % _NUMBER, b"%d" % number)
         line = line.replace(b"%d" % _ANSWER, b"%d" % (number * 7919 % ANSWERS + 1)).replace(
             b"Zqzqzq", b"place%d" % number
@@ -90,18 +90,19 @@ def opened_to_write(file: Path) -> IO[bytes]:
 def wikidata(
     entities: int = 1_000_000,
     ending: Literal["json", "json.gz", "json.bz2"] = "json",
+    every: int = 3,
     folder: Path | None = None,
     like: Path | None = None,
 ) -> None:
     """Measure reading Wikidata's dump, and a whole `fathom build bear`, on a made-up dump.
 
-    Rates are of unpacked JSON per second of the processor. A third of the entities have a statement of the relation
-    that is built, all have an instance-of and names in 19 languages. --like: repeat lines of a real dump (.gz) under
-    other ids instead, for what only real entities have: many statements, and text that packs as real text does.
+    Rates are of unpacked JSON per second of the processor. One in --every of the entities has a statement of the
+    relation that is built, all have an instance-of and names in 19 languages. --like: repeat lines of a real dump (.gz)
+    under other ids instead, for what only real entities have: many statements, and text that packs as real text does.
     """
     with scratch(folder) as place:
         file, start = place / f"dump.{ending}", time.process_time()
-        size = make(file, lines_like(like, entities) if like else lines(entities))
+        size = make(file, lines_like(like, entities) if like else lines(entities, every))
         print(
             f"{entities:,} entities, {size / 1e9:.2f} GB unpacked ({size / entities:,.0f} bytes each), "
             f"{file.stat().st_size / 1e9:.2f} GB as {ending}; made in {time.process_time() - start:.0f} s",
@@ -112,21 +113,30 @@ def wikidata(
 
 @benchmark
 def _wikidata(file: Path, size: int, whole: bool) -> None:
-    """Each pass alone, then the whole build."""
+    """Unpacking alone, each pass alone, then the whole build."""
     from fathom.building.bear import build_bear
     from fathom.building.bear.entities import Numbers, WantedStatements
     from fathom.building.bear.sources import Dump
     from fathom.building.options import BearBuildOptions
+    from fathom.reading import opened
 
-    narrow, broad = (Dump(file, WantedStatements(frozenset({name}))) for name in ("P17", "P31"))
-    facts = rate(size, "facts, a third of the entities parsed", lambda: sum(1 for _ in narrow.facts()))
+    def unpack() -> int:
+        with opened(file) as stream:
+            return sum(map(len, iter(lambda: stream.read(1 << 20), b"")))
+
+    plan = file.with_name("plan.yaml")
+    options = BearBuildOptions(input=(file,), plan=plan, out=file.with_name("built"))
+    narrow, broad = (
+        Dump(file, WantedStatements(frozenset(names)), file.with_name("parts"), options)
+        for names in (["P17"], ["P646", "P1082"])
+    )
+    rate(size, "unpacking alone", unpack)
+    facts = rate(size, "facts", lambda: sum(1 for _ in narrow.facts()))
     rate(size, "facts, every entity parsed", lambda: sum(1 for _ in broad.facts()))
     rate(size, "names of the answers", lambda: sum(1 for _ in narrow.named(Numbers(range(1, ANSWERS + 1)))))
     print(f"  {facts:,} entities with a fact; peak {1024 * peak():.0f} MB")
     if whole:
-        plan = file.with_name("plan.yaml")
         plan.write_text(PLAN, encoding="utf-8")
-        options = BearBuildOptions(input=(file,), plan=plan, out=file.with_name("built"))
         rate(size, "the whole build", lambda: len(build_bear(options).chosen["small"]))
         print(f"  peak {1024 * peak():.0f} MB")
 

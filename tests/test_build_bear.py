@@ -837,7 +837,7 @@ def test_items_with_nothing_but_their_type_are_not_parsed(tmp_path, monkeypatch)
     """Nearly all of Wikidata: the plan needs few of them, by their numbers."""
     parsed = []
     monkeypatch.setattr(
-        "fathom.building.bear.sources.entity_of",
+        "fathom.building.bear.parts.entity_of",
         lambda row, wanted: (parsed.append(row["id"]), entity_of(row, wanted))[1],
     )
     others = [item(number, f"w{number}", [ItemClaim("P31", 5)]) for number in range(1000, 1050)]
@@ -1144,7 +1144,8 @@ def test_a_full_disk_and_a_missing_library_are_one_line(tmp_path, monkeypatch):
         patch.setattr(FactStore, "finish", full)
         with pytest.raises(RunFailed, match="disk is full"):
             build(tmp_path, towns())
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["dump.json", "plan.yaml"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["dump.json", "out.parts", "plan.yaml"]
+    assert all(file.is_dir() for file in (tmp_path / "out.parts").iterdir())
     monkeypatch.setitem(sys.modules, "rapidfuzz.fuzz", None)
     with pytest.raises(MissingExtra, match=r"pip install 'fathom-lm\[text\]'"):
         build(tmp_path, towns())

@@ -113,6 +113,13 @@ class BearBuildOptions(EndpointOptions):
     )
     review: Path | None = opt(None, "The review.csv of an earlier build, with keep or drop in its column decision.")
     partial: bool = opt(False, "Read a truncated dump as far as it goes.", Group.DATA)
+    workers: int = opt(1, "Processes that read a dump; they do not change the result.", Group.RUN, ge=1)
+    parts: Path | None = opt(
+        None,
+        "Folder that keeps what was read of a dump, for further builds of the same relations (default: next to --out, "
+        "until the build succeeds).",
+        Group.OUTPUT,
+    )
     tokenizer: str | None = opt(
         None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL
     )

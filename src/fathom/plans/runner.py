@@ -6,11 +6,7 @@ its reason and the others go on.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import platform
-import signal
-import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from multiprocessing.connection import wait
@@ -22,6 +18,7 @@ from fathom.errors import BadInput
 from fathom.plans.options import WorkerOptions
 from fathom.plans.steps import Notice, Opened, Step, StepState, read_object, state_of
 from fathom.probes.shared_options import HERE
+from fathom.processes import start_process
 from fathom.progress import Progress, line, unseen
 from fathom.reading import stands
 from fathom.run.parts import STARTING, Part
@@ -217,12 +214,7 @@ def _make_in_processes(steps: Sequence[Step], workers: int) -> Generator[tuple[S
         while waiting or running:
             while waiting and len(running) < workers:
                 step = waiting.pop()
-                process = SpawnProcess(target=_make_in_process, args=(step,), daemon=True)
-                handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ignores Ctrl-C; this process ends it
-                try:
-                    process.start()
-                finally:
-                    signal.signal(signal.SIGINT, handler)
+                process = start_process(_make_in_process, step)
                 running[process.sentinel] = process, step
             for sentinel in wait(list(running)):
                 process, step = running.pop(sentinel)
@@ -239,14 +231,5 @@ def _make_in_processes(steps: Sequence[Step], workers: int) -> Generator[tuple[S
 def _make_in_process(step: Step) -> None:
     import torch
 
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     make_step(step, Opened())
-
-
-def _end_with_parent() -> None:
-    """End with a killed plan; otherwise its command would start the same step a second time."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

@@ -5,11 +5,11 @@ The folder is the small variant; ``big/`` in it is the large one, as BEAR-big is
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from fathom._version import VERSION
@@ -42,10 +42,11 @@ from fathom.errors import BadInput, RunFailed, all_of, refuse
 from fathom.formats import read
 from fathom.formats.base import ABOUT
 from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_shared
-from fathom.progress import Progress, unseen
+from fathom.progress import Progress, log, unseen
 from fathom.reading import Json
 from fathom.results.tables import Table, render
 from fathom.store.files import make_folder, write_json, write_json_lines, write_text
+from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
@@ -91,13 +92,13 @@ def build_bear(
     plan, views, _ = all_of(
         lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, signature)
     )
-    wanted = wanted_of(plan)
+    wanted, desk = wanted_of(plan), options.parts or options.out.with_name(f"{options.out.name}.parts")
     sources, decisions = all_of(
-        lambda: sources_of(options.input, wanted, options.partial, progress),
+        lambda: sources_of(options.input, wanted, desk, options, progress),
         lambda: read_decisions(options.review, plan.properties),
     )
     sources += [WikidataServer(endpoint, wanted, progress) for endpoint in endpoints]
-    with _fact_store(options.out.absolute().parent, views) as store:
+    with _desk(desk, options.parts is not None), _fact_store(desk, views) as store:
         builder = _Builder(store, plan, decisions, Log(plan.examples), flag)
         gather(sources, store, plan)
         builder.choose()
@@ -107,17 +108,37 @@ def build_bear(
 
 
 @contextmanager
-def _fact_store(place: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
-    """Open a store in a temporary folder below *place*. :raises RunFailed: the disk is full."""
-    make_folder(place)
-    with TemporaryDirectory(prefix=".bear-facts-", dir=place) as folder:
-        store = FactStore(Path(folder) / "facts.sqlite", views)
+def _desk(desk: Path, keep: bool) -> Iterator[None]:
+    """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*."""
+
+    def parts() -> list[Path]:
+        return [entry for entry in desk.iterdir() if entry.is_dir()]
+
+    with exclusive_folder(desk):
         try:
-            yield store
-        except sqlite3.Error as error:
-            raise RunFailed(f"cannot keep facts in {folder}: {error}; nothing is left of it") from error
-        finally:
-            store.close()
+            yield
+        except BaseException:
+            if parts():
+                log(f"{desk} has what was read of the dump; the same command reads that instead")
+            raise
+        for folder in parts() if not keep else ():
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _fact_store(desk: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
+    """Open an empty store in the folder, and remove it in the end. :raises RunFailed: the disk is full."""
+    make_folder(desk)
+    file = desk / "facts.sqlite"
+    file.unlink(missing_ok=True)
+    store = FactStore(file, views)
+    try:
+        yield store
+    except sqlite3.Error as error:
+        raise RunFailed(f"cannot keep facts in {desk}: {error}; what was read of a dump is kept") from error
+    finally:
+        store.close()
+        file.unlink(missing_ok=True)
 
 
 def _check(options: BearBuildOptions, signature: Json) -> None:

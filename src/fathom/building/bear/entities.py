@@ -6,6 +6,7 @@ deprecated ones (Wikidata's own "truthy" statements). Qualifiers say when a fact
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -233,3 +234,7 @@ class Numbers:
 
     def __len__(self) -> int:
         return self._count
+
+    def digest(self) -> str:
+        """Return a hash of the numbers."""
+        return hashlib.sha256(self._bits.rstrip(b"\0")).hexdigest()

@@ -1,20 +1,17 @@
 """Files that contain Wikidata: its JSON dump, or truthy statements in N-Triples, plain, ``.gz`` or ``.bz2``.
 
-A dump has one entity per line between "[" and "]". A line is parsed only if a test of its bytes says that it can
-matter: it names a property of the plan or is of a class, or is of a needed entity. Nearly every item names P31, which
-is read of items that matter for another reason. Most of the time goes into unpacking and into that test. A few odd
-lines, such as a second one of the same entity, are left out and noted.
+A dump has one entity per line between "[" and "]". Only lines that name a property of the plan, of classes and of
+needed entities are parsed. A few odd lines, such as a second one of the same entity, are left out and noted.
 Truthy triples contain the best rank alone, and no qualifiers: when facts began or ended is unknown.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from fathom.building.bear.entities import (
     INSTANCE_OF,
@@ -24,14 +21,15 @@ from fathom.building.bear.entities import (
     Statement,
     StatementState,
     WantedStatements,
-    entity_of,
     item_number,
 )
+from fathom.building.bear.parts import UNFINISHED, DumpPass
+from fathom.building.options import BearBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
 from fathom.progress import Progress, unseen
-from fathom.reading import Faults, Unreadable, check_file, opened, shown
-from fathom.reading.bounds import LINE, MEGABYTE
+from fathom.reading import Faults, Unreadable, check_file, opened
+from fathom.reading.bounds import MEGABYTE
 
 
 class WikidataSource(Protocol):
@@ -50,56 +48,61 @@ class WikidataSource(Protocol):
         ...
 
 
-_ID = re.compile(rb'"id"\s*:\s*"([A-Z])([1-9][0-9]{0,8})"')
-_HEAD = 400
-"""Bytes of a line in which the entity's own id stands."""
-_REPORT_EVERY = 1 << 12
 _MOST_FAULTS = 20
 _ODD_SHARE = 1e-4
 """Of odd lines above which a dump is refused."""
 
 
-class _Line(NamedTuple):
-    number: int
-    kind: bytes
-    entity: int
-    text: bytes
-
-
 class Dump:
-    """:param partial: whether a dump that breaks off is read as far as it goes."""
+    """Wikidata's JSON dump, or one cut from it.
+
+    :param folder: keeps the parts that have been read.
+    """
 
     def __init__(
-        self, path: Path, wanted: WantedStatements, partial: bool = False, progress: Progress = unseen
+        self, path: Path, wanted: WantedStatements, folder: Path, options: BearBuildOptions, progress: Progress = unseen
     ) -> None:
-        self.path, self.name, self._wanted, self._partial = path, path.name, wanted, partial
+        self.path, self.name, self._wanted, self._folder, self._options = path, path.name, wanted, folder, options
         self._progress, self._size = progress, path.stat().st_size
         self.notes: list[str] = []
-        names = "|".join(sorted(wanted.properties - {INSTANCE_OF}))
-        self._names_one = re.compile(rf'"(?:{names})"\s*:'.encode()).search
-        self._entities = 0
+        self._lines = self._entities = self._unpacked = 0
 
     def facts(self) -> Iterator[Entity]:
         """Yield items with a statement of a property of the plan, and classes.
 
         :raises BadInput: all that is wrong with the dump.
         """
-        yield from self._read(lambda line: self._names_one(line.text) is not None)
+        yield from self._read(DumpPass(self.path, self._wanted, self._folder))
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
-            yield from self._read(lambda line: line.entity in needed)
+            yield from self._read(DumpPass(self.path, self._wanted, self._folder, needed))
 
-    def _read(self, matters: Callable[[_Line], bool]) -> Iterator[Entity]:
-        faults, seen = Faults(), Numbers()
-        for line in self._lines(faults):
-            if line.kind == b"Q":
-                if not seen.add(line.entity):
-                    faults.add(self.path, line.number, f"Q{line.entity} stands here for the second time: remove one")
-                elif matters(line) and (entity := self._parsed(line, faults)) is not None:
-                    yield entity
-            if self._has_too_many(faults):
-                break
+    def _read(self, dump: DumpPass) -> Iterator[Entity]:
+        """Yield the entities of a pass, the first of each number; note or refuse odd lines."""
+        faults, seen, is_open, cut = Faults(), Numbers(), False, ""
+        self._lines = self._entities = self._unpacked = 0
+        with closing(dump.parts(self._options.workers)) as parts:
+            for part, rows in parts:
+                for number, found in rows:
+                    if isinstance(found, str):
+                        faults.add(self.path, self._lines + number, found)
+                    elif seen.add(found.number):
+                        yield found
+                    else:
+                        twice = f"Q{found.number} stands here for the second time: remove one"
+                        faults.add(self.path, self._lines + number, twice)
+                self._lines += part.lines
+                self._entities += part.entities
+                self._unpacked += part.unpacked
+                is_open = is_open if part.is_open is None else part.is_open
+                if part.lines or part.cut:
+                    cut = part.cut or UNFINISHED * (rows[-1:] == [(part.lines, UNFINISHED)])
+                self._progress(part.place, self._size)
+                if part.cut or self._has_too_many(faults):
+                    break
+        self._progress(self._size, self._size)
+        self._report_end(cut, is_open, faults)
         if len(faults.found) > _ODD_SHARE * self._entities:
             faults.stop_if_any()
         if faults.found:
@@ -109,74 +112,26 @@ class Dump:
     def _has_too_many(self, faults: Faults) -> bool:
         return len(faults.found) >= max(_MOST_FAULTS, _ODD_SHARE * self._entities)
 
-    def _parsed(self, line: _Line, faults: Faults) -> Entity | None:
-        try:
-            return entity_of(json.loads(line.text), self._wanted)
-        except ValueError as error:
-            faults.add(self.path, line.number, f"not JSON: {error}")
-        except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            why = f"{type(error).__name__}: {error}"
-            faults.add(self.path, line.number, f"Q{line.entity} is no entity as Wikidata writes them ({why})")
-        return None
-
-    def _lines(self, faults: Faults) -> Iterator[_Line]:
-        """Yield lines with an entity; any other line is a fault, and so is an end within a line."""
-        place: list[Callable[[], int]] = []
-        number = read = self._entities = 0
-        is_open, why_cut = False, ""
-        try:
-            with opened(self.path, place=place.append) as stream:
-                for number, text in enumerate(iter(lambda: stream.readline(LINE.most), b""), start=1):
-                    read += len(text)
-                    if number % _REPORT_EVERY == 0:
-                        self._progress(place[0](), self._size)
-                    line = text.strip().rstrip(b",")
-                    if line in (b"", b"[", b"]"):
-                        is_open = line == b"[" or (is_open and not line)
-                        continue
-                    entity_line = _entity_line(number, line)
-                    if entity_line is None and not text.endswith(b"\n") and text.lstrip().startswith(b"{"):
-                        why_cut = "the line is not finished"
-                        break
-                    self._entities += 1
-                    if entity_line is not None:
-                        yield entity_line
-                    else:
-                        faults.add(self.path, number, f"expected an entity of Wikidata, found {shown(line[:40])}")
-                    if self._has_too_many(faults):
-                        break
-        except Unreadable as error:
-            why_cut = error.why
-        self._progress(self._size, self._size)
-        progress = f"{self._entities:,} entities could be read, {read / MEGABYTE:,.1f} MB unpacked"
-        if why_cut:
-            self._report_cut(number, f"the dump breaks off in line {number:,} ({why_cut}): {progress}", faults)
-        elif is_open:  # the dump may be a part of another
-            self.notes.append(f'{self.path} has no "]" at its end, as if it were cut after line {number:,}: {progress}')
-
-    def _report_cut(self, number: int, message: str, faults: Faults) -> None:
-        if self._partial:
+    def _report_end(self, cut: str, is_open: bool, faults: Faults) -> None:
+        """Refuse a dump that breaks off, or note it; note one that lacks its end."""
+        if self._has_too_many(faults):
+            return
+        if cut == UNFINISHED:
+            faults.found.pop()
+            self._entities -= 1
+        progress = f"{self._entities:,} entities could be read, {self._unpacked / MEGABYTE:,.1f} MB unpacked"
+        if cut:
+            number = self._lines + (cut != UNFINISHED)
+            message = f"the dump breaks off in line {number:,} ({cut}): {progress}"
+            if not self._options.partial:
+                advice = "fetch it again and compare its checksum, or take what is there with --partial"
+                faults.add(self.path, number, f"{message}: {advice}")
+                faults.stop_if_any()
             self.notes.append(f"{self.path}: {message}; the rest is not in the data set (--partial)")
-        elif not self._has_too_many(faults):
-            advice = "fetch it again and compare its checksum, or take what is there with --partial"
-            faults.add(self.path, number or None, f"{message}: {advice}")
-            faults.stop_if_any()
-
-
-def _entity_line(number: int, line: bytes) -> _Line | None:
-    if not (line.startswith(b"{") and line.endswith(b"}")):
-        return None
-    match = _ID.search(line, 0, _HEAD) or _ID.search(_own_id(line))
-    return None if match is None else _Line(number, match[1], int(match[2]), line)
-
-
-def _own_id(line: bytes) -> bytes:
-    """Return the id of an entity as if it were written first."""
-    try:
-        row = json.loads(line)
-        return f'"id":"{row["id"]}"'.encode()
-    except (ValueError, KeyError, RecursionError):
-        return b""
+        elif is_open:  # the dump may be a part of another
+            self.notes.append(
+                f'{self.path} has no "]" at its end, as if it were cut after line {self._lines:,}: {progress}'
+            )
 
 
 _ENTITY, _DIRECT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
@@ -264,9 +219,13 @@ def _claim(property_: str, object_: Any) -> Statement:
 
 
 def sources_of(
-    inputs: Sequence[Path], wanted: WantedStatements, partial: bool, progress: Progress
+    inputs: Sequence[Path], wanted: WantedStatements, folder: Path, options: BearBuildOptions, progress: Progress
 ) -> list[WikidataSource]:
-    """Return a source for each file. :raises BadInput: each that is missing or of another kind."""
+    """Return a source for each file.
+
+    :param folder: keeps what has been read of dumps.
+    :raises BadInput: each that is missing or of another kind.
+    """
     faults: list[str] = []
     sources: list[WikidataSource] = []
     for path in inputs:
@@ -275,7 +234,7 @@ def sources_of(
             if kind_of(path) == "N_TRIPLES":
                 sources.append(Triples(path, wanted, progress))
             elif _begins_as_json(path):
-                sources.append(Dump(path, wanted, partial, progress))
+                sources.append(Dump(path, wanted, folder, options, progress))
             else:
                 faults.append(
                     f"--input {path}: expected Wikidata's JSON dump (.json, .json.gz, .json.bz2) or truthy N-Triples "
