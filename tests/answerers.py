@@ -131,6 +131,18 @@ def answered(
     return run
 
 
+def unscored(run: RunFolder, *places: int) -> RunFolder:
+    """The same run with some predictions that were not scored."""
+    file = run.path / "predictions" / "part-0.parquet"
+    rows = run.predictions().to_pylist()
+    for place in places:
+        gone = ("rank", "rank_optimistic", "rank_pessimistic", "gold_scores", "top_ids", "top_scores", "scores")
+        rows[place] |= dict.fromkeys(gone) | {"unscored": "the prompt is too long"}
+    file.unlink()
+    run.add_shard("0", rows)
+    return run
+
+
 # --- answerers
 
 

@@ -28,7 +28,18 @@ from fathom.results.compare import compare
 from fathom.results.rows import Rows
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from tests.answerers import answered, at_random, at_rank, constant, grown, knowing, never, short_names_first, world
+from tests.answerers import (
+    answered,
+    at_random,
+    at_rank,
+    constant,
+    grown,
+    knowing,
+    never,
+    short_names_first,
+    unscored,
+    world,
+)
 from tests.messages import mentioned, stated
 
 vl_convert = pytest.importorskip("vl_convert")
@@ -51,18 +62,6 @@ def gathered(*runs: RunFolder) -> tuple[Evidence, PredictionColumns]:
     for run in runs:
         evidence.add_run(run, Rows(run), run.manifest["identity"]["model"]["name"])
     return evidence, evidence.finish()
-
-
-def unscored(run: RunFolder, *places: int) -> RunFolder:
-    """The same run with some predictions that were not scored."""
-    file = run.path / "predictions" / "part-0.parquet"
-    rows = run.predictions().to_pylist()
-    for place in places:
-        gone = ("rank", "rank_optimistic", "rank_pessimistic", "gold_scores", "top_ids", "top_scores", "scores")
-        rows[place] |= dict.fromkeys(gone) | {"unscored": "the prompt is too long"}
-    file.unlink()
-    run.add_shard("0", rows)
-    return run
 
 
 # --- what is taken from runs

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from fathom.data.queries import QuerySet
-from fathom.errors import optional
+from fathom.errors import BadInput, optional
 from fathom.formats import read
+from fathom.metrics.table import metric
+from fathom.results.answers import error_table
 from fathom.results.consistency import consistency_table
+from fathom.results.estimates import Estimate
 from fathom.results.summary import RunNumbers, Summary
 from fathom.results.tables import Table
+from fathom.results.tidy import tidy_table
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 
@@ -52,15 +56,55 @@ class Result:
             predictions = predictions.append_column(name, columns.column(name))
         return predictions
 
-    def to_pandas(self) -> Any:
-        """Return :meth:`table` as a data frame. :raises MissingExtra: pandas is not installed."""
+    def to_pandas(self, full: bool = False) -> Any:
+        """Return the predictions as a pandas data frame of at most 15 columns (:func:`fathom.results.tidy.tidy_table`).
+
+        :param full: every column of :meth:`table`, and one for each group of the queries.
+        :raises MissingExtra: pandas is not installed.
+        """
         optional("pandas", "pandas")
-        columns = self.table()
-        groups = columns.column("groups").to_pylist()
-        frame = columns.drop_columns(["groups"]).to_pandas()
-        for name in dict.fromkeys(key for group in groups for key, _ in group):
-            frame[name] = [dict(group).get(name) for group in groups]
-        return frame
+        return self._columns(full).to_pandas()
+
+    def to_polars(self, full: bool = False) -> Any:
+        """Return :meth:`to_pandas` as a polars data frame. :raises MissingExtra: polars is not installed."""
+        return optional("polars", "polars").from_arrow(self._columns(full))
+
+    def _columns(self, full: bool) -> pa.Table:
+        if not full:
+            return tidy_table(self.folder)
+        table = self.table()
+        groups = [dict(group) for group in table.column("groups").to_pylist()]
+        table = table.drop_columns(["groups"])
+        for name in dict.fromkeys(key for group in groups for key in group):
+            table = table.append_column(name, pa.array([group.get(name) for group in groups], pa.string()))
+        return table
+
+    @property
+    def accuracy(self) -> Estimate:
+        """The share of right answers, with its interval. :raises BadInput: several scorings, or none scored."""
+        return self["accuracy"]
+
+    def __getitem__(self, asked: str | tuple[str, str]) -> Estimate:
+        """Return a number with its interval: ``result["hits@10"]``, or ``result["mrr", "mean/full"]`` of one scoring.
+
+        :raises BadInput: an unknown metric or scoring, several scorings of which none is given, or nothing to measure.
+        """
+        name, scoring = (asked, "") if isinstance(asked, str) else asked
+        scorings = self._numbers.rows.scorings
+        if scoring not in scorings and (scoring or len(scorings) != 1):
+            example = f"result[{name!r}, {scorings[0]!r}]" if scorings else "none"
+            raise BadInput(
+                f"scorings of the run: {', '.join(scorings)}; found {scoring or 'none'!r}, expected {example}"
+            )
+        wanted = metric(name)
+        number = self._numbers.number(wanted, self._numbers.rows.of(scoring or scorings[0]))
+        if number is None:
+            raise BadInput(f"the run has nothing of which {name} could be computed")
+        return number
+
+    def wrong(self, count: int = 10) -> Table:
+        """List the most confident wrong answers, *count* of each scoring."""
+        return error_table(self.folder, count)
 
     def _repr_html_(self) -> str:
         """Show the tables of :meth:`summary` in a notebook."""

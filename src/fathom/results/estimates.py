@@ -74,6 +74,20 @@ class Estimate(NamedTuple):
     interval: Interval | None = None
     form: str = ".3f"
 
+    def __str__(self) -> str:
+        """Return "61.5 % [55.0, 67.6]", or why it is undefined."""
+        if np.isnan(self.value):
+            return f"undefined: {self.note}"
+        is_share = self.form.endswith("%")
+        form, scale = (f"{self.form[:-1]}f", 100) if is_share else (self.form, 1)
+        text = format(scale * self.value, form) + " %" * is_share
+        if self.low is None or self.high is None:
+            return text
+        return f"{text} [{format(scale * self.low, form)}, {format(scale * self.high, form)}]"
+
+    def __repr__(self) -> str:
+        return f"<Estimate {self}, n = {self.n:,}>"
+
     def shown(self, form: str) -> Estimate:
         """Return the same estimate in another display format."""
         return self._replace(form=form)

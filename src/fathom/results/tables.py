@@ -125,6 +125,9 @@ class Table:
         empty = {name for name in names if all(row[self.columns.index(name)] is None for row in self.rows)}
         return replace(self, hidden=self.hidden.union(empty, *(self.numbers.get(name, ()) for name in empty)))
 
+    def __str__(self) -> str:
+        return to_text(self)
+
     def __repr__(self) -> str:
         return f"<Table {shown(self.title)}: {len(self.rows):,} rows of {first_few(self.columns)}>"
 
