@@ -7,7 +7,6 @@ import gzip
 import itertools
 import json
 import random
-import shutil
 import sqlite3
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from fathom.building.bear.entities import (
     entity_of,
 )
 from fathom.building.bear.facts import FactStore
+from fathom.building.bear.flags import flag_review, question, read_reply
 from fathom.building.bear.names import overlapping, revealing, words
 from fathom.building.bear.plan import BIG, SMALL, BearPlan, Limits, RelationPlan, RevealingNames
 from fathom.building.bear.pools import (
@@ -56,9 +56,10 @@ from fathom.building.bear.pools import (
     Log,
     pool_of,
 )
-from fathom.building.bear.review import ChatFlags, majority, question, read_reply
+from fathom.building.bear.review import majority
 from fathom.building.bear.statistics import evenness
 from fathom.building.options import BearBuildOptions
+from fathom.building.review import read_audit
 from fathom.cli import make_app
 from fathom.errors import BadInput, MadeBefore, MissingExtra, RunFailed
 from fathom.formats import examine, read
@@ -96,9 +97,8 @@ def towns(**changed: dict) -> list[dict]:
 def build(folder: Path, items: list[dict], plan: Path | None = None, **more: object) -> BuiltBear:
     folder.mkdir(parents=True, exist_ok=True)
     dump = write_dump(folder / "dump.json", items)
-    flag = more.pop("flag", None)
     options = BearBuildOptions(input=[dump], plan=plan or write_plan(folder, "P17"), out=folder / "out", **more)
-    return build_bear(options, flag=flag)
+    return build_bear(options)
 
 
 def rows(folder: Path, relation: str = "P17") -> list[dict]:
@@ -668,6 +668,11 @@ def test_faults_of_a_review_are_shown_at_once(tmp_path):
     )
 
 
+def sheet(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
 def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
     asked = []
 
@@ -678,19 +683,27 @@ def test_a_chat_model_only_puts_answers_on_the_list(tmp_path):
         assert "majority category" in system
         return ["Here: (['Bemo', 'Nowhere'], 'lands')"]
 
-    built = build(tmp_path, towns(), flag=ChatFlags(ask, "chat"))
-    assert {row["obj_label"] for row in rows(built.out)} == {"Bemo", "Cilu"}
-    assert [(one.name, one.why) for one in built.outliers] == [("Bemo", "flagged by the model")]
-    assert "'answers': ['Bemo', 'Avar', 'Cilu']" in asked[0]
-    silent = build(
-        tmp_path / "b", towns(), flag=ChatFlags(lambda system, asked: ["I cannot say."] * len(asked), "chat")
-    )
-    assert silent.outliers == []
-    assert stated(silent.notes, "P17", "'I cannot say.'")
+    out = build(tmp_path, towns()).out
+    data = (out / "P17.jsonl").read_bytes()
+    table, notes = flag_review(out / "review.csv", ask)
+    assert "'answers': ['Bemo', 'Cilu']" in asked[0]
+    assert (table.rows, notes) == ((("P17", "Q2", "Bemo"),), [])
+    (row,) = sheet(out / "review.csv")
+    assert (row["id"], row["why"], row["in"], row["decision"]) == ("Q2", "flagged by the model", "small", "")
+    assert (out / "P17.jsonl").read_bytes() == data
+    decided = (out / "review.csv").read_text(encoding="utf-8-sig").replace("small,,", "small,keep,as it should be")
+    (out / "review.csv").write_text(decided, encoding="utf-8")
+    flag_review(out / "review.csv", ask)  # again: what a person wrote stays, and nothing is listed twice
+    (row,) = sheet(out / "review.csv")
+    assert (row["why"], row["decision"], row["comment"]) == ("flagged by the model", "keep", "as it should be")
+    silent = build(tmp_path / "b", towns()).out / "review.csv"
+    table, notes = flag_review(silent, lambda system, asked: ["I cannot say."] * len(asked))
+    assert (table.rows, sheet(silent)) == ((), [])
+    assert stated(notes, "P17", "'I cannot say.'")
 
 
 def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path):
-    """Its opinion changes nothing; a person reads it beside the sentence."""
+    """Its opinion changes nothing; a person reads it next to the sentence."""
     sentences = []
 
     def ask(system: str, questions: list[str]) -> list[str]:
@@ -699,15 +712,24 @@ def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path
         sentences.extend(questions)
         return ["'Correct'.", "Wrong:\n'The town ...'", ""] + ["correct"] * (len(questions) - 3)
 
-    built = build(tmp_path, towns(), flag=ChatFlags(ask, "chat"))
-    with (built.out / "templates.csv").open(encoding="utf-8-sig", newline="") as file:
-        sheet = list(csv.DictReader(file))
-    assert [row["sentence"] for row in sheet] == sentences
-    assert [row["model"] for row in sheet][:4] == ["correct", "Wrong: 'The town ...'", "", "correct"]
-    assert {row["correct"] for row in sheet} == {""}
-    assert stated(built.notes, f"1 of {len(sheet)}", "templates.csv")
-    plain = build(tmp_path / "plain", towns())
-    assert "model" not in (plain.out / "templates.csv").read_text(encoding="utf-8-sig").partition("\n")[0]
+    out = build(tmp_path, towns()).out
+    assert "model" not in sheet(out / "templates.csv")[0]
+    _, notes = flag_review(out / "review.csv", ask)
+    filled = sheet(out / "templates.csv")
+    assert [row["sentence"] for row in filled] == sentences
+    assert [row["model"] for row in filled][:4] == ["correct", "Wrong: 'The town ...'", "", "correct"]
+    assert {row["correct"] for row in filled} == {""}
+    assert stated(notes, f"1 of {len(filled)}", "templates.csv")
+
+
+@pytest.mark.parametrize("manifest", ["{}", "[]", '{"options": {"relations": 1}, "variants": {}}', None])
+def test_only_the_review_of_a_probe_can_be_flagged(tmp_path, manifest):
+    (tmp_path / "review.csv").write_text("relation,id,decision\n", encoding="utf-8")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest, encoding="utf-8")
+    with pytest.raises(BadInput) as raised:
+        flag_review(tmp_path / "review.csv", lambda system, asked: [])
+    assert len(raised.value.faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -1156,16 +1178,65 @@ def test_a_chat_model_behind_a_server_flags_answers_and_is_asked_once(tmp_path, 
     from tests.test_server import completion
 
     server = serve(each=lambda body: completion("(['Bemo'], 'lands')"))
-    dump, plan = write_dump(tmp_path / "dump.json", towns()), write_plan(tmp_path, "P17")
-    typed = ("build", "bear", "--input", dump, "--plan", plan, "--flag-model", "tiny", "--server", server.url, "--out")
-    made = fathom(*typed, tmp_path / "out")
+    review = build(tmp_path, towns()).out / "review.csv"
+    made = fathom("build", "flag", review, "--model", "tiny", "--server", server.url)
     assert made.exit_code == 0, made.output
-    assert "flagged by the model" in (tmp_path / "out" / "review.csv").read_text(encoding="utf-8")
+    assert "Bemo" in made.output
+    assert "flagged by the model" in review.read_text(encoding="utf-8")
     assert server.bodies[0]["messages"][0]["role"] == "system"
     assert (tmp_path / "out.answers.jsonl").exists()
     asked = len(server.bodies)
-    shutil.rmtree(tmp_path / "out")
-    assert fathom(*typed, tmp_path / "out").exit_code == 0
+    assert fathom("build", "flag", review, "--model", "tiny", "--server", server.url).exit_code == 0
     assert len(server.bodies) == asked
-    none = fathom("build", "bear", "--input", dump, "--plan", plan, "--flag-model", "tiny", "--out", tmp_path / "other")
+    none = fathom("build", "flag", review, "--model", "tiny")
     assert stated(str(none.exception or none.output), "--server", "URL")
+
+
+# ----------------------------------------------------------------------------------------------------------- the audit
+
+
+def test_an_audit_draws_instances_with_their_source(tmp_path):
+    out = build(tmp_path, towns(), audit=3).out
+    drawn = sheet(out / "audit.csv")
+    facts = {(row["sub_id"], row["obj_id"]) for row in rows(out)}
+    assert len({(row["subject_id"], row["answer_id"]) for row in drawn} & facts) == len(drawn) == 3
+    for row in drawn:
+        assert row["statement"] == f"{row['subject']} lies in {row['answer']}."
+        assert row["source"] == f"https://www.wikidata.org/wiki/{row['subject_id']}#P17"
+        assert (row["judgement"], row["comment"]) == ("", "")
+    again = build(tmp_path / "all", towns(), audit=100).out
+    assert len(sheet(again / "audit.csv")) == 4
+    assert not (build(tmp_path / "none", towns()).out / "audit.csv").exists()
+
+
+def judged(path: Path, *judgements: str) -> Path:
+    path.write_text("relation;judgement\n" + "".join(f"P17;{word}\n" for word in judgements), encoding="utf-8")
+    return path
+
+
+def test_judgements_give_wilson_s_intervals(tmp_path):
+    """Of 12 judged 2 are unclear: of the other 10, 7 are right, 1 wrong, 2 have several right answers.
+
+    Wilson, z = 1.96, n = 10: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n) is 1.8 to 40.4 % for 1 of 10 and
+    5.7 to 51.0 % for 2 of 10; for 2 of 12 it is 4.7 to 44.8 %.
+    """
+    words_ = ["right"] * 6 + ["R", " Wrong", "several", "Several right  answers", "unclear", "u", ""]
+    shares = {one.judgement: one[1:] for one in read_audit(judged(tmp_path / "audit.csv", *words_))}
+    assert {name: share[:2] for name, share in shares.items()} == {
+        "right": (7, 10), "wrong": (1, 10), "several right answers": (2, 10), "unclear": (2, 12),
+    }  # fmt: skip
+    assert shares["wrong"][2:] == pytest.approx((0.1, 0.0179, 0.4042), abs=1e-4)
+    assert shares["several right answers"][2:] == pytest.approx((0.2, 0.0567, 0.5098), abs=1e-4)
+    assert shares["unclear"][2:] == pytest.approx((1 / 6, 0.0470, 0.4480), abs=1e-4)
+    shown = fathom("build", "review", tmp_path / "audit.csv", "--format", "json")
+    assert [row["instances"] for row in json.loads(shown.output)["judgements of instances"]] == [7, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("judgements", "expected"),
+    [(("right", "maybe"), ("audit.csv:3", "'maybe'", "right, wrong")), (("", ""), ("no judgements yet",))],
+)
+def test_a_sheet_with_an_unknown_judgement_or_none_is_one_line(tmp_path, judgements, expected):
+    refused = fathom("build", "review", judged(tmp_path / "audit.csv", *judgements))
+    assert refused.exception.exit_code == 2
+    assert correspond(refused.exception.faults, expected)

@@ -26,10 +26,10 @@ from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.names import AMBIGUOUS, NameFinder
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Medline
-from fathom.building.cloze.review import Reservoir, read_review
 from fathom.building.cloze.rows import Occurrences
 from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, LENGTH, PART, SEVERAL, SHARED, Selector
 from fathom.building.options import ClozeFiles
+from fathom.building.review import Reservoir, read_review
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import examine, read

@@ -44,7 +44,7 @@ class ClozeFiles(BuildOptions):
 class ReviewOptions(BuildOptions):
     """Options of ``fathom build review``."""
 
-    file: Path = opt(..., "The review.csv of fathom build cloze, with yes or no in both columns.", ARGUMENT)
+    file: Path = opt(..., "The judged review.csv of fathom build cloze, or audit.csv of fathom build bear.", ARGUMENT)
 
 
 class EndpointOptions(BuildOptions):
@@ -98,7 +98,7 @@ class OntologyBuildOptions(EndpointOptions):
 
 
 class BearBuildOptions(EndpointOptions):
-    """Options of ``fathom build bear``; :class:`~fathom.models.options.ServerOptions` reaches the chat model."""
+    """Options of ``fathom build bear``."""
 
     out: NewFolder
     plan: Path = opt(..., "YAML file of relations, their templates, and the constraints.")
@@ -108,6 +108,7 @@ class BearBuildOptions(EndpointOptions):
         Group.DATA,
         REPEATED,
     )
+    audit: int = opt(0, "Draw this many instances for a table in which a person judges them.", ge=0)
     views: Path | None = opt(
         None, "Page views (Q42, a tab, a number) as popularity, instead of the number of Wikipedias."
     )
@@ -123,11 +124,15 @@ class BearBuildOptions(EndpointOptions):
     tokenizer: str | None = opt(
         None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL
     )
-    flag_model: str | None = opt(
-        None,
-        "Chat model at --server that names answers unlike the others; they are put on the list for review.",
-        Group.MODEL,
+
+
+class FlagOptions(BuildOptions):
+    """Options of ``fathom build flag``; :class:`~fathom.models.options.ServerOptions` reaches the model."""
+
+    file: Path = opt(
+        ..., "The review.csv in the folder of fathom build bear; flagged answers are added to it.", ARGUMENT
     )
+    model: str = opt(..., "Chat model at --server.", Group.MODEL)
 
 
 class ChoicesBuildOptions(BuildOptions):

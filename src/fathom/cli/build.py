@@ -21,7 +21,6 @@ from fathom.progress import Progress, shown
 from fathom.registry import Registry
 
 if TYPE_CHECKING:
-    from fathom.building.bear.review import ChatFlags
     from fathom.building.worlds import Reader
     from fathom.results.tables import Table
 
@@ -85,7 +84,7 @@ def make(does: str) -> typer.Typer:
 def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, progress: Progress) -> Output:
     """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
     from fathom.building.cloze.build import build_cloze
-    from fathom.building.cloze.review import REVIEW_FILE
+    from fathom.building.review import REVIEW_FILE
 
     built = build_cloze(files, chosen, progress)
     review = files.out / REVIEW_FILE
@@ -94,10 +93,10 @@ def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, progress: Progre
 
 
 def review(chosen: options.ReviewOptions, progress: Progress) -> Output:
-    """Show how many of the sampled sentences are facts, by each reviewer, and how far they agree (Cohen's kappa)."""
-    from fathom.building.cloze.review import read_review, review_table
+    """Show what reviewers found: facts among sentences and agreement (Cohen's kappa), or wrong instances of a probe."""
+    from fathom.building.review import review_table
 
-    return Output([review_table(read_review(chosen.file))])
+    return Output([review_table(chosen.file)])
 
 
 def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output:
@@ -108,12 +107,31 @@ def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output
     return Output(ontology_tables(built), _written("ontology", chosen.out), built.notes)
 
 
-def bear(chosen: options.BearBuildOptions, server: ServerOptions, progress: Progress) -> Output:
+def bear(chosen: options.BearBuildOptions, progress: Progress) -> Output:
     """Make a balanced probe from Wikidata, as BEAR was made: as many instances of each answer, none that names it."""
     from fathom.building.bear import build_bear
 
-    built = build_bear(chosen, progress, _flags(chosen, server), token_counter_of(chosen.tokenizer))
+    built = build_bear(chosen, progress, token_counter_of(chosen.tokenizer))
     return Output(built.tables, _written("statement", chosen.out), built.notes)
+
+
+def flag(chosen: options.FlagOptions, server: ServerOptions, progress: Progress) -> Output:
+    """Have a chat model name answers of a probe that do not fit, for a person to decide on, and judge its templates."""
+    from fathom.building.bear.flags import flag_review
+    from fathom.models.server import ChatRequest
+    from fathom.store.journal import Journal
+
+    chat = server.connect(chosen.model)
+    folder = chosen.file.absolute().parent
+    chat.journal = Journal(folder.with_name(f"{folder.name}.answers.jsonl"))
+
+    def ask(system: str, questions: Sequence[str]) -> list[str]:
+        replies = chat.ask([ChatRequest(question, system, max_tokens=4096) for question in questions])
+        return [reply.texts[0] if reply.texts else "" for reply in replies]
+
+    table, notes = flag_review(chosen.file, ask)
+    text = f"\ndecide in {chosen.file}, then build again with --review; {folder / 'templates.csv'} has the sentences"
+    return Output([table], text, notes)
 
 
 def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
@@ -163,6 +181,7 @@ BUILDERS: Registry[Builder] = Registry(
         Builder(review, "fathom build review my-cloze/review.csv"),
         Builder(ontology, "fathom build ontology --input town.ttl --out my-ontology", "bytes of files, then classes"),
         Builder(bear, "fathom build bear --input latest-all.json.gz --plan plan.yaml --out my-bear", "bytes of passes"),
+        Builder(flag, "fathom build flag my-bear/review.csv --model MODEL --server URL"),
         Builder(choices, "fathom build choices --data my-ontology --out my-choices"),
         Builder(worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e", "worlds"),
         Builder(audit, "fathom build audit worlds", "worlds"),
@@ -172,24 +191,6 @@ BUILDERS: Registry[Builder] = Registry(
 
 def _written(probe: str, out: Path) -> str:
     return f"\nwritten to {out}; to query it: fathom probe {probe} --data {shlex.quote(str(out))} --model … --out …"
-
-
-def _flags(chosen: options.BearBuildOptions, server: ServerOptions) -> ChatFlags | None:
-    """Connect to the chat model, if one is named; its replies are kept next to the new folder."""
-    if chosen.flag_model is None:
-        return None
-    from fathom.building.bear.review import ChatFlags
-    from fathom.models.server import ChatRequest
-    from fathom.store.journal import Journal
-
-    chat = server.connect(chosen.flag_model)
-    chat.journal = Journal(chosen.out.with_name(f"{chosen.out.name}.answers.jsonl"))
-
-    def ask(system: str, questions: Sequence[str]) -> list[str]:
-        replies = chat.ask([ChatRequest(question, system, max_tokens=4096) for question in questions])
-        return [reply.texts[0] if reply.texts else "" for reply in replies]
-
-    return ChatFlags(ask, f"{chosen.flag_model} at {chat.base_url}")
 
 
 def _audit_tables(manifests: list[dict[str, Any]]) -> list[Table]:

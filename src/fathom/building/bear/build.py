@@ -19,14 +19,13 @@ from fathom.building.bear.plan import BearPlan, read_plan
 from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, Log, pool_of
 from fathom.building.bear.review import (
     DROP,
-    REVIEW_FILE,
     SHEET,
-    ChatFlags,
     Decisions,
     Outlier,
     outliers_of,
     read_decisions,
     slot_notes,
+    write_audit,
     write_decisions,
     write_template_sheet,
 )
@@ -36,6 +35,7 @@ from fathom.building.bear.statistics import balance, by_relation, left_out, size
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint
 from fathom.building.options import BearBuildOptions
+from fathom.building.review import AUDIT_FILE, REVIEW_FILE
 from fathom.data.queries import QuerySet
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, RunFailed, all_of, refuse
@@ -73,21 +73,18 @@ class BuiltBear(NamedTuple):
 def build_bear(
     options: BearBuildOptions,
     progress: Progress = unseen,
-    flag: ChatFlags | None = None,
     count_tokens: CountTokens | None = None,
 ) -> BuiltBear:
     """Write a balanced probe to a new folder.
 
     :param progress: called with (bytes read, bytes to read) of each pass.
-    :param flag: a chat model that names answers unlike the others, and judges filled templates.
     :param count_tokens: counts the tokens of texts, for the share of answers that are one token.
     :raises BadInput: all that is wrong with options and files, or no relation is feasible; nothing is written.
     :raises MadeBefore: the same call has made the folder.
     """
     endpoints = [Endpoint(address, options) for address in options.endpoint]
     files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
-    decisive: Json = {"endpoints": list(options.endpoint), "flags": flag.name if flag else ""}
-    decisive |= {"partial": options.partial, "tokenizer": options.tokenizer or ""}
+    decisive = options.model_dump(mode="json", include={"endpoint", "partial", "tokenizer", "audit"})
     signature = signature_of("build bear", decisive, files=files)
     plan, views, _ = all_of(
         lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, signature)
@@ -99,7 +96,7 @@ def build_bear(
     )
     sources += [WikidataServer(endpoint, wanted, progress) for endpoint in endpoints]
     with _desk(desk, options.parts is not None), _fact_store(desk, views) as store:
-        builder = _Builder(store, plan, decisions, Log(plan.examples), flag)
+        builder = _Builder(store, plan, decisions, options.audit)
         gather(sources, store, plan)
         builder.choose()
         with whole_folder(options.out, signature) as folder:
@@ -110,18 +107,15 @@ def build_bear(
 @contextmanager
 def _desk(desk: Path, keep: bool) -> Iterator[None]:
     """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*."""
-
-    def parts() -> list[Path]:
-        return [entry for entry in desk.iterdir() if entry.is_dir()]
-
+    parts = "[0-9a-f]" * 16
     with exclusive_folder(desk):
         try:
             yield
         except BaseException:
-            if parts():
+            if any(desk.glob(parts)):
                 log(f"{desk} has what was read of the dump; the same command reads that instead")
             raise
-        for folder in parts() if not keep else ():
+        for folder in desk.glob(parts) if not keep else ():
             shutil.rmtree(folder)
 
 
@@ -129,7 +123,7 @@ def _desk(desk: Path, keep: bool) -> Iterator[None]:
 def _fact_store(desk: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
     """Open an empty store in the folder, and remove it in the end. :raises RunFailed: the disk is full."""
     make_folder(desk)
-    file = desk / "facts.sqlite"
+    file = desk / ".facts.sqlite"
     file.unlink(missing_ok=True)
     store = FactStore(file, views)
     try:
@@ -151,10 +145,9 @@ def _check(options: BearBuildOptions, signature: Json) -> None:
 class _Builder:
     """One build, from facts on disk to files."""
 
-    def __init__(
-        self, store: FactStore, plan: BearPlan, decisions: Decisions, log: Log, flag: ChatFlags | None
-    ) -> None:
-        self._store, self._plan, self._decisions, self._log, self._flag = store, plan, decisions, log, flag
+    def __init__(self, store: FactStore, plan: BearPlan, decisions: Decisions, audit: int) -> None:
+        self._store, self._plan, self._decisions, self._audit = store, plan, decisions, audit
+        self._log = Log(plan.examples)
         self.chosen: dict[str, list[ChosenRelation]] = {name: [] for name in plan.variants()}
         self.outliers: list[Outlier] = []
         self.notes = Notes()
@@ -171,7 +164,7 @@ class _Builder:
             )
             pool = pool_of(self._store, relation, self._plan, dropped, self._log)
             self._facts[relation.property] = pool.facts
-            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decisions, self._flag)
+            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decisions)
             self._choose_of(pool)
         if not any(choice.answers for choices in self.chosen.values() for choice in choices):
             raise BadInput(["no relation meets the constraints of the plan: nothing is written", *self._infeasible()])
@@ -219,7 +212,7 @@ class _Builder:
                     "may be incomplete, so that right answers count as wrong; think of leaving the relation out"
                 )
         open_ = [f"{choice.relation} {choice.name}" for choice in self.outliers if not choice.decision]
-        self.notes.add_all(open_, f"answers are of another kind than most, or flagged: decide on them in {REVIEW_FILE}")
+        self.notes.add_all(open_, f"answers are of another kind than most: decide on them in {REVIEW_FILE}")
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count what was left out of each relation, by reason, including statements that do not count."""
@@ -231,7 +224,6 @@ class _Builder:
 
     def write(self, folder: Path, sources: Sequence[WikidataSource], count_tokens: CountTokens | None) -> list[Table]:
         """Write all files. :returns: tables about them."""
-        self.notes += self._flag.notes if self._flag is not None else []
         for source in sources:
             self.notes += dict.fromkeys(source.notes)
         feasible = ((name, [choice for choice in choices if choice.answers]) for name, choices in self.chosen.items())
@@ -286,9 +278,9 @@ class _Builder:
                 for answer in choice.answers:
                     used.setdefault((choice.relation, answer.number), []).append(name)
         write_decisions(folder / REVIEW_FILE, self.outliers, used)
-        before = len(self._flag.notes) if self._flag is not None else 0
-        write_template_sheet(folder / SHEET, self._plan, largest, self._flag)
-        self.notes += self._flag.notes[before:] if self._flag is not None else []
+        write_template_sheet(folder / SHEET, self._plan, largest)
+        if self._audit:
+            write_audit(folder / AUDIT_FILE, self._plan, largest, self._audit)
         write_json_lines(folder / LOG_FILE, self._log.lines())
         write_json_lines(folder / ALIASES, self._names(largest.values()))
         write_json(folder / STATISTICS, {table.title: table.objects() for table in tables})

@@ -2,16 +2,15 @@
 
 The paper asked GPT-4 which answers "do not align with the majority category" and decided case by case (section 4.2,
 figure 11). Here the majority is the class that most answers have, at most a few levels above their own (P31, P279), the
-nearest first. A chat model may add its opinion; nothing is removed without a decision.
+nearest first. Nothing is removed without a decision.
 """
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,11 +18,11 @@ from fathom.building.bear.balance import ChosenRelation
 from fathom.building.bear.facts import FactStore
 from fathom.building.bear.plan import BearPlan, Coherence, RelationPlan
 from fathom.building.bear.pools import FactPool
+from fathom.building.review import INSTANCES, REVIEW_FILE
 from fathom.building.sheets import Row, read_sheet, write_sheet
 from fathom.data.templates import Template
-from fathom.reading import Faults, shown
+from fathom.reading import Faults
 
-REVIEW_FILE = "review.csv"
 COLUMNS = ("relation", "id", "name", "is a", "why", "in", "decision", "comment")
 KEEP, DROP = "keep", "drop"
 _DECISIONS = {"keep": KEEP, "k": KEEP, "yes": KEEP, "drop": DROP, "d": DROP, "no": DROP, "": ""}
@@ -88,22 +87,17 @@ def _row(one: Outlier, variants: Sequence[str]) -> Row:
     return dict(zip(COLUMNS, (*about, one.decision, one.comment), strict=True))
 
 
-def outliers_of(
-    store: FactStore, pool: FactPool, rules: Coherence, decisions: Decisions, flag: ChatFlags | None
-) -> list[Outlier]:
-    """Return the answers of another kind than most of their relation, and those that *flag* names, with decisions."""
+def outliers_of(store: FactStore, pool: FactPool, rules: Coherence, decisions: Decisions) -> list[Outlier]:
+    """Return the answers of another kind than most of their relation, with decisions."""
     relation = pool.relation.property
     kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}
     why = _standing_out(kinds, store, rules)
-    named = set(flag(pool.relation, [answer.name for answer in pool.answers])) if flag is not None else set()
     outliers = []
     for answer in pool.answers:
-        reasons = [why[answer.number]] if answer.number in why else []
-        reasons += ["flagged by the model"] if answer.name in named else []
-        before = decisions.get((relation, answer.number))
-        if reasons or before is not None:
+        reason, before = why.get(answer.number, ""), decisions.get((relation, answer.number))
+        if reason or before is not None:
             called = ", ".join(store.label(type_) for type_ in answer.types)
-            reason = "; ".join(reasons) or (before.why if before else "")
+            reason = reason or (before.why if before else "")
             decision = (before.decision, before.comment) if before else ("", "")
             outliers.append(Outlier(relation, answer.number, answer.name, called, reason, *decision))
     listed = {one.number for one in outliers}
@@ -150,69 +144,30 @@ def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rule
     return {number: message for number, classes in kinds.items() if most[0] not in classes}
 
 
-SYSTEM, SENTENCES = (
-    (Path(__file__).parent / name).read_text(encoding="utf-8").strip() for name in ("outliers.txt", "sentences.txt")
-)
-CORRECT = "correct"
-AT_ONCE = 100
-"""Answers in one question: BEAR-big's largest answer space."""
-Ask = Callable[[str, Sequence[str]], Sequence[str]]
-"""Given a system message and questions, the replies; "" where there is none."""
-_CORRECT = re.compile(r"\W*correct\W*", re.IGNORECASE)
-_TUPLE = re.compile(r"\(\s*\[.*\]\s*,.*\)", re.DOTALL)
-
-
-class ChatFlags:
-    """:param ask: asks a chat model.
-    :param name: of that model.
-    """
-
-    def __init__(self, ask: Ask, name: str) -> None:
-        self._ask, self.name = ask, name
-        self.notes: list[str] = []
-
-    def __call__(self, relation: RelationPlan, answers: Sequence[str]) -> list[str]:
-        """Return the names that the model says do not fit. Others that it lists are ignored."""
-        parts = [answers[start : start + AT_ONCE] for start in range(0, len(answers), AT_ONCE)]
-        replies = self._ask(SYSTEM, [question(relation, part) for part in parts])
-        flagged_names = []
-        for part, reply in zip(parts, replies, strict=True):
-            flagged = read_reply(reply)
-            if flagged is None:
-                self.notes.append(f"{relation.property}: {self.name} gave no list of outliers: {shown(reply)}")
-            else:
-                flagged_names += [name for name in flagged if name in part]
-        return flagged_names
-
-    def judged(self, sentences: Sequence[str]) -> list[str]:
-        """Return, for each sentence, "correct" or the model's correction; "" without a reply."""
-        replies = self._ask(SENTENCES, list(sentences))
-        opinions = [CORRECT if _CORRECT.fullmatch(reply) else " ".join(reply.split()) for reply in replies]
-        doubted = sum(opinion not in (CORRECT, "") for opinion in opinions)
-        if doubted:
-            self.notes.append(f"{self.name} doubts {doubted} of {len(sentences)} filled templates: see templates.csv")
-        return opinions
-
-
-def question(relation: RelationPlan, answers: Sequence[str]) -> str:
-    """Return the question about one relation."""
-    about = {"label": relation.name or relation.property, "description": relation.description or relation.templates[0]}
-    return repr(about | {"answers": list(answers)})
-
-
-def read_reply(reply: str) -> list[str] | None:
-    """Return the list in a reply such as ``(['Berlin'], 'countries')``; None if it has none."""
-    match = _TUPLE.search(reply.replace("’", "'").replace("‘", "'"))
-    try:
-        value = ast.literal_eval(match[0]) if match else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    names = value[0] if isinstance(value, tuple) and value else None
-    return [str(name) for name in names] if isinstance(names, list) else None
+def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], size: int) -> None:
+    """Write randomly drawn instances for a person to compare with Wikidata, where ranks and references are."""
+    templates = {relation.property: relation.templates[0] for relation in plan.relations}
+    pairs = [(name, one, answer) for name in chosen for answer in chosen[name].answers for one in answer.instances]
+    drawn = random.Random(f"{plan.seed} audit").sample(pairs, min(size, len(pairs)))
+    INSTANCES.write(
+        path,
+        (
+            {
+                "relation": relation,
+                "statement": Template(templates[relation]).fill(one.name, answer.name).text,
+                "subject": one.name,
+                "subject_id": f"Q{one.subject}",
+                "answer": answer.name,
+                "answer_id": f"Q{answer.number}",
+                "source": f"https://www.wikidata.org/wiki/Q{one.subject}#{relation}",
+            }
+            for relation, one, answer in drawn
+        ),
+    )
 
 
 SHEET = "templates.csv"
-TEMPLATE_COLUMNS, OF_MODEL = ("relation", "template", "sentence", "correct", "better"), "model"
+TEMPLATE_COLUMNS = ("relation", "template", "sentence", "correct", "better")
 EXAMPLES = 5
 """Filled examples of each template, as in section 4.4."""
 _SLOT = re.compile(r"\b(an?|the)\s+\[([XY])\]", re.IGNORECASE)
@@ -251,20 +206,9 @@ def _misfits(article: str, name: str) -> bool:
     return article != "the" and (article == "an") != bool(_VOWEL.match(name))
 
 
-def write_template_sheet(
-    path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], flag: ChatFlags | None = None
-) -> None:
-    """Write each template with drawn subjects and their answers, and the chat model's opinion in its own column."""
-    rows = list(_rows(plan, chosen))
-    if flag is None:
-        write_sheet(path, TEMPLATE_COLUMNS, rows)
-    else:
-        opinions = flag.judged([row["sentence"] for row in rows])
-        write_sheet(
-            path,
-            (*TEMPLATE_COLUMNS, OF_MODEL),
-            (row | {OF_MODEL: text} for row, text in zip(rows, opinions, strict=True)),
-        )
+def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> None:
+    """Write each template with drawn subjects and their answers."""
+    write_sheet(path, TEMPLATE_COLUMNS, _rows(plan, chosen))
 
 
 def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict[str, str]]:

@@ -23,10 +23,10 @@ from fathom.building.cloze.entities import EntityList, read_entities, split_give
 from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import LANGUAGES
-from fathom.building.cloze.review import REVIEW_FILE, Reservoir, write_review
 from fathom.building.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
 from fathom.building.cloze.sentences import KEPT, CorpusSentence, Selector
 from fathom.building.options import ClozeFiles
+from fathom.building.review import REVIEW_FILE, SENTENCES, Reservoir
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
@@ -279,7 +279,7 @@ class _Builder:
             for number, entity in enumerate(self.listed.entities)
         )
         write_json_lines(folder / "entities.jsonl", counted)
-        write_review(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
+        SENTENCES.write(folder / REVIEW_FILE, (row for sample in samples.values() for row in sample.in_order()))
         by_type: dict[str, list[int]] = {type_: [] for type_ in self.listed.types}
         for number, sentences in self._sentences.items():
             if sentences:
