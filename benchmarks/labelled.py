@@ -1,180 +1,257 @@
-"""The quality stage of ``fathom build cloze`` against labelled sentences of another corpus, in two samples of 200.
+"""Labelled prompts of ``fathom build cloze`` from two corpora: is the answer the listed entity, and is it asked?
 
-The corpus: abstracts of PubMed as BC5CDR and BC2GM have them (CC BY 4.0; tokens joined into text), their annotated
-chemicals and genes the lists of entities, sentences that name one entity once, before any filter of quality or of
-words. Labelled by one reader, an automated one, before the filter was run on them, and checked by no second one:
-``leak`` where the rest of the sentence says the answer or what tells it from others (in another case, form or word, or
-by its short or long form), ``boilerplate`` where it is no prose but tokens, an address or a table, ``none`` elsewhere.
-The tables have the number of each drawn sentence, its answer and its label.
+The documents of each corpus are divided at random into a development and a held-out part. The rules of the builder were
+changed after reading prompts of the development parts alone. Then 200 prompts were drawn from each held-out part, and
+labelled twice by the guide in docs/notes/labelling.md. ``labelled.tsv`` identifies them by document and offset.
 
-- ``first``: 100 of each list from the test parts. The filter's mistakes on it were read, and rules made after them:
-  what it shows now is how far they fit.
-- ``second``: from the other parts, once the rules stood; 60 of each list that are likelier to leak (:func:`likely`) and
-  40 of the others, weighted by how many they stand for. No rule was made after its mistakes; one defect was mended
-  (docs/benchmarks.md says which).
+- ``biomedical``: PubMed records, and the sentences of PubMed in BC5CDR and BC2GM, twenty as a document; their chemicals
+  and genes.
+- ``general``: manuals and news that installable packages ship (:data:`MANUALS`, :data:`NEWS`); countries and languages
+  of ISO 3166 and 639, Pygments' languages and formats, and Freebase's places, people and organisations (FB15k-237).
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import math
+import hashlib
+import json
 import random
 import re
+import shutil
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal
 
 from harness import DATA, Table, benchmark
 
-from fathom.building.cloze.boilerplate import boilerplate
-from fathom.building.cloze.entities import ListedEntity, read_entities
-from fathom.building.cloze.leaks import Leaks
-from fathom.building.cloze.options import ClozeBuildOptions, Fault
-from fathom.building.cloze.sentences import KEPT, Selector
-from fathom.metrics.descriptive import share_interval
+from fathom.building.cloze import corpora
+from fathom.building.cloze.build import build_cloze
+from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.options import ClozeFiles
+from fathom.metrics.descriptive import cohen_kappa, share_interval
 
-HERE = Path(__file__).parent
-SETS = (("chemicals", "BC5CDR-chem-IOB"), ("genes", "BC2GM-IOB"))
-FIRST, SECOND = "first", "second"
-LABELS = {FIRST: HERE / "labelled.tsv", SECOND: HERE / "labelled-second.tsv"}
-EACH, SEED = 100, 20261123
-LIKELY, OTHERS, SECOND_SEED = 60, 40, 20261124
-_WORD = re.compile(r"[^\W_]+")
-
-
-class SampledSentence(NamedTuple):
-    """:param weight: how many sentences it stands for, over how many all of the sample do on average."""
-
-    masked: str
-    surface: str
-    entity: ListedEntity
-    weight: float = 1.0
-    likely: bool = False
-
-
-def sentences(folder: Path, parts: Sequence[str]) -> Iterator[str]:
-    """Tokens joined as in running text."""
-    for part in parts:
-        for block in gzip.decompress((folder / f"{part}.tsv.gz").read_bytes()).decode().split("\n\n"):
-            words = [line.split("\t")[0] for line in block.splitlines() if line.strip()]
-            text = re.sub(r" ([,.;:%)\]])", r"\1", re.sub(r"([(\[]) ", r"\1", " ".join(words)))
-            yield re.sub(r" ([-/']) ", r"\1", text)
-
-
-def likely(masked: str, surface: str) -> bool:
-    """Looser than any rule of the filter: four letters that begin a word of the answer and another one of the sentence,
-    a bracket around or next to the answer, or a word with two capitals whose letters the answer has in turn.
-    """
-    before, _, after = masked.partition("[Y]")
-    beginnings = {word[:4] for word in _WORD.findall(surface.casefold()) if len(word) >= 4}
-    if beginnings & {word[:4] for word in _WORD.findall(f"{before} {after}".casefold())}:
-        return True
-    inside = before.rfind("(") > before.rfind(")")
-    if inside or re.match(r"\W*[(\[]", after):
-        return True
-    codes = (word.lower() for word in _WORD.findall(f"{before} {after}") if sum(map(str.isupper, word)) >= 2)
-    return any(_in_turn(code, surface.lower()) for code in codes)
+LABELS = Path(__file__).with_name("labelled.tsv")
+SEED, DRAWN = "20261126", 200
+HELD_OUT = 128
+"""The documents of this half of all first bytes of their digests are of the development part."""
+BIOMEDICAL, GENERAL = "biomedical", "general"
+PUBMED = ("pubmedsample18n0001.xml.gz", "medsamp2014.xml.gz")
+TOGETHER = 20
+"""Sentences of BC5CDR and BC2GM that count as a document."""
+MANUALS = {
+    "python": ("usr/share/doc/python3.11/html", "*.html"),
+    "debian-faq": ("usr/share/doc/debian/FAQ", "*.html*"),
+    "debian-reference-en": ("usr/share/debian-reference", "*.html*"),
+    "git": ("usr/share/doc/git", "*.html"),
+    "nodejs": ("usr/share/doc/nodejs", "*.md"),
+    "cmake": ("usr/share/cmake-3.25/Help", "*.rst"),
+    "npm": ("usr/lib/node_modules/npm/docs/content", "*.md"),
+}
+"""Folders of the packages python3.11-doc, debian-faq, debian-reference-en, git-doc, nodejs and cmake-data."""
+CHAPTERS = ["faq", "howto", "tutorial", "library", "reference", "whatsnew", "extending", "using", "installing"]
+"""Folders of Python's documentation without its C API, indices and sources."""
+NEWS = "gensim/test/test_data/lee_background.cor"
+"""300 news stories of Australia's public broadcaster, one a line, in the wheel of gensim 4.4.0."""
+KINDS = {
+    "places": "city town country state county capital region province island continent river borough municipality "
+    "sovereign territory republic district village prefecture neighborhood metropolitan mountain ocean sea community "
+    "settlement",
+    "people": "actor actress singer politician president writer author musician player footballer director composer "
+    "producer philosopher king queen emperor poet novelist comedian rapper screenwriter songwriter scientist physicist "
+    "mathematician historian economist journalist lawyer painter artist model businessman entrepreneur leader "
+    "statesman guitarist drummer pianist cinematographer editor designer",
+    "organisations": "company corporation university college school organization organisation party team club band "
+    "network channel label studio army navy agency institution newspaper association union league airline software "
+    "bank church government parliament",
+}
+"""Words of Wikidata's descriptions that determine the list of an entity; the first that fits counts."""
+OTHER_KINDS = (
+    "film album song series episode award genre novel profession occupation instrument disambiguation surname name"
+)
+LISTS = {BIOMEDICAL: ("chemicals", "genes"), GENERAL: ("countries", "languages", "software", *KINDS)}
 
 
-def _in_turn(letters: str, text: str) -> bool:
-    rest = iter(text)
-    return letters[0] == text[0] and all(letter in rest for letter in letters)
+def is_held_out(document: str) -> bool:
+    return hashlib.sha256(f"{SEED} {document}".encode()).digest()[0] >= HELD_OUT
 
 
-def named_once(type_: str, folder: str, parts: Sequence[str]) -> list[SampledSentence]:
-    """All that name one entity once."""
-    every = ClozeBuildOptions(keep=get_args(Fault), min_words=0, min_letters=1, hyphenated=True)
-    listed = listed_of(type_)
-    selector = Selector(listed, every, ())
-    return [
-        SampledSentence(sentence.masked, sentence.surface, listed[sentence.entity])
-        for text in sentences(DATA / "biomedical" / "ner" / folder, parts)
-        for sentence in selector.sentences(text)
-        if sentence.outcome == KEPT and sentence.entity is not None
-    ]
+# ------------------------------------------------------------------------------------------------------------- corpora
 
 
-@cache
-def listed_of(type_: str) -> Sequence[ListedEntity]:
-    """The entities of a type."""
-    return read_entities([f"{type_}={DATA / 'biomedical' / 'ner' / f'{type_}.tsv'}"], ClozeBuildOptions()).entities
+def write_biomedical(folder: Path, *, held_out: bool) -> None:
+    """Write the records and sentences of a part."""
+    for name in PUBMED:
+        content = gzip.decompress((DATA / "biomedical" / "pubmed" / name).read_bytes())
+        records = re.findall(
+            rb"<PubmedArticle>.*?</PubmedArticle>|<MedlineCitation [^>]*>.*?</MedlineCitation>", content, re.S
+        )
+        chosen = [one for one in records if is_held_out(re.search(rb"<PMID[^>]*>(\d+)", one)[1].decode()) == held_out]
+        tag = b"PubmedArticleSet" if records[0].startswith(b"<Pubmed") else b"MedlineCitationSet"
+        head = b'<?xml version="1.0" encoding="utf-8"?>\n'
+        (folder / name.removesuffix(".gz")).write_bytes(head + b"<%b>\n%b\n</%b>\n" % (tag, b"\n".join(chosen), tag))
+    with (folder / "sentences.jsonl").open("w", encoding="utf-8") as file:
+        for corpus in ("BC5CDR-chem-IOB", "BC2GM-IOB"):
+            for part in ("train", "devel", "test"):
+                said = list(sentences(DATA / "biomedical" / "ner" / corpus / f"{part}.tsv.gz"))
+                for start in range(0, len(said), TOGETHER):
+                    id_ = f"{corpus}/{part}/{start // TOGETHER}"
+                    if is_held_out(id_) == held_out:
+                        file.write(json.dumps({"id": id_, "text": "\n\n".join(said[start : start + TOGETHER])}) + "\n")
 
 
-def drawn(sample: str) -> list[SampledSentence]:
-    """Return the sample's sentences by number."""
-    if sample == FIRST:
-        return [
-            one
-            for type_, folder in SETS
-            for one in random.Random(SEED).sample(named_once(type_, folder, ["test"]), EACH)
+def sentences(file: Path) -> Iterator[str]:
+    """Return tokens joined as in running text."""
+    for block in gzip.decompress(file.read_bytes()).decode().split("\n\n"):
+        words = [line.split("\t")[0] for line in block.splitlines() if line.strip()]
+        text = re.sub(r" ([,.;:%)\]])", r"\1", re.sub(r"([(\[]) ", r"\1", " ".join(words)))
+        yield re.sub(r" ([-/']) ", r"\1", text)
+
+
+def write_general(folder: Path, texts: Path, *, held_out: bool) -> None:
+    """Copy the manuals and news of a part."""
+    for package, (place, pattern) in MANUALS.items():
+        for file in sorted((texts / place).rglob(pattern)):
+            inner = file.relative_to(texts / place)
+            wanted = package != "python" or inner.parts[0] in CHAPTERS
+            name = f"{package}/{file.name if package.startswith('debian') else inner}"
+            if wanted and file.is_file() and is_held_out(name) == held_out:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, folder / name)
+    stories = (texts / NEWS).read_text(encoding="utf-8", errors="replace").split("\n")
+    with (folder / "news.jsonl").open("w", encoding="utf-8") as file:
+        for number, story in enumerate(stories):
+            if story.strip() and is_held_out(f"lee/{number}") == held_out:
+                file.write(json.dumps({"id": f"lee/{number}", "text": story}) + "\n")
+
+
+def write_lists(folder: Path, texts: Path) -> None:
+    """Write the general lists of entities; a name is in the first that has it."""
+    from pygments.lexers import get_all_lexers
+
+    codes = texts / "usr" / "share" / "iso-codes" / "json"
+    countries = json.loads((codes / "iso_3166-1.json").read_text(encoding="utf-8"))["3166-1"]
+    languages = json.loads((codes / "iso_639-2.json").read_text(encoding="utf-8"))["639-2"]
+    lists: dict[str, list[list[str]]] = {
+        "countries": [
+            [c.get("common_name", c["name"]), c["name"], c.get("official_name", c["name"])] for c in countries
+        ],
+        "languages": [
+            [name for name in map(str.strip, one["name"].split(";")) if "(" not in name and "lang" not in name]
+            for one in languages
+        ],
+        "software": [[name] for name, *_ in get_all_lexers()],
+        **{kind: [] for kind in KINDS},
+    }
+    for name, description in described():
+        if kind := kind_of(description):
+            lists[kind].append([name])
+    taken: set[str] = set()
+    for kind, entities in lists.items():
+        fresh = [
+            list(dict.fromkeys(names)) for names in entities if names and not taken & {n.casefold() for n in names}
         ]
-    found: list[SampledSentence] = []
-    draw = random.Random(SECOND_SEED)
-    for type_, folder in SETS:
-        every = list(dict.fromkeys(named_once(type_, folder, ["train", "devel"])))
-        marked = [one._replace(likely=likely(one.masked, one.surface)) for one in every]
-        for wanted, is_likely in ((LIKELY, True), (OTHERS, False)):
-            stratum = [one for one in marked if one.likely == is_likely]
-            weight = len(stratum) / wanted / len(every) * (LIKELY + OTHERS)
-            found += [one._replace(weight=weight) for one in draw.sample(stratum, wanted)]
-    draw.shuffle(found)  # so that their order does not reveal the strata
-    return found
+        taken |= {name.casefold() for names in fresh for name in names}
+        (folder / f"{kind}.txt").write_text("#name\n" + "".join("\t".join(n) + "\n" for n in fresh), encoding="utf-8")
 
 
-def judged(one: SampledSentence) -> str:
-    """Return the filter's decision on a sentence, given the whole list."""
-    before, _, after = one.masked.partition("[Y]")
-    kind = leaks_of(one.entity.type).kind(before, after, one.surface, listed_of(one.entity.type).index(one.entity))
-    return boilerplate(f"{before}{one.surface}{after}", ()) or kind
+def described() -> Iterator[tuple[str, str]]:
+    """Yield FB15k-237's names with Wikidata's descriptions."""
+    folder = DATA / "fb15k237"
+    about = json.loads(gzip.decompress((folder / "entity2wikidata.json.gz").read_bytes()))
+    for line in (folder / "entity2text.txt").read_text(encoding="utf-8").splitlines():
+        id_, name = line.split("\t", 1)
+        if text := about.get(id_, {}).get("description"):
+            yield name.strip(), text
 
 
-@cache
-def leaks_of(type_: str) -> Leaks:
-    """The search for leaks in sentences of a type."""
-    return Leaks([entity.names for entity in listed_of(type_)], ())
+def kind_of(description: str) -> str:
+    """Return the list of an entity, "" for none."""
+    words = set(re.findall(r"\w+", description.lower()))
+    kind = next((kind for kind, marks in KINDS.items() if words & set(marks.split())), "")
+    return "" if kind != "people" and words & set(OTHER_KINDS.split()) else kind
 
 
-def share(name: str, sentences: Sequence[SampledSentence], hits: Sequence[SampledSentence]) -> tuple[str, ...]:
-    """Return a row of the table: counted, with Wilson's interval, and weighted."""
-    value, low, high = share_interval(len(hits), len(sentences))
-    weighted = sum(one.weight for one in hits) / (sum(one.weight for one in sentences) or 1)
-    counted = f"{len(hits)} of {len(sentences)}", f"{value:.3f} [{low:.3f}, {high:.3f}]"
-    effective = sum(one.weight for one in sentences) ** 2 / (sum(one.weight**2 for one in sentences) or 1)
-    low, high = wilson(weighted, effective)
-    return name, *counted, f"{weighted:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def wilson(part: float, of: float, z: float = 1.959964) -> tuple[float, float]:
-    """The interval of a weighted share; *of* is how many sentences of one weight would tell as much (Kish)."""
-    middle, wide = part + z * z / (2 * of), z * math.sqrt(part * (1 - part) / of + z * z / (4 * of * of))
-    return tuple((middle + sign * wide) / (1 + z * z / of) for sign in (-1, 1))
+# -------------------------------------------------------------------------------------------------------------- prompts
 
 
 @benchmark
-def labelled(sample: Literal["first", "second"] = "second", draw: bool = False) -> None:
-    """Measure the quality stage against labelled sentences; --draw: print the sentences alone."""
-    sentences = drawn(sample)
-    if draw:
-        print("\n".join(f"{number}\t{one.surface}\t{one.masked}" for number, one in enumerate(sentences)))
-        return
-    with LABELS[sample].open(encoding="utf-8", newline="") as file:
-        labels = {int(row["number"]): row for row in csv.DictReader(file, delimiter="\t")}
-    bad, said, wrong = [], [], []
-    for number, one in enumerate(sentences):
-        assert labels[number]["answer"] == one.surface, f"{number}: not the sentence that was labelled"
-        label, outcome = labels[number]["label"], judged(one)
-        bad += [one] * (label != "none")
-        said += [one] * bool(outcome)
-        if (label != "none") != bool(outcome):
-            wrong.append(f"{number}\t{label}, filter: {outcome or KEPT}\t{one.surface}\t{one.masked}")
-    right = [one for one in said if one in bad]
-    table = Table("", "counted", "Wilson, 95 %", "weighted")
-    table.row(*share("precision", said, right))
-    table.row(*share("recall", bad, right))
-    for is_likely in (True, False):
-        own = [[one for one in group if one.likely == is_likely] for group in (said, bad, right)]
-        name = "likely" if is_likely else "others"
-        print(f"{name}: {len(own[0])} left out, {len(own[1])} labelled, {len(own[2])} of both")
-    print("\n".join(wrong))
+def prompts(
+    folder: Path,
+    corpus: Literal["biomedical", "general"] = "biomedical",
+    texts: Path = Path("/"),
+    development: bool = False,
+    sheet: bool = False,
+) -> None:
+    """Build the prompts of a corpus; --sheet: write 200 of the held-out part for labelling.
+
+    --folder: a new folder; --texts: where the packages are unpacked (/ if installed); --development: the other part.
+    """
+    held_out = not development
+    for name in ("texts", "lists"):
+        (folder / name).mkdir(parents=True)
+    if corpus == BIOMEDICAL:
+        write_biomedical(folder / "texts", held_out=held_out)
+        lists = [f"{kind}={DATA / 'biomedical' / 'ner' / f'{kind}.tsv'}" for kind in LISTS[corpus]]
+    else:
+        write_general(folder / "texts", texts, held_out=held_out)
+        write_lists(folder / "lists", texts)
+        lists = [str(folder / "lists" / f"{kind}.txt") for kind in LISTS[corpus]]
+    files = ClozeFiles(input=(folder / "texts",), entities=tuple(lists), out=folder / "built")
+    built = build_cloze(files)
+    print(*(f"{step.left:7,} {step.what} ({step.dropped:,})" for step in built.steps), *built.notes, sep="\n")
+    if sheet:
+        write_sheet(folder, drawn(folder / "built"))
+
+
+def drawn(built: Path) -> list[dict[str, Any]]:
+    """Draw prompts at random, in random order."""
+    facts = [json.loads(line) for line in (built / "facts.jsonl").read_text(encoding="utf-8").splitlines()]
+    return random.Random(SEED).sample(facts, DRAWN)
+
+
+def write_sheet(folder: Path, facts: Sequence[dict[str, Any]]) -> None:
+    """Write prompt, masked words, entity, list and the text before; the key to the numbers goes to another file."""
+    before = preceding(folder / "texts")
+    with (folder / "sheet.tsv").open("w", encoding="utf-8") as sheet, (folder / "key.tsv").open("w") as key:
+        for number, fact in enumerate(facts):
+            groups, sentence = fact["groups"], fact["sentences"][0]
+            prompt = sentence if isinstance(sentence, str) else sentence["text"]
+            place = groups["document"], int(groups["offset"])
+            cells = (prompt, groups["mention"], fact["answer"], fact["relation"], before(*place))
+            print(number, *cells, sep="\t", file=sheet)
+            print(number, *place, sep="\t", file=key)
+
+
+def preceding(folder: Path) -> Any:
+    """Return a function of document and offset that returns the 200 characters before."""
+    options = ClozeBuildOptions()
+    texts: dict[str, str] = {}
+    for source in corpora.find_sources([folder], []):
+        corpus = corpora.corpus_of(source, options)
+        for unit in corpora.units_of(source, corpus):
+            if document := corpus.document(unit):
+                texts[document.id] = " ".join(part.text for part in document.parts)
+    return lambda document, offset: texts[document][max(offset - 200, 0) : offset].strip()
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+
+
+@benchmark
+def labelled() -> None:
+    """Report the labels of the held-out samples: shares by both, by either, and agreement."""
+    with LABELS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    table = Table("corpus", "question", "prompts", "both say yes", "95 %", "either", "95 %", "agreed", "kappa")
+    for corpus in (BIOMEDICAL, GENERAL):
+        own = [row for row in rows if row["corpus"] == corpus]
+        for question in ("entity", "asked"):
+            pairs = [(row[f"{question}_1"] == "yes", row[f"{question}_2"] == "yes") for row in own]
+            cells = []
+            for count in (sum(map(all, pairs)), sum(map(any, pairs))):
+                share, low, high = share_interval(count, len(pairs))
+                cells += [f"{count} ({share:.1%})", f"{low:.1%} to {high:.1%}"]
+            agreed = sum(first == second for first, second in pairs)
+            kappa = cohen_kappa([first for first, _ in pairs], [second for _, second in pairs])
+            table.row(corpus, question, len(pairs), *cells, agreed, f"{kappa:.2f}")

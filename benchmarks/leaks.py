@@ -23,18 +23,6 @@ FRAMES = (
     "In most samples {a} and {b} were seen at the same time",
 )
 LITTLE = ("no", "was", "can", "at", "it", "as", "in", "is", "for", "had", "not", "an", "on", "to", "with", "all")
-UNRELATED = (
-    "Figure 2",
-    "Table S1",
-    "see above",
-    "Bayer",
-    "10 mg",
-    "n = 12",
-    "1999",
-    "P < 0.05",
-    "in mice",
-    "Sigma, UK",
-)
 INNER = {
     "tin": ("testing", "destined", "continued", "routine"),
     "iron": ("environment", "environmental", "environments"),
@@ -83,11 +71,6 @@ def other_case(name: str, draw: random.Random) -> str:
     return draw.choice(sorted(ways))
 
 
-def initials(name: str) -> str:
-    """Return the initials of a name of several words."""
-    return "".join(word[0] for word in re.findall(r"\w+", name)).upper()
-
-
 class Planter:
     """:param words: names of one word, *codes* those with capitals, *phrases* those of several words."""
 
@@ -117,13 +100,6 @@ class Planter:
         said = (plural(phrase), other_case(code, self.draw), re.sub(" ", "-", phrase, count=1))
         return (name, code, phrase), name, self.draw.choice(said)
 
-    def abbreviation(self) -> Case:
-        phrase = self.draw.choice(self.phrases)
-        short = initials(phrase)
-        if self.draw.random() < 0.5:
-            return (phrase,), phrase, f"{{}} ({short})"
-        return (short,), short, f"{phrase} ({{}})"
-
     def kin(self) -> Case:
         name = self.draw.choice([word for word in self.words if len(word) >= 8 and word.endswith(tuple(RELATED))])
         ending = next(ending for ending in RELATED if name.endswith(ending))
@@ -142,12 +118,6 @@ class Planter:
     def rare(self, phrase: str) -> list[str]:
         return [word for word in phrase.split()[:1] if len(word) >= 6 and self.having[word] == 1]
 
-    def initials(self) -> Case:
-        phrase = self.draw.choice([phrase for phrase in self.phrases if len(initials(phrase)) >= 3])
-        if self.draw.random() < 0.5:
-            return (phrase,), phrase, initials(phrase)
-        return (initials(phrase),), initials(phrase), phrase
-
     def not_kin(self) -> Case:
         name = self.draw.choice(sorted(COUSINS))
         return (name,), name, self.draw.choice(COUSINS[name])
@@ -160,15 +130,6 @@ class Planter:
 
     def common(self, phrase: str) -> list[str]:
         return [word for word in phrase.split() if self.having[word] >= 0.01 * len(self.phrases)]
-
-    def not_initials(self) -> Case:
-        """Letters of another phrase that begins otherwise."""
-        phrase, other = self.draw.choice(self.phrases), self.draw.choice(self.phrases)
-        while initials(other)[:2] == initials(phrase)[:2]:
-            other = self.draw.choice(self.phrases)
-        if self.draw.random() < 0.5:
-            return (phrase,), phrase, initials(other)
-        return (initials(other) + "S",), initials(other) + "S", phrase
 
     def not_case(self) -> Case:
         little = self.draw.choice(LITTLE)
@@ -190,14 +151,6 @@ class Planter:
         little = self.draw.choice(LITTLE)
         return (name, little.upper()), name, self.draw.choice((little, self.draw.choice(COUSINS[name])))
 
-    def not_abbreviation(self) -> Case:
-        phrase = self.draw.choice(self.phrases)
-        if self.draw.random() < 0.5:
-            return (phrase,), phrase, f"{{}} ({self.draw.choice(UNRELATED)})"
-        apart = [other for other in self.phrases if not {*other.split()} & {*phrase.split()}]
-        other = self.draw.choice([other for other in apart if initials(other) != initials(phrase)])
-        return (phrase,), phrase, f"{{}} and {other} ({initials(other)})"
-
 
 def planted(planter: Planter, count: int) -> Iterator[tuple[str, bool, tuple[str, ...], str]]:
     """Kind, whether it is a leak, the names, and the sentence without its full stop."""
@@ -208,17 +161,13 @@ def planted(planter: Planter, count: int) -> Iterator[tuple[str, bool, tuple[str
         "kin": (planter.kin, planter.not_kin),
         "part": (planter.part, planter.not_part),
         "alias": (planter.alias, planter.not_alias),
-        "abbreviation": (planter.abbreviation, planter.not_abbreviation),
-        "initials": (planter.initials, planter.not_initials),
     }
     for kind, ways in kinds.items():
         for leaks, way in zip((True, False), ways, strict=True):
             for _ in range(count):
                 names, name, said = way()
                 frame = planter.draw.choice(FRAMES)
-                a, b = (said.format(name), "fever") if "{}" in said else (name, said)
-                if "{}" not in said and planter.draw.random() < 0.5:
-                    a, b = b, a
+                a, b = (name, said) if planter.draw.random() < 0.5 else (said, name)
                 yield kind, leaks, names, frame.format(a=a, b=b)
 
 
@@ -227,13 +176,13 @@ class Judge:
 
     def __init__(self, listed: Sequence[str]) -> None:
         self._names: list[tuple[str, ...]] = [(), *((name,) for name in listed)]
-        self._leaks = Leaks(self._names, ())
+        self._leaks = Leaks(self._names)
 
     def read_facts(self, names: tuple[str, ...], sentence: str) -> str:
         """Return the outcome of a sentence about an entity with these names."""
         selector = Selector(
             [ListedEntity(names[0], "names", names)],
-            ClozeBuildOptions(keep=tuple(LEAKS), min_words=0, min_letters=1, hyphenated=True),
+            ClozeBuildOptions(quality=False, min_words=0, min_letters=1),
             (),
         )
         self._names[0] = names

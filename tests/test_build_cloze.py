@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
-from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
 from fathom.building.cloze.documents import Unit, UnreadableDocument
@@ -27,7 +26,20 @@ from fathom.building.cloze.names import AMBIGUOUS, NameFinder
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Medline
 from fathom.building.cloze.rows import Occurrences
-from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, LENGTH, PART, SEVERAL, SHARED, Selector
+from fathom.building.cloze.sentences import (
+    ADDRESS,
+    BLOCKED,
+    BLOCKED_FILE,
+    FRAGMENT,
+    HYPHENATED,
+    MARKED,
+    PART,
+    SEVERAL,
+    SHARED,
+    SHORT,
+    Selector,
+    read_blocked,
+)
 from fathom.building.options import ClozeFiles
 from fathom.building.review import Reservoir, read_review
 from fathom.cli import make_app
@@ -37,8 +49,9 @@ from fathom.metrics.descriptive import cohen_kappa, share_interval
 from fathom.store.outputs import whole_folder
 from tests.messages import correspond, mentioned, mentions, stated
 
-LOOSE = {"min_words": 0, "min_letters": 1, "hyphenated": True}
+LOOSE = {"min_words": 0, "min_letters": 1, "quality": False}
 """For texts that are shorter than those of a corpus."""
+QUALITY = {"quality": True}
 OPTIONS = ClozeBuildOptions(**LOOSE)
 
 
@@ -92,11 +105,11 @@ def dropped(built: BuiltCloze) -> dict[str, int]:
 def texts_to_build_from(folder: Path) -> None:
     """What the examples in the documents need: PubMed files, lists of names, and a sample that was judged."""
     sentences = (
-        "Aspirin thins the blood.",
-        "TP53 binds DNA in cells.",
-        "Tin shines in the sun.",
-        "BRCA1 repairs what is broken.",
-        "Lithium calms the mind.",
+        "Aspirin keeps platelets from clumping together in narrow arteries.",
+        "TP53 stops damaged cells from dividing until repairs are finished.",
+        "Tin melts easily and shines like polished silver spoons.",
+        "BRCA1 repairs broken strands before daughter cells separate.",
+        "Lithium calms restless minds and prevents later relapses.",
     )
     medline(folder / "pubmed" / "1.xml.gz", *(article(pmid, text) for pmid, text in enumerate(sentences)))
     names(folder / "chemicals.tsv", "5\taspirin\n3\ttin\n2\tlithium\n")
@@ -139,7 +152,6 @@ def test_names_of_two_entities_are_ambiguous():
     finder = NameFinder(both, OPTIONS)
     assert [mention.entity for mention in finder.find("insulin or epinephrine")] == [AMBIGUOUS, 2]
     assert finder.ambiguous == {"insulin": [0, 1]}
-    assert NameFinder(both, ClozeBuildOptions(**LOOSE, ambiguous="first")).find("insulin")[0].entity == 0
 
 
 @given(st.text("ab -A", max_size=30), st.lists(st.text("abA -", min_size=1, max_size=4), min_size=1, max_size=6))
@@ -204,20 +216,29 @@ def test_one_occurrence_of_one_entity():
         ("There is aspirin.", {}, BLOCKED),  # "here": sub-strings, not words
         ("However aspirin works.", {}, "kept"),  # "However." has a full stop
         ("Aspirin (ASA) works.", {}, BLOCKED),
-        ("Aspirin holds [Y].", {}, "holds [X] or [Y]"),
-        ("Aspirin works.", {"min_words": 3}, LENGTH),
-        ("Aspirin works well.", {"max_words": 2}, LENGTH),
+        ("Aspirin holds [Y].", {}, MARKED),
+        ("Aspirin holds [MASK].", {}, MARKED),
+        ("Aspirin of the aspirates is old.", {"min_words": 3}, SHORT),  # aspirates, old
+        ("Aspirin thins sticky honey.", {"min_words": 3}, "kept"),
         ("An aspirin-like drug.", {}, "kept"),
-        ("An aspirin-like drug.", {"hyphenated": False}, HYPHENATED),
-        ("It melts at 4 °aspirin.", {}, PART),
-        ("It takes 4 aspirin.", {}, "kept"),
-        ("Of aspirin.5 nothing is known.", {}, PART),
-        ("As aspirin et al. have shown.", {}, PART),
+        ("An aspirin-like drug.", QUALITY, HYPHENATED),
+        ("It melts at 4 °aspirin.", QUALITY, PART),
+        ("It takes 4 aspirin.", QUALITY, "kept"),
+        ("Of aspirin.5 nothing is known.", QUALITY, PART),
+        ("Include aspirin.h first.", QUALITY, PART),
+        ("As aspirin et al. have shown.", QUALITY, PART),
+        ("Aspirin in old age", QUALITY, FRAGMENT),
+        ("5 mg of aspirin helps.", QUALITY, FRAGMENT),
+        ("and aspirin helps.", QUALITY, FRAGMENT),
+        ("mRNA and aspirin help.", QUALITY, "kept"),
+        ("c-Fos and aspirin help.", QUALITY, "kept"),
+        ("“In aspirin lies hope.”", QUALITY, "kept"),
+        ("Aspirin (doi: 10.1000/182) helps.", QUALITY | {"blocked": ()}, ADDRESS),
     ],
 )
 def test_why_sentences_are_left_out(text, options, outcome):
-    blocked = tuple(read_blocked(BLOCKED_FILE))
-    assert [found[0] for found in selected(text, entity("aspirin"), blocked=blocked, **options)] == [outcome]
+    chosen = {"blocked": tuple(read_blocked(BLOCKED_FILE))} | options
+    assert [found[0] for found in selected(text, entity("aspirin"), **chosen)] == [outcome]
 
 
 def test_the_papers_list_ofread_blocked():
@@ -420,7 +441,6 @@ def test_languages(tmp_path):
     french = article(2, "Est aspirin.").replace("eng", "fre")
     file = medline(tmp_path / "a.xml", article(1, "Is aspirin."), french)
     assert dropped(build(tmp_path / "1", [file], "aspirin\n")) == {"in another language": 1}
-    assert len(facts(build(tmp_path / "2", [file], "aspirin\n", any_language=True).out)) == 2
     assert texts(build(tmp_path / "3", [file], "aspirin\n", language="fr").out) == ["Est [Y]."]
     with pytest.raises(BadInput, match="--language xx"):
         build(tmp_path / "4", [file], "aspirin\n", language="xx")
@@ -586,11 +606,6 @@ def test_counts_frequencies_and_round_trip(tmp_path):
         ("TP53", 1),
         ("lead", 0),
     ]
-    everything = build_cloze(
-        ClozeFiles(input=[file], entities=[chemicals, genes], out=tmp_path / "all"),
-        ClozeBuildOptions(**LOOSE, candidates="listed"),
-    )
-    assert read(everything.out).candidates["genes"].names == ("TP53", "lead")
     assert sorted(path.name for path in built.out.iterdir()) == [
         ".made",
         "entities.jsonl",
@@ -758,7 +773,8 @@ def test_not_a_review(tmp_path):
 
 def test_the_commands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    medline(tmp_path / "in" / "a.xml", *(article(pmid, f"Case {pmid} has aspirin.") for pmid in range(3)))
+    said = (f"Patient {pmid} took aspirin, which thins honey and calms headaches within minutes." for pmid in range(3))
+    medline(tmp_path / "in" / "a.xml", *(article(pmid, text) for pmid, text in enumerate(said)))
     names(tmp_path / "list.txt", "aspirin\n")
     words = ["build", "cloze", "--input", "in", "--entities", "drugs=list.txt", "--out", "out", "--after", "2021-12"]
     found = CliRunner().invoke(make_app(), words)
@@ -790,10 +806,10 @@ def test_building_loads_no_model_library(tmp_path):
 
 def test_a_name_in_any_case_and_one_as_written_are_one_name(tmp_path):
     """IRON is short for something in one list, and iron is in the other in any case: which is meant is unknown."""
-    lists = [names(tmp_path / "chemicals.txt", "Iron\n"), names(tmp_path / "genes.txt", "IRON\nTP53\n")]
+    lists = [names(tmp_path / "chemicals.txt", "iron\n"), names(tmp_path / "genes.txt", "IRON\nTP53\n")]
     document = tmp_path / "a.txt"
     document.write_text("IRON is what many need. Much iron is lost. TP53 is a gene.")
-    built = build_cloze(ClozeFiles(input=[document], entities=lists, out=tmp_path / "out"))
+    built = build_cloze(ClozeFiles(input=[document], entities=lists, out=tmp_path / "out"), OPTIONS)
     assert sorted(texts(built.out)) == ["Much [Y] is lost.", "[Y] is a gene."]
     assert dropped(built)[SHARED] == 1
 
@@ -803,7 +819,7 @@ def test_of_two_that_say_the_same_the_one_with_the_own_name_stays(tmp_path):
     listed_.write_text('{"id": "a", "name": "Aspirin", "aliases": ["Acetylsalicylic acid"]}\n')
     document = tmp_path / "a.txt"
     document.write_text("Acetylsalicylic acid thins the blood.\n\nAspirin thins the blood.")
-    built = build_cloze(ClozeFiles(input=[document], entities=[str(listed_)], out=tmp_path / "out"))
+    built = build_cloze(ClozeFiles(input=[document], entities=[str(listed_)], out=tmp_path / "out"), OPTIONS)
     assert [fact["groups"]["mention"] for fact in facts(built.out)] == ["Aspirin"]
 
 
@@ -818,11 +834,6 @@ def test_dates_that_are_none_are_named(tmp_path, date):
     )
     assert [fact["groups"]["date"] for fact in facts(built.out)] == ["2022-03-01"]
     assert stated(built.notes, "line 1", "a date")
-
-
-def test_lengths_that_leave_no_room():
-    with pytest.raises(BadInput, match=mentions("--max-words", "3", "--min-words", "9")):
-        ClozeBuildOptions(min_words=9, max_words=3)
 
 
 # Real samples
@@ -845,8 +856,8 @@ def test_real_samples(shared_data, tmp_path):
         )
     )
     # As in the tutorial:
-    assert [step.left for step in two.steps] == [177, 155, 103, 64, 485, 219, 138, 128, 116, 62, 61]
-    assert two.steps[-1].by_type == {"chemicals": 32, "genes": 29}
+    assert [step.left for step in two.steps] == [177, 155, 103, 63, 483, 214, 137, 133, 126, 66, 57, 56]
+    assert two.steps[-1].by_type == {"chemicals": 30, "genes": 26}
     old = build_cloze(
         ClozeFiles(input=[folder / "pubmed" / "medsamp2014.xml.gz"], entities=lists, out=tmp_path / "old")
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.counts import REPLACED
+from fathom.building.cloze.markup import render_markdown
 from tests.messages import stated
 from tests.test_build_cloze import article, build, dropped, facts, medline, names, texts
 
@@ -44,9 +44,17 @@ def test_markdown(tmp_path):
     file = tmp_path / "a.md.gz"
     file.write_bytes(gzip.compress(text.replace("\n", "\r\n").encode()))
     built = build(tmp_path, [file], "aspirin\n")
-    assert texts(built.out) == ["It is [Y] as named.", "One [Y]."]
+    assert texts(built.out) == ["It is [Y] as named.", "One [Y].", "See http://[Y].org."]
     assert facts(built.out)[0]["groups"]["section"] == "On aspirin"
-    assert dropped(built)[BOILERPLATE["url"]] == 1
+
+
+def test_callouts_and_definitions_are_paragraphs_of_their_own():
+    text = "> [!NOTE]\n> Aspirin helps.\n\n:::{tip}\nTin shines.\n:::\n\nAspirin\n: A drug.\n\nTin\n\n:   A metal.\n"
+    rendered = " ".join(render_markdown(text).split())
+    assert "<p>Aspirin helps.</p>" in rendered
+    assert "<p>Tin shines.</p>" in rendered
+    assert "<p>Aspirin</p> <p>A drug.</p>" in rendered
+    assert "<p>Tin</p> <p>A metal.</p>" in rendered
 
 
 RESTRUCTURED = """On *aspirin*
@@ -71,7 +79,7 @@ It is **aspirin** [1]_ as
 
    Unknown aspirin.
 
-- One :term:`aspirin` only.
+- One :term:`aspirin <drug>` only.
 
 ======= =
 aspirin 1
@@ -96,7 +104,7 @@ def test_restructured_text(tmp_path, monkeypatch):
         names(place / "secret.txt", "Secret aspirin.")
     file = Path(names(tmp_path / "in" / "a.rst", RESTRUCTURED))
     built = build(tmp_path, [file], "aspirin\n")
-    assert texts(built.out) == ["It is [Y] as named.", "Then [Y].", "One :term:`[Y]` only."]
+    assert texts(built.out) == ["It is [Y] as named.", "Then [Y].", "One [Y] only."]
     assert {fact["groups"]["section"] for fact in facts(built.out)} == {"Uses of it"}
     manifest = json.loads((built.out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["inputs"][0]["kind"] == "reStructuredText"

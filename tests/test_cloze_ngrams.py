@@ -24,7 +24,7 @@ from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, frequent_first
 from tests.messages import stated
-from tests.test_build_cloze import OPTIONS, dropped, facts, names
+from tests.test_build_cloze import LOOSE, OPTIONS, dropped, facts, names
 
 
 def ngrams(folder: Path, said: list[tuple[int, str, str]]):
@@ -43,8 +43,8 @@ def scores_of(model: Ngrams, rows: list[Row]) -> np.ndarray:
     return scores
 
 
-def row(entity: int, masked: str, document: str, *others: int) -> Row:
-    return Row(entity, masked, "", document, "", 0, "", 0, others)
+def row(entity: int, masked: str, document: str) -> Row:
+    return Row(entity, masked, "", document, "", 0, "", 0)
 
 
 def test_by_hand(tmp_path):
@@ -72,12 +72,6 @@ def test_the_same_sentence_elsewhere_is_left_out(tmp_path):
     found = ngrams(tmp_path, said)
     for asked in said[:2]:
         assert list(found.ranks([row(*asked)], [[0, 1]])) == [(NgramRank(2, 2, 2),)]
-
-
-def test_several_right_answers_are_not_in_each_others_way(tmp_path):
-    said = [(0, "[Y] is old.", "a"), (1, "[Y] is a city.", "b"), (2, "[Y] is a city.", "c"), (1, "[Y] was.", "e")]
-    found = ngrams(tmp_path, said)
-    assert list(found.ranks([row(1, "[Y] is a city.", "b", 2)], [[0, 1, 2], [0]])) == [(NgramRank(1, 1, 3),)]
 
 
 def naive(said: list[tuple[int, str, str]], asked: int, entities: int) -> list[float]:
@@ -144,7 +138,7 @@ def test_against_the_definition(tmp_path, seed):
 
 
 def test_places_are_those_of_all_scores(tmp_path):
-    """Of 40 names, most far from any context that is asked; pools that overlap, several right answers, names unseen."""
+    """Of 40 names, most far from any context that is asked; pools that overlap, names unseen."""
     draw = np.random.default_rng(5)
     sides = [f"{a} {b}" for a, b in product("abcdefg", repeat=2)]
     said = []
@@ -153,15 +147,14 @@ def test_places_are_those_of_all_scores(tmp_path):
         said.append((int(draw.integers(40) ** 2 // 40), f"{before} [Y] {after}", f"d{number // 3}"))
     found = ngrams(tmp_path, said)
     pools = [range(20), range(10, 44), range(44)]
-    asked = [row(*one, int(draw.integers(44))) for one in said]
+    asked = [row(*one) for one in said]
     for scores, query, ranks in zip(scores_of(found, asked), asked, found.ranks(asked, pools), strict=True):
         own = dict(zip(found.entities.tolist(), scores.tolist(), strict=True))
-        right = {query.entity, *query.others}
-        best = max(own.get(entity, 0.0) for entity in right)
+        best = own[query.entity]
         expected = []
         for pool in pools:
-            wrong = [own.get(entity, 0.0) for entity in pool if entity not in right]
-            if right & {*pool}:
+            wrong = [own.get(entity, 0.0) for entity in pool if entity != query.entity]
+            if query.entity in pool:
                 ahead, upto = (sum(s > best * f for s in wrong) for f in (1 + 1e-9, 1 - 1e-9))
                 ties = sum(s == 0 for s in wrong) if best == 0 else 0
                 expected.append((1 + ahead, 1 + upto + ties, len(pool)))
@@ -189,22 +182,21 @@ def corpus(folder: Path) -> list[Path]:
 def test_answerable_sentences_are_marked_counted_and_dropped(tmp_path):
     """The twelve that an adjective gives away, no other; the three drugs of the others are equally frequent."""
     listed = [names(tmp_path / "drugs.txt", "\n".join(DRUGS)), names(tmp_path / "genes.txt", "TP53")]
-    built = build_cloze(ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "out"))
+    built = build_cloze(ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "out"), OPTIONS)
     marked = [fact["groups"]["answerable"] for fact in facts(built.out)]
     assert marked == ["yes"] * 12 + ["no"] * 12
     assert facts(built.out)[0]["groups"]["n-gram"] == "1 of 4"
     assert facts(built.out)[0]["groups"]["n-gram among all"] == "1 of 4"  # TP53 does not occur
-    assert stated(built.notes, WITHOUT_MODEL, "12 of 24 drugs", "'Much red [Y] is sold.' (aspirin)")
+    assert stated(
+        built.notes, WITHOUT_MODEL, "kept", "12 of 24 drugs", "12 without", "'Much red [Y] is sold.' (aspirin)"
+    )
     fewer = build_cloze(
         ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "fewer"),
-        ClozeBuildOptions(answerable="drop"),
+        ClozeBuildOptions(**LOOSE, exclude_guessable=True),
     )
     assert dropped(fewer) == {WITHOUT_MODEL: 12}
+    assert stated(fewer.notes, WITHOUT_MODEL, "excluded", "12 of 24 drugs", "12 without")
     assert len(facts(fewer.out)) == 12
-    off = build_cloze(
-        ClozeFiles(input=corpus(tmp_path), entities=listed, out=tmp_path / "off"), ClozeBuildOptions(answerable="off")
-    )
-    assert "n-gram" not in facts(off.out)[0]["groups"]
 
 
 def test_a_result_has_the_ngram_baseline(tmp_path):
@@ -213,7 +205,8 @@ def test_a_result_has_the_ngram_baseline(tmp_path):
     built = build_cloze(
         ClozeFiles(
             input=corpus(tmp_path), entities=[names(tmp_path / "drugs.txt", "\n".join(DRUGS))], out=tmp_path / "out"
-        )
+        ),
+        OPTIONS,
     )
     data = read(built.out)
     folder = answered(tmp_path / "run", frequent_first(DRUGS), data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
 from itertools import count
@@ -16,18 +16,16 @@ from pathlib import Path
 
 from fathom._version import VERSION
 from fathom.building.cloze import corpora, counts
-from fathom.building.cloze.boilerplate import BLOCKED_FILE, read_blocked
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument
-from fathom.building.cloze.duplicates import SPLIT_THRESHOLD, NearDuplicates, split_clusters
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.ngrams import Neighbours
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
-from fathom.building.cloze.sentences import KEPT, CorpusSentence, Selector
+from fathom.building.cloze.sentences import BLOCKED_FILE, KEPT, Selector, read_blocked
 from fathom.building.options import ClozeFiles
 from fathom.building.review import REVIEW_FILE, SENTENCES, Reservoir
-from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL, SPLIT
+from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
@@ -68,7 +66,7 @@ def build_cloze(
             raise BadInput(counts.explain_empty(steps, builder.troubles.notes()))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.answerable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
+        notes += builder.guessable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
     return counts.BuiltCloze(files.out, steps, frequencies, notes)
 
@@ -91,66 +89,61 @@ class _Builder:
         self._records: Counter[str] = Counter()
         self.counts = counts.Counts()
         self._sentences: Counter[int] = Counter()
-        self._neighbours: Neighbours | None = None
-        threshold = options.near_duplicates or (SPLIT_THRESHOLD if options.splits else None)
-        self._near_duplicates = None if threshold is None else NearDuplicates(threshold)
-        self._splits: Mapping[str, str] = {}
-        self._first_by_ngrams: Counter[str] = Counter()
+        self._guessable: Counter[str] = Counter()
 
     def collect(self, work: Path) -> Path:
         """Run both passes with temporary files in *work*. :returns: queries, one per line."""
         work.mkdir()
         latest = self._latest(work / "records")
-        if self.options.answerable != "off":
-            self._neighbours = Neighbours(work / "neighbours")
-        rows = SentenceRows(work, self.listed.entities, merge=self.options.merge)
+        neighbours = Neighbours(work / "neighbours")
+        rows = SentenceRows(work, self.listed.entities)
         with closing(rows):
-            self._read(latest, rows)
-        self.counts.take(counts.DUPLICATE, rows.drop_repeated())
-        self.counts.take(counts.MERGED, rows.merge())
-        for row in rows_in(rows.queries):
-            self._sentences.update((row.entity, *row.others))
-            if row.others:
-                self.counts.show(counts.MERGED, self._with_answers(row))
-        if self._neighbours is not None and self._sentences:
-            rows.replace(self._judged(rows.queries, self._neighbours))
-        if self.options.splits and self._sentences.total():
-            clusters = (self._cluster(row) for row in rows_in(rows.queries))
-            self._splits = split_clusters(clusters, self.options.splits, self.options.seed)
+            self._read(latest, rows, neighbours)
+        self._drop(counts.DUPLICATE, rows.drop_repeated())
+        rows.replace(self._with_proper_answers(rows_in(rows.queries)))
+        if self._sentences.total():
+            rows.replace(self._judged(rows.queries, neighbours))
         return rows.queries
 
-    def _cluster(self, row: Row) -> str:
-        return row.document if self._near_duplicates is None else self._near_duplicates.cluster(row.document)
+    def _drop(self, reason: str, rows: Iterable[Row]) -> None:
+        """Move kept sentences to the outcome *reason*."""
+        for row in rows:
+            type_ = self.listed.entities[row.entity].type
+            self.counts.typed[type_, KEPT] -= 1
+            self.counts.typed[type_, reason] += 1
+            self.counts.show(reason, counts.Example(row.document, row.masked, row.surface))
+
+    def _with_proper_answers(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Drop sentences of proper names that are mostly ordinary words in these texts, and count the others."""
+        ordinary: Collection[int] = self.selector.finder.ordinary() if self.options.quality else ()
+        for row in rows:
+            if row.entity in ordinary:
+                self._drop(counts.ORDINARY, [row])
+            else:
+                self._sentences[row.entity] += 1
+                yield row
 
     def _judged(self, queries: Path, neighbours: Neighbours) -> Iterator[Row]:
         """Add the n-gram model's ranks to queries; drop those it answers if the option says so."""
-        lost: Counter[str] = Counter()
         pools = [self._candidates(type_) for type_ in self.listed.types]
         if len(pools) > 1:
             pools.append([number for pool in pools for number in pool])
         ranks = neighbours.model().ranks(rows_in(queries), pools)
         for row, row_ranks in zip(rows_in(queries), ranks, strict=True):
-            type_ = self.listed.entities[row.entity].type
-            if row_ranks[0].pool == 1 + len(row.others):  # there is no distractor
+            if row_ranks[0].pool == 1:  # there is no distractor
                 yield row
                 continue
             if row_ranks[0].last == 1:
-                self._first_by_ngrams[type_] += 1
-                self.counts.show(counts.WITHOUT_MODEL, self._with_answers(row))
-                if self.options.answerable == "drop":
-                    lost[type_] += 1
-                    self._sentences.subtract((row.entity, *row.others))
+                self._guessable[self.listed.entities[row.entity].type] += 1
+                if self.options.exclude_guessable:
+                    self._drop(counts.WITHOUT_MODEL, [row])
+                    self._sentences[row.entity] -= 1
                     continue
+                self.counts.show(counts.WITHOUT_MODEL, counts.Example(row.document, row.masked, row.surface))
             yield row._replace(ngram=[str(rank) for rank in row_ranks])
-        self.counts.take(counts.WITHOUT_MODEL, lost)
 
     def _candidates(self, type_: str) -> list[int]:
-        numbers = [number for number, entity in enumerate(self.listed.entities) if entity.type == type_]
-        return numbers if self.options.candidates == "listed" else [n for n in numbers if self._sentences[n]]
-
-    def _with_answers(self, row: Row) -> counts.Example:
-        answers = ", ".join(self.listed.entities[number].name for number in (row.entity, *row.others))
-        return counts.Example(row.document, row.masked, answers)
+        return [n for n, entity in enumerate(self.listed.entities) if entity.type == type_ and self._sentences[n]]
 
     def _latest(self, path: Path) -> Supersession:
         records = Occurrences(path)
@@ -163,7 +156,7 @@ class _Builder:
             self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
         return records.resolve("last")
 
-    def _read(self, latest: Supersession, rows: SentenceRows) -> None:
+    def _read(self, latest: Supersession, rows: SentenceRows, neighbours: Neighbours) -> None:
         places = count()  # the second argument of zip, so that no place is lost at the end of a file
         for number, source in enumerate(self.sources):
             corpus = corpora.corpus_of(source, self.options)
@@ -171,13 +164,13 @@ class _Builder:
                 if latest.beaten[place]:
                     outcome = counts.WITHDRAWN if latest.withdrawn[place] else counts.REPLACED
                 else:
-                    outcome = self._outcome(number, corpus, unit, rows)
+                    outcome = self._outcome(number, corpus, unit, rows, neighbours)
                 if outcome:
                     self._records[source.name] += 1
                     self.counts.documents[outcome] += 1
             self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
 
-    def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: SentenceRows) -> str:
+    def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: SentenceRows, neighbours: Neighbours) -> str:
         """Return the outcome of a record, "" for a list of deletions."""
         try:
             if unit.fault:
@@ -188,61 +181,36 @@ class _Builder:
             return counts.BROKEN
         if document is None:
             return ""
-        return self._unwanted(document) or self._keep(number, document, rows)
+        return self._unwanted(document) or self._keep(number, document, rows, neighbours)
 
     def _unwanted(self, document: Document) -> str:
         options = self.options
-        if document.languages and not options.any_language and LANGUAGES[options.language] not in document.languages:
+        if document.languages and LANGUAGES[options.language] not in document.languages:
             return counts.LANGUAGE
         if options.after is not None and not document.date:
             return counts.UNDATED
         return counts.EARLY if options.after is not None and document.date <= options.after else ""
 
-    def _keep(self, number: int, document: Document, rows: SentenceRows) -> str:
+    def _keep(self, number: int, document: Document, rows: SentenceRows, neighbours: Neighbours) -> str:
         """Store the sentences of a document that may become queries. :returns: the outcome of the document."""
         before = 0
         outcome = counts.EMPTY
-        pending: list[tuple[CorpusSentence, Row | None]] = []
-        texts: list[str] = []
         for part in self._parts(number, document):
             sentences = self.selector.sentences(part.text)
             outcome = KEPT if sentences else counts.SILENT if outcome == counts.EMPTY else outcome
             for sentence in sentences:
-                row = None
-                if sentence.entity is not None:
+                if sentence.entity is None:
+                    self.counts.sentences[sentence.outcome] += 1
+                    continue
+                self.counts.typed[self.listed.entities[sentence.entity].type, sentence.outcome] += 1
+                neighbours.add(sentence.entity, sentence.masked, document.id)
+                if sentence.outcome == KEPT:
                     origin = (document.id, document.date, before + sentence.offset, part.section, number)
-                    row = Row(sentence.entity, sentence.masked, sentence.surface, *origin)
-                if self._near_duplicates is None:
-                    self._take(sentence.outcome, row, rows)
+                    rows.add(Row(sentence.entity, sentence.masked, sentence.surface, *origin))
                 else:
-                    pending.append((sentence, row))
-            if self._near_duplicates is not None:
-                texts.append(part.text)
+                    self.counts.show(sentence.outcome, counts.Example(document.id, sentence.masked, sentence.surface))
             before += len(part.text) + 1
-        repeats = any(sentence.outcome == KEPT for sentence, _ in pending) and self._repeats(document, texts)
-        for sentence, row in pending:
-            self._take(counts.NEAR if repeats and sentence.outcome == KEPT else sentence.outcome, row, rows)
         return outcome
-
-    def _repeats(self, document: Document, texts: Sequence[str]) -> bool:
-        """Return whether to drop a document that nearly repeats an earlier one; without the option, only link them."""
-        assert self._near_duplicates is not None
-        if self.options.near_duplicates is None:
-            self._near_duplicates.link(document.id, "\n".join(texts))
-            return False
-        return bool(self._near_duplicates.repeats(document.id, "\n".join(texts)))
-
-    def _take(self, outcome: str, row: Row | None, rows: SentenceRows) -> None:
-        if row is None:
-            self.counts.sentences[outcome] += 1
-            return
-        self.counts.typed[self.listed.entities[row.entity].type, outcome] += 1
-        if self._neighbours is not None and outcome != counts.NEAR:
-            self._neighbours.add(row.entity, row.masked, row.document)
-        if outcome == KEPT:
-            rows.add(row)
-        else:
-            self.counts.show(outcome, counts.Example(row.document, row.masked, row.surface))
 
     def _parts(self, number: int, document: Document) -> Iterator[Paragraph]:
         """Read paragraphs; of a text that is damaged in the middle, those before."""
@@ -258,17 +226,23 @@ class _Builder:
         gone = [type_ for type_ in self.listed.types if type_ not in types]
         return [*empty, *(f"{type_}: no sentence is left: not in the data set" for type_ in gone)]
 
-    def answerable(self) -> list[str]:
-        """Report how many kept sentences an n-gram model answers, by type."""
-        if not self._first_by_ngrams or self.options.answerable == "drop":
+    def guessable(self) -> list[str]:
+        """Report how many sentences an n-gram model answers, by type, and how many it does not."""
+        left: Counter[str] = Counter()
+        for number, sentences in self._sentences.items():
+            left[self.listed.entities[number].type] += sentences
+        excluded = self.options.exclude_guessable
+        asked = {type_: count + self._guessable[type_] * excluded for type_, count in left.items()}
+        if not self._guessable:
             return []
-        kept: Counter[str] = Counter()
-        for (type_, outcome), sentences in self.counts.typed.items():
-            kept[type_] += sentences * (outcome == KEPT)
-        shares = [f"{self._first_by_ngrams[type_]:,} of {n:,} {type_}" for type_, n in kept.items() if n]
-        examples = self.counts.examples.get(counts.WITHOUT_MODEL, ())[:1]
-        shown = [f"such as {example.sentence!r} ({example.answer})" for example in examples]
-        return [f"{counts.WITHOUT_MODEL} (kept, and marked): {', '.join([*shares, *shown])}"]
+        shares = ", ".join(
+            f"{self._guessable[type_]:,} of {count:,} {type_}" for type_, count in asked.items() if count
+        )
+        done = "excluded" if excluded else "kept and marked"
+        rest = sum(asked.values()) - self._guessable.total()
+        example = self.counts.examples[counts.WITHOUT_MODEL][0]
+        such = f"such as {example.sentence!r} ({example.answer})"
+        return [f"{counts.WITHOUT_MODEL} ({done}): {shares}; {rest:,} without these; {such}"]
 
     def write(self, folder: Path, rows: Path) -> list[counts.Frequencies]:
         """Write the data set, the sample for the reviewers, and how often each entity occurs."""
@@ -293,35 +267,30 @@ class _Builder:
             entity = self.listed.entities[row.entity]
             id_ = f"{entity.type}/{numbers[entity.type]}"
             numbers[entity.type] += 1
-            others = [self.listed.entities[other].name for other in row.others]
-            answers = " | ".join((row.surface, *others))
-            samples[entity.type].add({"id": id_, "type": entity.type, "sentence": row.masked, "answer": answers})
+            samples[entity.type].add({"id": id_, "type": entity.type, "sentence": row.masked, "answer": row.surface})
             is_main = is_own_name(row.surface, entity)
             groups = {"document": row.document, "date": row.date, "offset": str(row.offset), "section": row.section}
             yield {
                 "id": id_,
                 "relation": entity.type,
-                **({"answers": [entity.name, *others]} if others else {"answer": entity.name}),
+                "answer": entity.name,
                 "sentences": [row.masked if is_main else {"text": row.masked, "surface": row.surface}],
                 "groups": {name: value for name, value in groups.items() if value}
                 | {"source": self.sources[row.source].name, "mention": row.surface}
-                | ({"answers": str(1 + len(others))} if others else {})
-                | ({SPLIT: self._splits[self._cluster(row)]} if self._splits else {})
                 | _by_ngrams(row),
             }
 
     def _relations(self) -> Iterator[Json]:
         for type_ in self.listed.types:
-            chosen = [self.listed.entities[number] for number in self._candidates(type_)]
-            if any(self._sentences[number] for number in self._candidates(type_)):
+            if chosen := [self.listed.entities[number] for number in self._candidates(type_)]:
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
     def _libraries(self) -> list[str]:
         """Return libraries that may affect the outcome."""
         kinds = {source.kind for source in self.sources}
-        used = {"datasketch": self._near_duplicates is not None, "docutils": corpora.RESTRUCTURED in kinds}
-        return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *(name for name in used if used[name])]
+        docutils = ["docutils"] if corpora.RESTRUCTURED in kinds else []
+        return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *docutils]
 
     def manifest(
         self,
@@ -370,9 +339,8 @@ def _by_ngrams(row: Row) -> dict[str, str]:
 
 
 def _check_language(sources: list[corpora.TextFile], options: ClozeBuildOptions) -> None:
-    known = options.any_language or options.language in LANGUAGES
-    if not known and any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources):
+    if options.language not in LANGUAGES and any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources):
         raise BadInput(
             f"--language {options.language}: PubMed's code for it is unknown; expected one of "
-            f"{', '.join(sorted(LANGUAGES))}; --any-language reads all records"
+            f"{', '.join(sorted(LANGUAGES))}"
         )

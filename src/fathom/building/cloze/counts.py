@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.cloze.boilerplate import BOILERPLATE
 from fathom.building.cloze.leaks import LEAKS
-from fathom.building.cloze.sentences import BLOCKED, HYPHENATED, KEPT, LENGTH, NO_NAME, PART, PLACES, SEVERAL, SHARED
+from fathom.building.cloze.sentences import (
+    ADDRESS,
+    BLOCKED,
+    FRAGMENT,
+    HYPHENATED,
+    MARKED,
+    NO_NAME,
+    PART,
+    SEVERAL,
+    SHARED,
+    SHORT,
+)
 from fathom.results.tables import Table
 
 BROKEN, WITHDRAWN, REPLACED = "cannot be read", "withdrawn by a later file", "replaced by a later record"
 LANGUAGE, UNDATED, EARLY, EMPTY = "in another language", "without a date", "not after", "without text"
 SILENT = "name no entity"
 _DOCUMENT_STEPS = (BROKEN, WITHDRAWN, REPLACED, LANGUAGE, UNDATED, EARLY, EMPTY, SILENT)
-DUPLICATE, MERGED = "say the same as one above", "ask the same as one above, of another answer"
-NEAR = "in documents that nearly repeat one above"
+ORDINARY = "the name is mostly an ordinary word here"
+DUPLICATE = "say the same as one above"
 WITHOUT_MODEL = "can be answered by neighbouring words alone"
 _SENTENCE_STEPS = (NO_NAME, SEVERAL, SHARED)
-QUALITY_STEPS = (*BOILERPLATE.values(), *LEAKS.values())
-_TYPED_STEPS = (HYPHENATED, PART, LENGTH, PLACES, BLOCKED, *QUALITY_STEPS, NEAR, DUPLICATE, MERGED, WITHOUT_MODEL)
+QUALITY_STEPS = (HYPHENATED, PART, FRAGMENT, ADDRESS, *LEAKS.values(), ORDINARY)
+_TYPED_STEPS = (MARKED, SHORT, BLOCKED, *QUALITY_STEPS, DUPLICATE, WITHOUT_MODEL)
 
 _SHOWN = 3
 """Examples of each reason."""
@@ -65,19 +75,13 @@ class Counts:
     :param documents: by outcome.
     :param sentences: those that do not name exactly one entity, by outcome.
     :param typed: those that name one entity, by its type and the outcome.
-    :param examples: the first that were dropped, by outcome; of merged ones, the first queries with all answers.
+    :param examples: the first that were dropped, by outcome.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
     sentences: Counter[str] = field(default_factory=Counter)
     typed: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: dict[str, list[Example]] = field(default_factory=dict)
-
-    def take(self, reason: str, lost: Mapping[str, int]) -> None:
-        """Move kept sentences, counted by type, to the outcome *reason*."""
-        for type_, count in lost.items():
-            self.typed[type_, KEPT] -= count
-            self.typed[type_, reason] += count
 
     def show(self, outcome: str, example: Example) -> None:
         """Keep an example, if it is one of the first of its outcome."""
@@ -92,7 +96,7 @@ class Counts:
             lost[outcome] += count
         return [
             f"{outcome}: {lost[outcome]:,}, such as {shown[0].sentence!r} ({shown[0].answer})"
-            for outcome in (*QUALITY_STEPS, NEAR, MERGED, WITHOUT_MODEL)
+            for outcome in QUALITY_STEPS
             if (shown := self.examples.get(outcome)) and lost[outcome]
         ]
 

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fathom.building.cloze.boilerplate import SPECIAL_TOKEN
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold, plain, tidy
 from fathom.data.templates import ANSWER, SUBJECT
@@ -29,7 +28,13 @@ LONGEST_NAME = 1_000
 _SHORT = 3
 """Letters up to which names count only as written."""
 _WORD = re.compile(r"[^\W_]+")
-_MARK = re.compile(rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}|{SPECIAL_TOKEN.pattern}")
+MARK = re.compile(
+    rf"{re.escape(SUBJECT)}|{re.escape(ANSWER)}"
+    r"|\[(?:MASK|CLS|SEP|PAD|UNK|BOS|EOS|unused\d+)\]"
+    r"|</?s>|<(?:mask|pad|unk|cls|sep|bos|eos|eod|eop|extra_id_\d+|start_of_turn|end_of_turn)>"
+    r"|<\|[a-z][a-z0-9_]*\|>"
+)
+"""Fathom's marks in prompts, and tokens of BERT, RoBERTa, T5, GPT and chat models for a mask, a start or an end."""
 Layout = Literal["name", "count", "type", "json"]
 _IN_WORDS = {"name": "one entity per line", "count": "count and name", "type": "type and name", "json": "JSON Lines"}
 
@@ -200,7 +205,7 @@ def _check_names(path: Path, number: int, names: list[str], faults: Faults) -> l
             faults.add(
                 path, number, f"a name of {len(name):,} characters, {name[:40]!r}…: expected {LONGEST_NAME:,} at most"
             )
-        elif token := _MARK.search(name):
+        elif token := MARK.search(name):
             faults.add(path, number, f"{name!r} contains {token[0]}, which marks a place in prompts: remove it")
         elif name and not any(sign.isalnum() for sign in name):
             faults.add(path, number, f"{name!r} has no letter or digit: remove it")

@@ -1,30 +1,27 @@
 """Sentences that give away their masked answer, so that a model can fill it without knowledge.
 
-Sentences with a listed name of the answer are dropped earlier, as they have several names. Three kinds remain, of any
+Sentences with a listed name of the answer are dropped earlier, as they have several names. Two kinds remain, of any
 name of the answer:
 
 - *letters*: ``tp53`` of TP53, ``IL 6`` of IL-6, aspirins, proinsulin;
 - *beginning*: serotonergic of serotonin, Cuban of Cuba, and distinctive words of long names: "dopamine" of "dopamine
-  receptor", where few other names have "dopamine";
-- *abbreviation*: "(TNF)" of "tumor necrosis factor" (Schwartz and Hearst, 2003), and initials of several words.
+  receptor", where few other names have "dopamine".
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from fathom.building.cloze.typography import LISTS, fold, plain, without_greek
 
 LEAKS = {
     "letters": "has the letters of its answer",
     "beginning": "has a word that begins as its answer",
-    "abbreviation": "abbreviates its answer or spells it out",
 }
-"""Kind, as in the option ``keep`` → why a sentence is dropped. The first that fits counts."""
+"""Kind → why a sentence is dropped. The first that fits counts."""
 GAP = "\n"
 """Replaces the answer: no word extends over it."""
 
@@ -37,10 +34,8 @@ _BEGINNING, _LONG_BEGINNING = 5, 7
 """Letters that words of one family share: so many and all of one word but its last letter, or so many and any rest."""
 _FEW, _SHARE = 3, 0.003
 """A word is distinctive if at most so many entities have it, or such a share of all."""
-_FEWEST_INITIALS = 3
 _PLURALS = frozenset(("s", "es"))
 _WORD = re.compile(r"[^\W_]+")
-_SIGN_OR_WORD = re.compile(r"[^\W_]+|[^\w\s-]")
 _JOINT = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 FUNCTION_WORDS = frozenset(LISTS["function_words"])
 CLASS_WORDS = frozenset(LISTS["class_words"])
@@ -48,16 +43,13 @@ CLASS_WORDS = frozenset(LISTS["class_words"])
 
 
 class Leaks:
-    """:param names: of each entity, by number, the main one first.
-    :param keep: kinds to ignore.
-    """
+    """:param names: of each entity, by number, the main one first."""
 
-    def __init__(self, names: Sequence[Sequence[str]], keep: Container[str]) -> None:
+    def __init__(self, names: Sequence[Sequence[str]]) -> None:
         self._names = names
-        self._kinds = [kind for kind in LEAKS if kind not in keep]
         self._entities_by_word = Counter(
             word
-            for of_entity in (names if "beginning" in self._kinds else ())
+            for of_entity in names
             for word in {fold(word) for name in of_entity for word in _WORD.findall(_normalised(name))}
         )
         self._most = max(_FEW, _SHARE * len(names))
@@ -67,22 +59,15 @@ class Leaks:
         before, surface, after = _normalised(before), _normalised(surface), _normalised(after)
         names = dict.fromkeys((surface, *map(_normalised, self._names[entity])))
         rest = _Text(f"{before}{GAP}{after}")
-        checks = {
-            "letters": lambda: any(rest.has_letters(name) for name in names),
-            "beginning": lambda: any(rest.has_word(word) for name in names for word in self._distinctive(name)),
-            "abbreviation": lambda: (
-                abbreviated(before, surface, after) or any(rest.has_initials(name) for name in names)
-            ),
-        }
-        return next((kind for kind in self._kinds if checks[kind]()), "")
+        if any(rest.has_letters(name) for name in names):
+            return "letters"
+        return "beginning" if any(rest.has_word(word) for name in names for word in self._distinctive(name)) else ""
 
     def _distinctive(self, name: str) -> Iterator[str]:
         """Yield the words that distinguish a name from others; a single word always does."""
         words = _WORD.findall(name)
         for word in words:
-            small = fold(word)
-            common = small in FUNCTION_WORDS or small.removesuffix("s") in CLASS_WORDS
-            if len(words) == 1 or not (common or self._entities_by_word[small] > self._most):
+            if len(words) == 1 or not (is_common(word) or self._entities_by_word[fold(word)] > self._most):
                 yield word
 
 
@@ -146,19 +131,11 @@ class _Text:
             return len(word) >= _SHORT and (word in self.words or (not word.isalpha() and fold(word) in self.small))
         return word.isalpha() and any(_alike(word, other) for other in self.small)
 
-    def has_initials(self, name: str) -> bool:
-        """Return whether it has the initials of several words, or words of which a name is the initials."""
-        words = _WORD.findall(name)
-        if len(words) > 1:
-            initials = "".join(word[0] for word in words if fold(word) not in FUNCTION_WORDS).upper()
-            return len(initials) >= _FEWEST_INITIALS and initials.isalpha() and initials in self.words
-        if not (words and words[0].isupper() and words[0].isalpha() and len(words[0]) >= _FEWEST_INITIALS):
-            return False
-        rest = _SIGN_OR_WORD.findall(self.text.replace(" of ", " "))
-        is_plain = (word[1:].islower() and fold(word) not in FUNCTION_WORDS for word in rest)
-        return fold(words[0]) in "".join(
-            fold(word[0]) if yes else "." for word, yes in zip(rest, is_plain, strict=True)
-        )
+
+def is_common(word: str) -> bool:
+    """Return whether a word is a function word or says of what kind a thing is."""
+    small = fold(word)
+    return small in FUNCTION_WORDS or small.removesuffix("s") in CLASS_WORDS
 
 
 def _normalised(text: str) -> str:
@@ -190,66 +167,3 @@ def _alike(word: str, other: str) -> bool:
     if shared < _BEGINNING:  # Cuba, Cuban
         return word[0].isupper() and shared == len(small) == _BEGINNING - 1 and shared < len(other)
     return min(len(small), len(other)) - shared <= 1
-
-
-# --- short forms in brackets (Schwartz and Hearst, 2003)
-
-_BRACKETED = re.compile(r"[(\[]([^()\[\]]{1,200})[)\]]")
-_LAST_WORD = re.compile(r"\S+(?=\s*$)")
-
-
-class _Pair(NamedTuple):
-    """Characters of a long form and of its short form."""
-
-    long: tuple[int, int]
-    short: tuple[int, int]
-
-
-def abbreviated(before: str, answer: str, after: str) -> bool:
-    """Return whether a bracket abbreviates words with the answer, or the answer is the short or the long form."""
-    text = before + answer + after
-    if "(" not in text and "[" not in text:
-        return False
-    start, end = len(before), len(before) + len(answer)
-    code = " " not in answer and _is_code(answer)
-    for long, short in _pairs(text):
-        if short[0] <= start and end <= short[1]:
-            return True
-        # A code is given away only by itself: "positron emission CT (PET)" does not reveal CT.
-        if long[0] < end and start < long[1] and (not code or answer in text[slice(*short)]):
-            return True
-    return False
-
-
-def _pairs(text: str) -> Iterable[_Pair]:
-    """Find long forms and their short forms, one of the two in brackets after the other."""
-    for bracket in _BRACKETED.finditer(text):
-        inside = re.split("[;,]", bracket[1])[0]
-        at = bracket.start(1)
-        if length := _long_form(inside, text[: bracket.start()]):
-            yield _Pair((bracket.start() - length, bracket.start()), (at, at + len(inside)))
-        last = _LAST_WORD.search(text, 0, bracket.start())
-        if last and _long_form(last[0], inside) == len(inside.strip()):
-            yield _Pair((at, at + len(inside)), last.span())
-
-
-def _long_form(short: str, text: str) -> int:
-    """Return how many characters at the end of *text* are abbreviated by *short*.
-
-    From the right, each letter or digit of the short form must occur in turn, the first at the start of a word.
-    """
-    short = short.strip()
-    signs = [sign for sign in short.lower() if sign.isalnum()]
-    marked = any(sign.isupper() or sign.isdigit() for sign in short)
-    if not (2 <= len(short) <= 10 and len(short.split()) <= 2 and marked and any(map(str.isalpha, signs))):
-        return 0
-    small, at = fold(text), len(text)
-    for number in range(len(signs) - 1, -1, -1):
-        at = small.rfind(signs[number], 0, at)
-        while at > 0 and number == 0 and text[at - 1].isalnum():
-            at = small.rfind(signs[0], 0, at)
-        if at < 0:
-            return 0
-    long = text[at:].strip()
-    fits = len(long) > len(short) and len(long.split()) <= min(len(signs) + 5, 2 * len(signs))
-    return len(text) - at if fits and short.lower() not in map(str.lower, long.split()) else 0

@@ -16,6 +16,12 @@ _INLINE = frozenset((*LISTS["html_inline"], "br"))
 _SKIPPED = frozenset(LISTS["html_skipped"])
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
+_CALLOUT = re.compile(r"^([ \t>]*)(?:\[!\w+\]|:{3,}).*$", re.MULTILINE)
+"""The marker of a callout, which would be read as the beginning of its text."""
+_DEFINITION = re.compile(r"\n[ \t]*\n?:[ \t]+(?=\S)")
+"""A definition of a definition list, which would be read as the rest of its term."""
+_ROLE = re.compile(r":[a-z][\w:.+-]*:`([^`]+?)(?:\s+<[^`]*>)?`")
+"""A role of Sphinx, which docutils does not know: its text, without its target."""
 _LONGEST_LINE = 10_000
 """Characters of reStructuredText; docutils limits substitutions, which may be nested, to the same length."""
 _ABOVE_ALL = 6
@@ -65,9 +71,10 @@ def blocks(
 
 
 def render_markdown(text: str) -> str:
-    """Convert Markdown to HTML, without front matter."""
+    """Convert Markdown to HTML, without front matter; terms and their definitions become paragraphs."""
     parser = optional("markdown_it", "text").MarkdownIt("commonmark").enable("table")
-    return str(parser.render(_FRONT_MATTER.sub("", text)))
+    prose = _DEFINITION.sub("\n\n", _CALLOUT.sub(r"\1", _FRONT_MATTER.sub("", text)))
+    return str(parser.render(prose))
 
 
 def render_restructured(text: str) -> str:
@@ -81,7 +88,7 @@ def render_restructured(text: str) -> str:
         raise UnreadableDocument(f"line {too_long:,} is longer than {_LONGEST_LINE:,} characters: break it")
     dropped = (nodes.field_list, nodes.footnote_reference, nodes.citation_reference, nodes.citation)
     try:
-        tree = core.publish_doctree(text, settings_overrides=_SETTINGS)
+        tree = core.publish_doctree(_ROLE.sub(r"\1", text), settings_overrides=_SETTINGS)
         for node in [node for kind in dropped for node in tree.findall(kind)]:
             node.parent.remove(node)
         return str(core.publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS))

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 class NgramRank(NamedTuple):
-    """Optimistic (``first``) and pessimistic (``last``) rank of the best gold answer in a pool of that size."""
+    """Optimistic (``first``) and pessimistic (``last``) rank of the answer in a pool of that size."""
 
     first: int
     last: int
@@ -167,7 +167,7 @@ class Ngrams:
         self._to = np.minimum(np.append(starts[1:], len(slots))[number], at + WINDOW + 1)
 
     def ranks(self, rows: Iterable[Row], pools: Sequence[Collection[int]]) -> Iterator[tuple[NgramRank, ...]]:
-        """Rank the gold answers of each query in each pool (numbers of entities) that has one of them."""
+        """Rank the answer of each query in each pool (numbers of entities) that has it."""
         prepared = [_Pool.from_members(set(pool), self) for pool in pools]
         rest = iter(rows)
         while batch := list(islice(rest, _AT_ONCE)):
@@ -185,10 +185,9 @@ class Ngrams:
 
     def _ranked(self, rows: Sequence[Row], pools: Sequence[_Pool]) -> Iterator[tuple[NgramRank, ...]]:
         scored = self.score(rows)
-        query, golds = self._golds(rows)
-        is_gold = np.isin(scored.query * len(self.entities) + scored.entity, query * len(self.entities) + golds)
+        is_gold = scored.entity == self._golds(rows)[scored.query]
         best = np.zeros(len(rows))
-        np.maximum.at(best, scored.query[is_gold], scored.score[is_gold])
+        best[scored.query[is_gold]] = scored.score[is_gold]
         near = 1e-9 * best
         places = [pool.places(scored, is_gold, best - near, best + near) for pool in pools]
         for number, row in enumerate(rows):
@@ -199,16 +198,12 @@ class Ngrams:
                     len(pool.members),
                 )
                 for pool, (ahead, upto) in zip(pools, places, strict=True)
-                if not pool.members.isdisjoint((row.entity, *row.others))
+                if row.entity in pool.members
             )
 
-    def _golds(self, rows: Sequence[Row]) -> tuple[Ints, Ints]:
-        """Return gold answers that occur: places of the queries, and of the answers."""
-        answers = [(place, entity) for place, row in enumerate(rows) for entity in (row.entity, *row.others)]
-        query, numbers = np.array(answers, dtype=np.int64).T
-        places = np.minimum(np.searchsorted(self.entities, numbers), len(self.entities) - 1)
-        known = self.entities[places] == numbers
-        return query[known], places[known]
+    def _golds(self, rows: Sequence[Row]) -> Ints:
+        """Return the places of the answers among the entities that occur: each does, in its own sentence."""
+        return np.searchsorted(self.entities, np.array([row.entity for row in rows], dtype=np.int64))
 
     def score(self, rows: Sequence[Row]) -> _NgramScores:
         """Score entities for each query, without the sentences that it excludes."""
@@ -217,8 +212,8 @@ class Ngrams:
         excluded_keys, times = np.unique(query * entities + self._entity[excluded], return_counts=True)
         removed = _Pairs(excluded_keys, times.astype(float))
         near = {w: c.count(slots, query, excluded, self._entity, entities) for w, c in self._contexts.items()}
-        gold_query, golds = self._golds(rows)
-        keys = _distinct([gold_query * entities + golds, removed.keys, *(pairs.keys for pairs in near.values())])
+        golds = np.arange(len(rows)) * entities + self._golds(rows)
+        keys = _distinct([golds, removed.keys, *(pairs.keys for pairs in near.values())])
         queries, entity = keys // entities, keys % entities
         counts = {which: pairs.at(keys) for which, pairs in near.items()}
         sums = {which: np.bincount(queries, count, len(rows)).astype(float) for which, count in counts.items()}

@@ -1,14 +1,10 @@
-"""Sentences that may become queries: equal sentences are one, and equal prompts are one query with several answers.
-
-They are kept on disk, one per line; only prompts with several answers are held in memory.
-"""
+"""Sentences that may become queries, kept on disk, one per line: equal ones are one."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -107,9 +103,9 @@ class Occurrences:
 class Row(NamedTuple):
     """A sentence.
 
-    :param entity: number of its answer; *others*: of further gold answers.
+    :param entity: number of its answer.
     :param masked: the sentence with the answer slot; *surface*: the answer as written.
-    :param ngram: the n-gram model's rank of the best gold answer, among its type and, if that differs, among all.
+    :param ngram: the n-gram model's rank of the answer, among its type and, if that differs, among all.
     """
 
     entity: int
@@ -120,19 +116,17 @@ class Row(NamedTuple):
     offset: int
     section: str
     source: int
-    others: Sequence[int] = ()
     ngram: Sequence[str] = ()
 
 
 class SentenceRows:
-    """Sentences in temporary files; *merge* makes one query of a type's sentences with the same prompt."""
+    """Sentences in temporary files."""
 
-    def __init__(self, folder: Path, entities: Sequence[ListedEntity], *, merge: bool) -> None:
-        self._all, self._unique, self.queries = (folder / name for name in ("all", "unique", "queries"))
+    def __init__(self, folder: Path, entities: Sequence[ListedEntity]) -> None:
+        self._all, self.queries = folder / "all", folder / "queries"
         self._file = self._all.open("w", encoding="utf-8")
-        self._entities, self._merging = entities, merge
+        self._entities = entities
         self._sentences = Occurrences(folder / "sentences")
-        self._prompts = Occurrences(folder / "prompts")
 
     def add(self, row: Row) -> None:
         """Append a sentence."""
@@ -143,45 +137,22 @@ class SentenceRows:
         """Close the file after the last sentence."""
         self._file.close()
 
-    def drop_repeated(self) -> Counter[str]:
-        """Drop repetitions of a sentence with the same answer, once closed. :returns: their numbers by type."""
-        dropped: Counter[str] = Counter()
+    def drop_repeated(self) -> Iterator[Row]:
+        """Drop repetitions of a sentence with the same answer, once closed, and yield them."""
         repeated = self._sentences.resolve("first").beaten
-        with self._unique.open("w", encoding="utf-8") as file:
+        with self.queries.open("w", encoding="utf-8") as file:
             for again, row in zip(repeated, rows_in(self._all), strict=True):
                 if again:
-                    dropped[self._entities[row.entity].type] += 1
+                    yield row
                 else:
                     file.write(_line(row))
-                    self._prompts.add((self._prompt(row), self._rank(row)))
         self._all.unlink()
-        return dropped
-
-    def merge(self) -> Counter[str]:
-        """Merge sentences of a type with the same prompt. :returns: how many became part of another, by type."""
-        merged: Counter[str] = Counter()
-        beaten = self._prompts.resolve("first").beaten
-        answers: dict[str, list[int]] = {}
-        for into_another, row in zip(beaten, rows_in(self._unique), strict=True):
-            if into_another:
-                answers.setdefault(self._prompt(row), []).append(row.entity)
-                merged[self._entities[row.entity].type] += 1
-        with self.queries.open("w", encoding="utf-8") as file:
-            for into_another, row in zip(beaten, rows_in(self._unique), strict=True):
-                if not into_another:
-                    file.write(_line(row._replace(others=answers.get(self._prompt(row), ()))))
-        self._unique.unlink()
-        return merged
 
     def replace(self, rows: Iterable[Row]) -> None:
         """Replace the queries."""
-        with self._unique.open("w", encoding="utf-8") as file:
+        with self._all.open("w", encoding="utf-8") as file:
             file.writelines(map(_line, rows))
-        self._unique.replace(self.queries)
-
-    def _prompt(self, row: Row) -> str:
-        scope = self._entities[row.entity].type if self._merging else row.entity
-        return f"{scope}\n{_normalised(row.masked)}"
+        self._all.replace(self.queries)
 
     def _rank(self, row: Row) -> int:
         """Return a sentence's rank: among equal sentences prefer one with the answer's main name."""

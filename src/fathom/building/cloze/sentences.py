@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from fathom.building.cloze.boilerplate import BOILERPLATE, boilerplate
-from fathom.building.cloze.entities import ListedEntity
-from fathom.building.cloze.leaks import LEAKS, Leaks
+from fathom.building.cloze.entities import MARK, ListedEntity
+from fathom.building.cloze.leaks import LEAKS, Leaks, is_common
 from fathom.building.cloze.names import AMBIGUOUS, Mention, NameFinder
 from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold
-from fathom.data.templates import ANSWER, SUBJECT
-from fathom.errors import optional
+from fathom.data.templates import ANSWER
+from fathom.errors import BadInput, optional, refuse
+from fathom.reading import NotData, Unreadable, json_value, read_text
 
+BLOCKED_FILE = Path(__file__).with_name("blocked.txt")
+"""The paper's list."""
 NO_NAME = "no entity named"
 SEVERAL = "several names, or one several times"
 SHARED = "the name is of several entities"
+MARKED = "holds [X], [Y] or a special token"
 HYPHENATED = "the name is part of a hyphenated word"
-PART = "the name is part of a number or a citation"
-LENGTH = "too short or too long"
-PLACES = f"holds {SUBJECT} or {ANSWER}"
+PART = "the name is part of a number, a file name or a citation"
+FRAGMENT = "is no whole sentence"
+SHORT = "says too little"
 BLOCKED = "holds a blocked sub-string"
+ADDRESS = "holds an address"
 KEPT = "kept"
 _DASHES = "-‐‑–"
-_NUMBER_BEFORE = re.compile(r"\d[.,/]$|°\s?$")
-_PART_AFTER = re.compile(r"[.,/]\d|°|\.? et al\b|\. [a-z]")
-"""4 °C, E12.5, "Li et al.", and the first letter of a species."""
+_JOINED_BEFORE = re.compile(r"\d[.,]$|\w\.$|°\s?$")
+_JOINED_AFTER = re.compile(r"[.,]\d|\.\w|°|\.? et al\b|\. [a-z]")
+"""4 °C, E12.5, Python.h, "Li et al.", and the first letter of a species."""
+_WHOLE = re.compile(r"""\W*+(?!\d|[a-z]+\b(?![-\d])).*[.:!?…。！？]["'”’»)\]]*""")
+"""Begins with neither a number nor a word in small letters, and ends as sentences do."""
+_ADDRESS = re.compile(
+    r"https?://|\bftp://|\bwww\.\w|\bdoi:\s?10\.|\b10\.\d{4,9}/\S|\b[\w.+-]+@[\w-]+\.\w", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 class CorpusSentence(NamedTuple):
@@ -48,7 +59,7 @@ class Selector:
         self._split = optional("sentencex", "text").get_sentence_boundaries
         self.finder = NameFinder(entities, options)
         self.options = options
-        self._leaks = Leaks([entity.names for entity in entities], options.keep)
+        self._leaks = Leaks([entity.names for entity in entities])
         self._blocked = list(map(str.lower, blocked))
 
     def sentences(self, paragraph: str) -> list[CorpusSentence]:
@@ -93,26 +104,54 @@ class Selector:
             return CorpusSentence(offset, text, SHARED)
         start, end = name.start - offset, name.end - offset
         before, surface, after = text[:start], text[start:end], text[end:]
-        outcome = self._fault(paragraph, text, name)
-        if not outcome:
-            leak = self._leaks.kind(before, after, surface, name.entity)
-            outcome = LEAKS[leak] if leak else KEPT
-        return CorpusSentence(offset, text, outcome, name.entity, before + ANSWER + after, surface)
+        outcome = self._fault(before, surface, after)
+        if not outcome and self.options.quality:
+            outcome = self._poor_quality(paragraph, name, before, after)
+        return CorpusSentence(offset, text, outcome or KEPT, name.entity, before + ANSWER + after, surface)
 
-    def _fault(self, paragraph: str, text: str, name: Mention) -> str:
-        neighbours = paragraph[max(name.start - 1, 0) : name.start] + paragraph[name.end : name.end + 1]
-        if not self.options.hyphenated and any(sign in _DASHES for sign in neighbours):
-            return HYPHENATED
-        before, after = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
-        if _NUMBER_BEFORE.search(before) or _PART_AFTER.match(after):
-            return PART
-        words = len(text.split())
-        if words < self.options.min_words or (self.options.max_words is not None and words > self.options.max_words):
-            return LENGTH
-        if SUBJECT in text or ANSWER in text:
-            return PLACES
+    def _fault(self, before: str, surface: str, after: str) -> str:
+        text = before + surface + after
+        if MARK.search(text):
+            return MARKED
+        words = (word for part in (before, after) for word in _WORD.findall(part))
+        if sum(not is_common(word) for word in words) < self.options.min_words:
+            return SHORT
         small = fold(text)
-        if any(part in small for part in self._blocked):
-            return BLOCKED
-        kind = boilerplate(text, self.options.keep)
-        return BOILERPLATE[kind] if kind else ""
+        return BLOCKED if any(part in small for part in self._blocked) else ""
+
+    def _poor_quality(self, paragraph: str, name: Mention, before: str, after: str) -> str:
+        near, following = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
+        if any(sign in _DASHES for sign in near[-1:] + following[:1]):
+            return HYPHENATED
+        if _JOINED_BEFORE.search(near) or _JOINED_AFTER.match(following):
+            return PART
+        if not _WHOLE.fullmatch(before + ANSWER + after):
+            return FRAGMENT
+        if _ADDRESS.search(before + after):
+            return ADDRESS
+        leak = self._leaks.kind(before, after, paragraph[name.start : name.end], name.entity)
+        return LEAKS[leak] if leak else ""
+
+
+def read_blocked(path: Path) -> list[str]:
+    """Read one sub-string per line, spaces included, optionally in quotes; lines with ``#`` are comments.
+
+    :raises BadInput: it cannot be read, or a quote is not closed.
+    """
+    try:
+        lines = read_text(path).splitlines()
+    except Unreadable as error:
+        raise BadInput(f"--blocked {error}; expected one sub-string per line") from error
+    texts, faults = [], []
+    for number, line in enumerate(lines, start=1):
+        if line.startswith('"'):
+            try:
+                texts.append(json_value(line))
+            except NotData as error:
+                faults.append(f'--blocked {path}:{number}: expected "text" in two quotes, found {line!r} ({error.why})')
+        elif line.strip() and not line.startswith("#"):
+            texts.append(line)
+    if not all(texts):
+        faults.append(f'--blocked {path}: "" is part of every sentence: remove it')
+    refuse(faults)
+    return texts
