@@ -55,7 +55,7 @@ class NameFinder:
         self._words = {name: numbers for name, numbers in proper.items() if name not in exact and name not in folded}
         self._in_small_letters = _Automaton({name: [number] for number, name in enumerate(self._words)}, 0)
         self._as_names: Counter[int] = Counter()
-        self._as_words: Counter[str] = Counter()
+        self._as_words: Counter[int] = Counter()
 
     def find(self, text: str) -> list[Mention]:
         """Find names in their order, none overlapping another."""
