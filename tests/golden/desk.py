@@ -121,7 +121,6 @@ def make_wikidata(folder: Path) -> None:
     few = {"instances": 6, "least_answers": 2, "most_answers": 3, "least_per_answer": 2, "most_per_answer": 3}
     plan = {
         "relations": relations,
-        "templates_each": 2,
         "small": few | {"one_to_one": 4},
         "big": few | {"one_to_one": 7},
     }

@@ -147,7 +147,7 @@ class _Builder:
 
     def __init__(self, store: FactStore, plan: BearPlan, decisions: Decisions, audit: int) -> None:
         self._store, self._plan, self._decisions, self._audit = store, plan, decisions, audit
-        self._log = Log(plan.examples)
+        self._log = Log()
         self.chosen: dict[str, list[ChosenRelation]] = {name: [] for name in plan.variants()}
         self.outliers: list[Outlier] = []
         self.notes = Notes()
@@ -164,7 +164,7 @@ class _Builder:
             )
             pool = pool_of(self._store, relation, self._plan, dropped, self._log)
             self._facts[relation.property] = pool.facts
-            self.outliers += outliers_of(self._store, pool, self._plan.coherence, self._decisions)
+            self.outliers += outliers_of(self._store, pool, self._decisions)
             self._choose_of(pool)
         if not any(choice.answers for choices in self.chosen.values() for choice in choices):
             raise BadInput(["no relation meets the constraints of the plan: nothing is written", *self._infeasible()])
@@ -206,7 +206,7 @@ class _Builder:
         for relation in self._plan.relations:
             self.notes += slot_notes(relation, largest[relation.property])
             subjects, several = self._store.subjects(relation.property)
-            if several > self._plan.coherence.diverse * subjects:
+            if several > subjects / 2:
                 self.notes.append(
                     f"{relation.property}: {several:,} of {subjects:,} subjects have several answers: lists of answers "
                     "may be incomplete, so that right answers count as wrong; think of leaving the relation out"

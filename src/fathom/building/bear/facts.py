@@ -25,6 +25,8 @@ from fathom.errors import BadInput, refuse
 from fathom.reading import Faults, read_lines
 
 _BATCH = 10_000
+EXAMPLES = 20
+"""Examples that the log has of each kind of what is left out."""
 _SCHEMA, _ROWS, _SUBJECTS, _BELOW = (
     (Path(__file__).parent / "queries" / f"{name}.sql").read_text(encoding="utf-8")
     for name in ("schema", "rows", "subjects", "below")
@@ -74,10 +76,9 @@ class FactStore:
         """Close the file."""
         self._base.close()
 
-    def fill(self, entities: Iterable[Entity], most_examples: int, relations: frozenset[str]) -> None:
+    def fill(self, entities: Iterable[Entity], relations: frozenset[str]) -> None:
         """Keep entities, their facts and classes.
 
-        :param most_examples: of statements that do not count, of each kind.
         :param relations: properties whose statements are facts.
         """
         batch: list[Entity] = []
@@ -85,18 +86,18 @@ class FactStore:
             batch.append(entity)
             for claim in entity.claims:
                 if claim.property in relations:
-                    self._count(entity, claim, most_examples)
+                    self._count(entity, claim)
             if len(batch) >= _BATCH:
                 self._write(batch, relations)
                 batch = []
         self._write(batch, relations)
 
-    def _count(self, entity: Entity, claim: Statement, most: int) -> None:
+    def _count(self, entity: Entity, claim: Statement) -> None:
         kind = (claim.property, claim.state)
         self.states[kind] += 1
         if claim.state:
             kept = self.examples.setdefault(kind, [])
-            if len(kept) < most:
+            if len(kept) < EXAMPLES:
                 kept.append(f"{entity.label or f'Q{entity.number}'} → Q{claim.object}")
         elif claim.object != UNKNOWN:
             self.needed.add(claim.object)
@@ -190,10 +191,10 @@ def gather(sources: Sequence[WikidataSource], store: FactStore, plan: BearPlan) 
     """
     relations = frozenset(plan.properties)
     for source in sources:
-        store.fill(source.facts(), plan.examples, relations)
+        store.fill(source.facts(), relations)
     _check_found(sources, store, plan)
     for source in sources:
-        store.fill(source.named(store.lacking()), 0, frozenset())
+        store.fill(source.named(store.lacking()), frozenset())
     store.finish()
 
 

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fathom.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from fathom.building.bear.plan import RevealingNames
-
+FUZZY = 95
+"""RapidFuzz's ``partial_ratio`` from which names are alike."""
+SHORTEST = 4
+"""Characters that another name, or the shorter of two alike ones, must have."""
 _WORD = re.compile(r"\w+")
 _UNINFORMATIVE = frozenset((Path(__file__).parent / "uninformative.txt").read_text(encoding="utf-8").split())
 """Articles, prepositions and legal forms, which unrelated names share."""
@@ -39,20 +39,21 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
     return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
 
 
-def revealing(subject: str, answer: str, aliases: Sequence[str], rules: RevealingNames) -> str:
+def revealing(subject: str, answer: str, aliases: Sequence[str], fuzzy: float = FUZZY) -> str:
     """Explain why the subject's name gives the answer away; "" if it does not.
+
+    :param aliases: other names of the answer.
 
     :raises MissingExtra: RapidFuzz is not installed.
     """
-    if rules.tokens and (shared := telling(subject) & telling(answer)):
+    if shared := telling(subject) & telling(answer):
         return f"shares {', '.join(sorted(shared))}"
-    others = [alias for alias in aliases if len(alias) >= rules.shortest] if rules.aliases else []
-    for name in (*([answer] if rules.tokens else ()), *others):
+    for name in (answer, *(alias for alias in aliases if len(alias) >= SHORTEST)):
         if contains(words(subject), words(name)):
             return f"holds {name}"
-    if rules.fuzzy <= 100 and min(len(subject), len(answer)) >= rules.shortest:
-        alike = likeness(subject, answer, rules.fuzzy)
-        if alike >= rules.fuzzy:
+    if min(len(subject), len(answer)) >= SHORTEST:
+        alike = likeness(subject, answer, fuzzy)
+        if alike >= fuzzy:
             return f"is alike by {alike:.0f} %"
     return ""
 

@@ -110,38 +110,17 @@ BIG = Limits(instances=600, most_answers=100, most_per_answer=120, one_to_one=19
 """BEAR-big's, as its files have them."""
 
 
-class RevealingNames(_Part):
-    """When a subject's name gives the answer away (section 4.2)."""
-
-    tokens: bool = opt(True, "It shares a word with the answer's.")
-    fuzzy: float = opt(95, "RapidFuzz's partial_ratio from which names are alike; 101: off.", ge=0, le=101)
-    aliases: bool = opt(True, "It holds another name of the answer as a whole.")
-    shortest: int = opt(4, "Signs that an alias, or the shorter name of a fuzzy match, must have.", ge=1)
-
-
-class Coherence(_Part):
-    """Rules for listing an answer for review as an outlier of its answer space."""
-
-    levels: int = opt(2, "Classes above that of an answer that it counts as.", ge=0, le=10)
-    share: float = opt(0.8, "Of the answers: what so many are of, the others should be.", gt=0, le=1)
-    diverse: float = opt(0.5, "Share of subjects with several answers that makes a note.", ge=0, le=1)
-
-
 class BearPlan(_Part):
     """All that decides what is in the probe, but for the data."""
 
     language: str = opt("en", "Of names.", pattern=r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
-    templates_each: int = opt(3, "Templates of each relation.", ge=1)
     relations: tuple[RelationPlan, ...] = Field(min_length=1)
     several: Several = opt("filtered", "Subjects with several right answers.")
     ended: bool = opt(False, "Whether facts that have ended count, too.")
     as_of: Annotated[str, BeforeValidator(_day)] = opt("", "A date: what held then counts.")
-    revealing: RevealingNames = RevealingNames()
     overlapping: bool = opt(False, "Whether answers may be part of each other's names.")
-    coherence: Coherence = Coherence()
     small: Limits | None = SMALL
     big: Limits | None = BIG
-    examples: int = opt(20, "Of each kind of what is left out, kept in the log.", ge=1)
     seed: Seed = 0
 
     @model_validator(mode="before")
@@ -179,7 +158,6 @@ def read_plan(file: Path) -> BearPlan:
 
 def _kind(place: Sequence[int | str]) -> type[BaseModel]:
     parts: dict[str, type[BaseModel]] = {"relations": RelationPlan, "small": Limits, "big": Limits}
-    parts |= {"revealing": RevealingNames, "coherence": Coherence}
     return parts.get(str(place[0]), BearPlan) if len(place) > 1 else BearPlan
 
 
@@ -215,8 +193,10 @@ def _more_faults(plan: BearPlan) -> Iterator[str]:
     if plan.small is None and plan.big is None:
         yield "small and big are both left out: nothing to build; keep one"
     for relation in plan.relations:
-        if (count := len(relation.templates)) != plan.templates_each:
-            yield (
-                f"relations.{relation.property}.templates: expected {plan.templates_each}, found {count}: write as "
-                f"many, or say templates_each: {count}"
-            )
+        place, first, found = (
+            f"relations.{relation.property}",
+            len(plan.relations[0].templates),
+            len(relation.templates),
+        )
+        if found != first:
+            yield f"{place}.templates: expected {first}, as of the first relation, found {found}"

@@ -15,17 +15,16 @@ from statistics import median
 from typing import NamedTuple
 
 from fathom.building.bear.entities import UNKNOWN
-from fathom.building.bear.facts import FactRow, FactStore
+from fathom.building.bear.facts import EXAMPLES, FactRow, FactStore
 from fathom.building.bear.names import revealing, words
 from fathom.building.bear.plan import BearPlan, RelationPlan
 from fathom.reading import Json
 
 
 class Log:
-    """:param most: examples kept of each reason."""
+    """What was left out of each relation, with examples."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self._examples: dict[tuple[str, str], list[str]] = {}
         self._said: dict[tuple[str, str], Json] = {}
@@ -36,7 +35,7 @@ class Log:
             return
         self.counts[relation, why] += count
         kept = self._examples.setdefault((relation, why), [])
-        if example and len(kept) < self._most:
+        if example and len(kept) < EXAMPLES:
             kept.append(example)
 
     def say(self, relation: str, what: str, **more: object) -> None:
@@ -207,7 +206,7 @@ class _Filters:
         if {row.subject, row.object} & self._dropped:
             return REVIEWED
         aliases = json.loads(row.object_aliases) if row.object_aliases else ()
-        return REVEALING if revealing(subject, answer, aliases, self._plan.revealing) else ""
+        return REVEALING if revealing(subject, answer, aliases) else ""
 
 
 def _is_of(types: str | None, allowed: frozenset[int]) -> bool:

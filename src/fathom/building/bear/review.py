@@ -16,13 +16,17 @@ from typing import NamedTuple
 
 from fathom.building.bear.balance import ChosenRelation
 from fathom.building.bear.facts import FactStore
-from fathom.building.bear.plan import BearPlan, Coherence, RelationPlan
+from fathom.building.bear.plan import BearPlan, RelationPlan
 from fathom.building.bear.pools import FactPool
 from fathom.building.review import INSTANCES, REVIEW_FILE
 from fathom.building.sheets import Row, read_sheet, write_sheet
 from fathom.data.templates import Template
 from fathom.reading import Faults
 
+LEVELS = 2
+"""Classes above its own that an answer is also of."""
+SHARE = 0.8
+"""Share of the answers whose common class the others should have, too."""
 COLUMNS = ("relation", "id", "name", "is a", "why", "in", "decision", "comment")
 KEEP, DROP = "keep", "drop"
 _DECISIONS = {"keep": KEEP, "k": KEEP, "yes": KEEP, "drop": DROP, "d": DROP, "no": DROP, "": ""}
@@ -87,11 +91,11 @@ def _row(one: Outlier, variants: Sequence[str]) -> Row:
     return dict(zip(COLUMNS, (*about, one.decision, one.comment), strict=True))
 
 
-def outliers_of(store: FactStore, pool: FactPool, rules: Coherence, decisions: Decisions) -> list[Outlier]:
+def outliers_of(store: FactStore, pool: FactPool, decisions: Decisions) -> list[Outlier]:
     """Return the answers of another kind than most of their relation, with decisions."""
     relation = pool.relation.property
-    kinds = {answer.number: kinds_of(store, answer.types, rules.levels) for answer in pool.answers}
-    why = _standing_out(kinds, store, rules)
+    kinds = {answer.number: kinds_of(store, answer.types) for answer in pool.answers}
+    why = _standing_out(kinds, store)
     outliers = []
     for answer in pool.answers:
         reason, before = why.get(answer.number, ""), decisions.get((relation, answer.number))
@@ -104,17 +108,17 @@ def outliers_of(store: FactStore, pool: FactPool, rules: Coherence, decisions: D
     return outliers + [one for (of, number), one in decisions.items() if of == relation and number not in listed]
 
 
-def kinds_of(store: FactStore, types: Iterable[int], levels: int) -> dict[int, int]:
+def kinds_of(store: FactStore, types: Iterable[int]) -> dict[int, int]:
     """Return an entity's classes, with how many levels each is above its own."""
     levels_above = dict.fromkeys(types, 0)
     frontier = list(levels_above)
-    for level in range(1, levels + 1):
+    for level in range(1, LEVELS + 1):
         frontier = [above for class_ in frontier for above in store.above(class_) if above not in levels_above]
         levels_above |= dict.fromkeys(frontier, level)
     return levels_above
 
 
-def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int] | None:
+def majority(kinds: Iterable[Mapping[int, int]], share: float = SHARE) -> tuple[int, int] | None:
     """Return the class nearest to their own that at least *share* have; otherwise the most frequent one.
 
     :param kinds: of each, see :func:`kinds_of`.
@@ -135,9 +139,9 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float) -> tuple[int, int
     return best, times[best]
 
 
-def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore, rules: Coherence) -> dict[int, str]:
+def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore) -> dict[int, str]:
     """Return a message for each answer outside the majority's class; none if less than half are in it."""
-    most = majority(kinds.values(), rules.share)
+    most = majority(kinds.values())
     if most is None or 2 * most[1] < len(kinds):
         return {}
     message = f"{most[1]} of {len(kinds)} answers are of the class {store.label(most[0])}, this is not"
