@@ -64,6 +64,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "plots",
     "probe",
     "read_data",
+    "resume_run",
     "run_plan",
     "train_links",
     "wrap_model",
@@ -72,7 +73,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
 _WHERE = {
     name: module
     for module, names in {
-        "fathom.api": "Result evaluate_links merge_runs open_run probe run_plan train_links",
+        "fathom.api": "Result evaluate_links merge_runs open_run probe resume_run run_plan train_links",
         "fathom.data.knowledge": "KnowledgeGraph",
         "fathom.data.queries": "CandidateSet Query QuerySet Relation",
         "fathom.data.templates": "Template",

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 CIRCUMSTANCES = {"host", "device", "sessions", "batch_tokens", "seconds"} | {
-    *("versions", "earlier_versions", "platform", "begun", "resumed", "attention_kernel")
+    *("versions", "earlier_versions", "platform", "begun", "resumed", "attention_kernel", "command")
 }
 """Where, when and how fast: these differ from one time to the next."""
 EXACT = {"rank", "rank_optimistic", "rank_pessimistic", "rank_above", "gold_ranks"}

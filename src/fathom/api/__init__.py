@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,14 @@ from fathom.probes.shared_options import HERE
 from fathom.progress import ProgressSetting, detail, shown, starting
 from fathom.results.loading import AnyRun, open_runs
 from fathom.run import run
+from fathom.run.command import command_of
 from fathom.run.finished import find_finished
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.plans.execution import PlanResult
 
-__all__ = ["Result", "evaluate_links", "merge_runs", "open_run", "probe", "run_plan", "train_links"]
+__all__ = ["Result", "evaluate_links", "merge_runs", "open_run", "probe", "resume_run", "run_plan", "train_links"]
 
 
 def probe(
@@ -69,7 +71,8 @@ def probe(
     detail(f"{entry.name} probe of {local!r} on {queryset!r}")
     named = local if isinstance(local, str) else local.identity.name
     with shown(f"{entry.name} {named}", progress) as report:
-        folder = run(entry, local, part, chosen, out or tempfile.mkdtemp(prefix="fathom-"), report)
+        place, command = out or tempfile.mkdtemp(prefix="fathom-"), command_of(entry.name, model, data, chosen)
+        folder = run(entry, local, part, chosen, place, report, command)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
 
@@ -85,6 +88,25 @@ def _entry_of(options: ProbeOptions) -> Entry:
 def open_run(path: str | Path) -> Result:
     """Open a finished run. :raises BadInput: not a run."""
     return Result(RunFolder.open(path))
+
+
+def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
+    """Finish a run by the command in its manifest; a finished run is opened.
+
+    :raises BadInput: not a run, one without a command, or model or data have changed since.
+    """
+    folder = RunFolder.open(path)
+    if folder.is_complete():
+        return Result(folder)
+    command = folder.manifest["circumstances"].get("command")
+    if command is None:
+        raise BadInput(f"{path} does not say which command makes it (a study, a plan or Python did): repeat that")
+    out = Path(path).absolute()
+    try:
+        with chdir(command["folder"]):  # its paths may be relative
+            return probe(command["probe"], command["model"], command["data"], out, progress, **command["options"])
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise BadInput(f"{path} was made in {command['folder']}, which is no folder now: make it again") from error
 
 
 def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:

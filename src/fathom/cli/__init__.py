@@ -28,6 +28,8 @@ COMMANDS = {
     "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
     "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "import": ("Ask", "Make a run of the results of lm-pub-quiz or lm-evaluation-harness."),
+    "show": ("Look at runs", "Show what a run is: its command, how far it is, and its result."),
+    "resume": ("Ask", "Finish a run by its own command."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),
     "compare": ("Look at runs", "Compare runs: numbers, paired differences, and what the facts could have shown."),
     "diff": (
@@ -43,7 +45,7 @@ COMMANDS = {
 }
 """Name → heading in ``fathom --help`` and summary."""
 MODULES = {
-    **dict.fromkeys(("import", "metrics", "compare", "diff", "report", "merge"), "runs"),
+    **dict.fromkeys(("import", "show", "resume", "metrics", "compare", "diff", "report", "merge"), "runs"),
     **dict.fromkeys(("demo", "plant"), "train"),
 }
 """Name → module that makes the command, if it is not of the same name."""

@@ -24,7 +24,7 @@ from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
 
 NOTED_FOR_ALL = {
-    "sessions", "host", "device", "threads", "batch_tokens", "left_out", "seconds", "model", "spread",
+    "command", "sessions", "host", "device", "threads", "batch_tokens", "left_out", "seconds", "model", "spread",
     "workers_replaced", "parts", "merged", "compared_sequences", "largest_difference", *NOTED,
 }  # fmt: skip
 """Circumstances of all runs; others are the predictor's, such as answers proven exact."""

@@ -14,12 +14,16 @@ from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
+from fathom.progress import starting
 from fathom.studies.options import ComparisonOptions
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table
+    from fathom.store.folder import RunFolder
 
 EXAMPLES = {
+    "show": "fathom show runs/gpt2",
+    "resume": "fathom resume runs/gpt2",
     "metrics": "fathom metrics runs/gpt2 --by relation,template --errors 5",
     "compare": "fathom compare runs/gpt2 runs/gpt2-medium runs/gpt2-large --metrics accuracy,hits@5",
     "diff": "fathom diff runs/before runs/after --by relation --list 10",
@@ -111,6 +115,12 @@ class MergeOptions(RunOptions):
     out: NewFolder
 
 
+class OneRun(RunOptions):
+    """A run."""
+
+    run: Path = opt(..., "Folder of a run.", ARGUMENT)
+
+
 class ImportOptions(RunOptions):
     """Options of ``fathom import``."""
 
@@ -129,6 +139,41 @@ def import_(options: ImportOptions) -> None:
     folder = import_results(options.results, options.out, options.data)
     count = len(folder.queries())
     say(f"written to {options.out}: {count:,} queries; next: fathom metrics {options.out}")
+
+
+def show(options: OneRun) -> None:
+    """Show what a run is: probe, model and data, the command, when it was made, how far it is, and its result."""
+    from fathom.results.summary import summarise
+    from fathom.run.command import command_line
+    from fathom.store.folder import RunFolder
+
+    folder = RunFolder.open(options.run)
+    noted = folder.manifest["circumstances"]
+    say(folder.describe())
+    if command := noted.get("command"):
+        say(f"made in {command['folder']} by\n  {command_line(command, options.run.absolute())}")
+    about = {"begun": noted.get("begun"), "sessions": noted.get("sessions"), "device": noted.get("device")}
+    about |= {"seconds": f"{noted['seconds']:.0f}"} if "seconds" in noted else {}
+    about |= {"fathom": noted.get("versions", {}).get("fathom"), "shards": _shards(folder)}
+    say("; ".join(f"{name}: {value}" for name, value in about.items() if value is not None))
+    if folder.finished():
+        say("\n".join(summarise(folder).answer))
+    say(f"next: fathom {'metrics' if folder.is_complete() else 'resume'} {options.run}")
+
+
+def _shards(folder: RunFolder) -> str:
+    plan = folder.manifest["plan"]
+    return f"{len(folder.finished() & set(plan)):,} of {len(plan):,}"
+
+
+def resume(options: OneRun) -> None:
+    """Finish a run by the command in its manifest, wherever you are. Refuses if model or data have changed since."""
+    with starting("loading libraries"):
+        from fathom.api import resume_run
+
+    result = resume_run(options.run)
+    say(result.summary().to_text())
+    say(f"written to {options.run}; more: fathom metrics {options.run} --by relation,template")
 
 
 def metrics(options: MetricsOptions) -> None:

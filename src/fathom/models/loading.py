@@ -36,7 +36,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def load(
-    name: str,
+    name: str | os.PathLike[str],
     *,
     dtype: str = "float32",
     device: str | None = None,
@@ -72,6 +72,7 @@ def load(
     if device_map is not None:
         check_map(device_map, {"device": device, "screen": screen, "adapter": ",".join(adapters)})
     place = device_of(device)
+    name = os.fspath(name)
     parts = _parts(name, adapters, tokenizer, revision)
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     config = _config(parts, name, options)

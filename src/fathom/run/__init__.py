@@ -16,6 +16,7 @@ from fathom.models.options import ServerOptions
 from fathom.probes import PROBES, Entry
 from fathom.probes.shared_options import HERE, EvaluationOptions
 from fathom.progress import Progress, unseen
+from fathom.run.command import Command
 from fathom.run.parts import Part, evaluate_part
 from fathom.run.shards import evaluate_shards
 from fathom.store.folder import RunFolder
@@ -33,6 +34,7 @@ def run(
     options: EvaluationOptions,
     out: str | Path,
     progress: Progress | None = None,
+    command: Command | None = None,
 ) -> RunFolder:
     """Evaluate every query that *options* select and write the predictions to *out*.
 
@@ -40,6 +42,7 @@ def run(
     evaluated, and the run may remain unfinished.
 
     :param probe: its name, or the entry of one that only studies use.
+    :param command: what makes the run, for its manifest.
     :raises BadInput: *out* belongs to another run or process, or the probe does not support this model or data.
     :raises RunFailed: the disk is full, or memory too small for one sequence; finished shards are kept.
     """
@@ -56,21 +59,21 @@ def run(
             raise BadInput(f"--engine {options.engine}: {_SERVED}")
         from fathom.run.on_ray import evaluate_on_ray
 
-        folder = RunFolder(out)
+        folder = RunFolder(out, command=command)
         with exclusive_folder(folder.path):
             source = data.source if isinstance(data, NarrowedData) else data  # workers narrow it
             evaluate_on_ray(entry, model, source, options, folder, report)
         return folder
     evaluated, setup = set_up(entry, model, data, options)
     if options.part is None:
-        folder = RunFolder(out)
+        folder = RunFolder(out, command=command)
         with exclusive_folder(folder.path):
             evaluate_shards(evaluated, setup, folder, setup.start(folder), report)
         return folder
     part = Part.parse(options.part)
     if is_served:
         raise BadInput(f"--part {part}: {_SERVED}")
-    folder = RunFolder(out, str(part))
+    folder = RunFolder(out, str(part), command)
     with shared_folder(folder.path) as claims:
         evaluate_part(part, evaluated, setup, folder, claims, report)
     return folder

@@ -50,10 +50,11 @@ _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates
 class RunFolder:
     """:param path: the folder; :meth:`start` creates or resumes it, reading needs it to exist.
     :param part: of a process that shares the run with others, such as "1/4".
+    :param command: what makes the run, for its circumstances (:mod:`fathom.run.command`).
     """
 
-    def __init__(self, path: str | Path, part: str | None = None) -> None:
-        self.path, self.part = Path(path), part
+    def __init__(self, path: str | Path, part: str | None = None, command: Mapping[str, Any] | None = None) -> None:
+        self.path, self.part, self.command = Path(path), part, command
         session = f"{(part or '').replace('/', '-of-')}-{secrets.token_hex(4)}"
         self._notes: dict[str, Any] = {"part": part, "shards": 0, "circumstances": {}}
         self._notes_at = self.path / PARTS / f"{session}.json"
@@ -163,6 +164,7 @@ class RunFolder:
 
     def add_circumstances(self, **facts: Any) -> None:
         """Add to the circumstances; numbers add up over all sessions. Each part writes its own file."""
+        facts |= {"command": dict(self.command)} if self.command else {}
         if self.part is not None:
             add_up(self._notes["circumstances"], facts)
             write_json(self._notes_at, self._notes)

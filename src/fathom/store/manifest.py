@@ -72,10 +72,21 @@ class ProbeDeclarations(Object):
     told: dict[str, str] = {}
 
 
+class RunCommand(Object):
+    """The command that makes a run (:mod:`fathom.run.command`)."""
+
+    probe: str
+    model: str
+    data: str
+    options: Options = {}
+    folder: str
+
+
 class Circumstances(Object):
     """Place, speed and the like, which never affect a number."""
 
     notes: list[str] | None = None
+    command: RunCommand | None = None
 
 
 class RunManifest(Object):

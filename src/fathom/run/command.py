@@ -1,0 +1,40 @@
+"""The command that made a run: kept in its manifest, shown by ``fathom show``, repeated by ``fathom resume``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fathom.options import spelling
+from fathom.probes import PROBES
+from fathom.probes.options import ProbeOptions
+
+Command = Mapping[str, Any]
+"""``probe``, ``model``, ``data``, ``options`` that differ from their defaults, and the working ``folder``."""
+
+
+def command_of(probe: str, model: object, data: object, options: ProbeOptions) -> Command | None:
+    """Return the command of a run; None for models and data that have no name.
+
+    It has no keys: options name the environment variable with a key, and addresses with a password are refused.
+    """
+    if not isinstance(model, str | Path) or not isinstance(data, str | Path):
+        return None
+    given = options.model_dump(mode="json", exclude_defaults=True, exclude={"part"})
+    return {"probe": probe, "model": str(model), "data": str(data), "options": given, "folder": os.getcwd()}
+
+
+def command_line(command: Command, out: Path) -> str:
+    """Return what to type in the command's folder."""
+    kind = PROBES.find(command["probe"]).options
+    words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
+    for name, value in command["options"].items():
+        flag = spelling(kind, name)
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag.removeprefix('--')}")
+        else:
+            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return shlex.join([*words, "--out", str(out)])

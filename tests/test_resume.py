@@ -1,0 +1,97 @@
+"""``fathom show`` and ``fathom resume``: a run that can be finished without its command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+
+import pytest
+
+import fathom as library
+from fathom.store.folder import RunFolder
+from tests.messages import mentioned
+from tests.test_cli import gpt2, save
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("resume") / "model", gpt2())
+
+
+def ask(*more):
+    words = ["probe", "statement", "--model", "model", "--data", "geography", "--relations", "capital,currency"]
+    return [*words, "--limit", "12", "--reduction", "sum,mean", "--templates", "0", "--no-capitalize", *more]
+
+
+@pytest.fixture
+def begun(fathom, model, tmp_path, monkeypatch):
+    """A run typed with relative paths, and then without its last shard."""
+    (tmp_path / "at").mkdir()
+    (tmp_path / "at" / "model").symlink_to(model)
+    monkeypatch.chdir(tmp_path / "at")
+    assert fathom(*ask("--out", "runs/one"))[0] == 0
+    monkeypatch.chdir(tmp_path)
+    run = RunFolder("at/runs/one")
+    last = run.file_of(run.manifest["plan"][-1])
+    run.whole = run.predictions().to_pylist()
+    last.unlink()
+    return run
+
+
+def test_a_run_is_finished_from_anywhere(begun, fathom):
+    code, text, _ = fathom("show", "at/runs/one")
+    assert code == 0
+    assert mentioned(text, "statement probe", "1 of 2 shards", "next: fathom resume at/runs/one")
+    code, text, _ = fathom("resume", "at/runs/one")
+    assert code == 0
+    assert "accuracy" in text
+    assert begun.predictions().to_pylist() == begun.whole
+    assert mentioned(fathom("show", "at/runs/one")[1], "finished", "correctly", "next: fathom metrics at/runs/one")
+    assert fathom("resume", "at/runs/one")[0] == 0  # nothing is left to do
+
+
+def test_the_command_shown_is_the_one_typed(begun, fathom, monkeypatch, tmp_path):
+    text = fathom("show", "at/runs/one")[1]
+    line = next(line for line in text.splitlines() if line.startswith("  fathom"))
+    monkeypatch.chdir(text.splitlines()[1].removeprefix("made in ").removesuffix(" by"))
+    assert fathom(*shlex.split(line)[1:])[0] == 0
+    assert RunFolder(tmp_path / "at" / "runs" / "one").predictions().to_pylist() == begun.whole
+
+
+def test_a_part_is_followed_by_the_rest(fathom, model, tmp_path, monkeypatch):
+    (tmp_path / "model").symlink_to(model)
+    monkeypatch.chdir(tmp_path)
+    assert fathom(*ask("--out", "run", "--part", "1/2"))[0] == 0
+    assert not RunFolder("run").is_complete()
+    assert fathom("resume", "run")[0] == 0
+    assert RunFolder("run").is_complete()
+
+
+def test_another_model_in_its_place_is_refused(begun, fathom, tmp_path):
+    (tmp_path / "at" / "model").unlink()
+    save(tmp_path / "at" / "model", gpt2(activation_function="relu"))
+    code, _, err = fathom("resume", "at/runs/one")
+    assert (code, "another run" in err, "content_hash" in err) == (2, True, True)
+
+
+def test_runs_without_a_command_say_who_made_them(begun, fathom, model, tmp_path):
+    loaded = library.load_model(model)
+    library.probe("statement", loaded, "geography", tmp_path / "python", limit=3, templates="0")
+    assert "command" not in RunFolder(tmp_path / "python").manifest["circumstances"]
+    file = begun.path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["circumstances"]["command"]
+    file.write_text(json.dumps(manifest))
+    code, _, err = fathom("resume", begun.path)
+    assert code == 2
+    assert mentioned(err, "does not say", "repeat")
+
+
+def test_a_folder_that_is_gone_and_what_is_no_run(begun, fathom, tmp_path):
+    os.rename(tmp_path / "at", tmp_path / "moved")
+    code, _, err = fathom("resume", tmp_path / "moved" / "runs" / "one")
+    assert (code, "no folder now" in err) == (2, True)
+    for name in ("show", "resume"):
+        code, _, err = fathom(name, tmp_path)
+        assert (code, "is not a run" in err) == (2, True)
