@@ -17,6 +17,7 @@ from click.testing import Result
 pytest.importorskip("rapidfuzz", reason="needs the extra text")
 
 from fathom.building.bear import build_bear, parts
+from fathom.building.bear.entities import WantedStatements
 from fathom.building.bear.parts import DumpPass
 from fathom.building.options import BearBuildOptions
 from fathom.errors import BadInput, RunFailed
@@ -113,9 +114,7 @@ def test_a_killed_build_goes_on_where_it_was_and_gives_the_same(tmp_path, small_
     kept = sorted(file.relative_to(tmp_path) for file in (tmp_path / "out.parts").rglob("*.jsonl"))
     assert len(kept) >= 8
     made = []
-    monkeypatch.setattr(
-        DumpPass, "_part", lambda self, lines, _part=DumpPass._part: made.append(1) or _part(self, lines)
-    )
+    monkeypatch.setattr(DumpPass, "_part", lambda *args, _part=DumpPass._part: made.append(1) or _part(*args))
     built = build_bear(options)
     assert contents(built.out) == contents(whole.out)
     assert not (tmp_path / "out.parts").exists()
@@ -142,9 +141,7 @@ def test_parts_of_a_worker_that_died_are_made_without_it(tmp_path, small_parts, 
 
 def test_parts_are_read_instead_of_the_dump_while_it_and_what_is_wanted_are_the_same(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(
-        DumpPass, "_part", lambda self, lines, _part=DumpPass._part: made.append(1) or _part(self, lines)
-    )
+    monkeypatch.setattr(DumpPass, "_part", lambda *args, _part=DumpPass._part: made.append(1) or _part(*args))
 
     def passes(out: str, **plan: object) -> int:
         made.clear()
@@ -206,3 +203,23 @@ def test_no_workers_is_refused(tmp_path):
     words = ["build", "bear", "--input", options.input[0], "--plan", options.plan, "--out", options.out]
     assert exit_code(fathom(*words, "--workers", 0)) == 2
     assert not options.out.exists()
+
+
+@pytest.mark.parametrize("ending", ["json", "members.gz"])
+def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, monkeypatch, ending):
+    """The items are alike, so that a fifth of the pieces shows what all parts will take."""
+    dump = tmp_path / ("dump.json" if ending == "json" else "dump.json.gz")
+    items = [item(2000 + n, f"zq{n:04}", [ItemClaim("P17", 1000 + n % 3)], links=5) for n in range(4_000)]
+    pack = bytes if ending == "json" else gzip.compress
+    dump.write_bytes(b"".join(map(pack, lines_of(items))))
+    monkeypatch.setattr(parts, "_LARGE", 1)
+    monkeypatch.setattr(pieces, "PIECE", 80 * SIZE)
+    monkeypatch.setattr(pieces, "PACKED_PIECE", 20 * SIZE)
+    whole = DumpPass(dump, WantedStatements(frozenset({"P17"})), tmp_path / "parts")
+    estimate = whole.estimate()
+    for _ in whole.parts(1):
+        pass
+    made = sum(file.stat().st_size for file in (tmp_path / "parts").rglob("*.jsonl"))
+    assert estimate.size == pytest.approx(made, rel=0.2)
+    assert 0 < estimate.seconds < 60
+    assert whole.estimate() is None  # parts have been made

@@ -157,7 +157,7 @@ def _bzip2_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
     file.seek(piece.start)
     data, at = b"", piece.start
     while True:
-        more = file.read(4 * BLOCK)
+        more = file.read(BLOCK)
         data += more
         starts = _marks(data, _BLOCK_BEGINS)
         for start, end in pairwise(starts):

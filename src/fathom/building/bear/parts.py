@@ -33,11 +33,13 @@ from fathom.processes import start_process
 from fathom.reading import Unreadable, shown
 from fathom.reading.bounds import MEGABYTE
 from fathom.reading.pieces import Piece, lines_of, pieces_of
-from fathom.store.files import make_folder, write_text
+from fathom.store.files import clear_temporaries, make_folder, write_text
 from fathom.store.outputs import signature_of
 
 PART = 256 * MEGABYTE
 """Unpacked bytes of a dump in a part: seconds of work."""
+_LARGE, _SAMPLES, _SAMPLE = 64 * MEGABYTE, 5, 16 * MEGABYTE
+"""Bytes of a dump worth an estimate; number of samples for it, and unpacked bytes of each."""
 UNFINISHED = "the line is not finished"
 _MOSTLY_ODD = 1_000
 """Odd lines of a part from which it is given up if most of its lines are odd."""
@@ -67,6 +69,19 @@ class DumpPart(NamedTuple):
     is_last: bool
 
 
+class Estimate(NamedTuple):
+    """What a pass takes.
+
+    :param seconds: of the processor, in all processes.
+    :param size: bytes of all parts.
+    :param processes: that can share the dump, at most.
+    """
+
+    seconds: float
+    size: float
+    processes: int
+
+
 Row = tuple[int, Entity | str]
 """The number of a line in its part, and its entity, or what is wrong with it."""
 
@@ -83,7 +98,9 @@ class DumpPass:
         names = "|".join(sorted(wanted.properties - {INSTANCE_OF}))
         self._names = re.compile(rf'"(?:{names})"\s*:'.encode())
         options = wanted._asdict() | {"properties": sorted(wanted.properties), "ended": sorted(wanted.ended)}
-        signature = signature_of("pass", options | {"needed": needed.digest() if needed else ""}, files=[path])
+        signature = signature_of(
+            "pass", options | {"needed": None if needed is None else needed.digest()}, files=[path]
+        )
         self._folder = folder / hashlib.sha256(json.dumps(signature).encode()).hexdigest()[:16]
 
     def parts(self, workers: int) -> Generator[tuple[DumpPart, list[Row]]]:
@@ -93,6 +110,7 @@ class DumpPass:
         :raises Unreadable: the dump is not a regular file, or cannot be read.
         """
         make_folder(self._folder)
+        clear_temporaries(self._folder)
         pieces = pieces_of(self._path)
         workers = min(workers, len(pieces))
         processes = [start_process(_make_all, self, pieces[start::workers]) for start in range(workers) if workers > 1]
@@ -126,24 +144,36 @@ class DumpPass:
             if part.is_last:
                 return
             number, before = number + 1, before + part.lines
-        tell: list[Callable[[], int]] = []
-        lines, is_last = islice(lines_of(self._path, piece, tell.append), before, None), False
+        reader, is_last = _PieceReader(self._path, piece, before), False
         while not is_last:
-            part, rows = self._part(lines)
-            part = part._replace(place=piece.end if part.is_last else tell[0]())
+            part, rows = self._part(reader, PART)
             write_text(self._file(piece, number), (f"{json.dumps(line)}\n" for line in (part, *rows)))
             yield
             number, is_last = number + 1, part.is_last
 
-    def _file(self, piece: Piece, number: int) -> Path:
-        return self._folder / f"{piece.start:015}-{number:05}.jsonl"
+    def estimate(self) -> Estimate | None:
+        """Extrapolate from samples; None for a small dump, or once a part has been made."""
+        size = self._path.stat().st_size
+        if size < _LARGE or self._folder.exists():
+            return None
+        pieces, begun, read, made = pieces_of(self._path), time.process_time(), 0, 0
+        for piece in pieces[:: -(-len(pieces) // _SAMPLES)]:
+            part, rows = self._part(_PieceReader(self._path, piece, 0), _SAMPLE)
+            read += part.place - piece.start
+            made += sum(len(json.dumps(row)) for row in rows)
+        more = size / max(read, 1)
+        return Estimate(more * (time.process_time() - begun), more * made, len(pieces))
 
-    def _part(self, content: Iterator[bytes]) -> tuple[DumpPart, list[Row]]:
+    def _file(self, piece: Piece, number: int) -> Path:
+        return self._folder / f"{piece.start:015}-{piece.end:015}-{number:05}.jsonl"
+
+    def _part(self, reader: _PieceReader, most: int) -> tuple[DumpPart, list[Row]]:
+        """Read the next part. :param most: unpacked bytes after which it ends."""
         rows: list[Row] = []
         lines = entities = unpacked = odd = 0
         is_open, cut, is_last = None, "", True
         try:
-            for lines, text in enumerate(content, start=1):
+            for lines, text in enumerate(reader.lines, start=1):
                 unpacked += len(text) + 1
                 line = text.strip().rstrip(b",")
                 if line in (b"[", b"]"):
@@ -156,12 +186,13 @@ class DumpPass:
                 if odd > max(_MOSTLY_ODD, entities / 2):
                     cut = "most lines are no entities"
                     break
-                if unpacked >= PART:
+                if unpacked >= most:
                     is_last = False
                     break
         except Unreadable as error:
             cut = error.why
-        return DumpPart(lines, entities, unpacked, 0, is_open, cut, is_last), rows
+        place = reader.piece.end if is_last else min(reader.tell(), reader.piece.end)
+        return DumpPart(lines, entities, unpacked, place, is_open, cut, is_last), rows
 
     def _entity(self, line: bytes) -> Entity | str | None:
         """Return the entity of a line, None if it is not wanted; or what is wrong with the line."""
@@ -176,6 +207,17 @@ class DumpPass:
             return None
         wanted = self._names.search(line) if self._needed is None else int(match[2]) in self._needed
         return _parsed(line, f"Q{match[2].decode()}", self._wanted) if wanted else None
+
+
+class _PieceReader:
+    """The lines of a piece after those *before*, and the byte of the dump as stored that has been read."""
+
+    def __init__(self, path: Path, piece: Piece, before: int) -> None:
+        self.piece, self._tell = piece, list[Callable[[], int]]()
+        self.lines = islice(lines_of(path, piece, self._tell.append), before, None)
+
+    def tell(self) -> int:
+        return self._tell[0]()
 
 
 def _make_all(dump: DumpPass, pieces: Sequence[Piece]) -> None:

@@ -7,6 +7,7 @@ Truthy triples contain the best rank alone, and no qualifiers: when facts began 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
@@ -27,7 +28,7 @@ from fathom.building.bear.parts import UNFINISHED, DumpPass
 from fathom.building.options import BearBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
-from fathom.progress import Progress, unseen
+from fathom.progress import Progress, log, unseen
 from fathom.reading import Faults, Unreadable, check_file, opened
 from fathom.reading.bounds import MEGABYTE
 
@@ -51,6 +52,8 @@ class WikidataSource(Protocol):
 _MOST_FAULTS = 20
 _ODD_SHARE = 1e-4
 """Of odd lines above which a dump is refused."""
+_DISK = 3
+"""Space for parts, the database of facts and what it sorts, relative to the parts: 1.9 before sorting, measured."""
 
 
 class Dump:
@@ -72,7 +75,16 @@ class Dump:
 
         :raises BadInput: all that is wrong with the dump.
         """
-        yield from self._read(DumpPass(self.path, self._wanted, self._folder))
+        dump = DumpPass(self.path, self._wanted, self._folder)
+        if (estimate := dump.estimate()) is not None:
+            workers = min(self._options.workers, estimate.processes)
+            hours, size = estimate.seconds / workers / 3600, _DISK * estimate.size / 1e9
+            free = shutil.disk_usage(self._folder.absolute().parent).free / 1e9
+            log(
+                f"{self.path}: at most {hours:.1f} h for each of two passes with {workers} processes, and {size:.1f} "
+                f"GB in {self._folder}, where {free:,.1f} GB are free (estimated from samples)"
+            )
+        yield from self._read(dump)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
