@@ -2,7 +2,8 @@
 
 The documents of each corpus are divided at random into a development and a held-out part. The rules of the builder were
 changed after reading prompts of the development parts alone. Then 200 prompts were drawn from each held-out part, and
-labelled twice by the guide in docs/notes/labelling.md. ``labelled.tsv`` identifies them by document and offset.
+labelled twice by the guide in docs/notes/labelling.md. After one more change, 200 others were drawn and labelled.
+``labelled.tsv`` identifies all by document and offset.
 
 - ``biomedical``: PubMed records, and the sentences of PubMed in BC5CDR and BC2GM, twenty as a document; their chemicals
   and genes.
@@ -205,9 +206,17 @@ def prompts(
 
 
 def drawn(built: Path) -> list[dict[str, Any]]:
-    """Draw prompts at random, in random order."""
+    """Draw prompts at random, in random order: none of the first sample."""
     facts = [json.loads(line) for line in (built / "facts.jsonl").read_text(encoding="utf-8").splitlines()]
-    return random.Random(SEED).sample(facts, DRAWN)
+    first = {(row["document"], row["offset"]) for row in labels() if row["sample"] == "1"}
+    fresh = [fact for fact in facts if (fact["groups"]["document"], fact["groups"]["offset"]) not in first]
+    return random.Random(SEED).sample(fresh, DRAWN)
+
+
+def labels() -> list[dict[str, str]]:
+    """Read all labelled prompts."""
+    with LABELS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def write_sheet(folder: Path, facts: Sequence[dict[str, Any]]) -> None:
@@ -239,13 +248,11 @@ def preceding(folder: Path) -> Any:
 
 
 @benchmark
-def labelled() -> None:
-    """Report the labels of the held-out samples: shares by both, by either, and agreement."""
-    with LABELS.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+def labelled(sample: Literal["1", "2"] = "2") -> None:
+    """Report the labels of a held-out sample: shares by both readings, by either, and agreement."""
     table = Table("corpus", "question", "prompts", "both say yes", "95 %", "either", "95 %", "agreed", "kappa")
     for corpus in (BIOMEDICAL, GENERAL):
-        own = [row for row in rows if row["corpus"] == corpus]
+        own = [row for row in labels() if (row["sample"], row["corpus"]) == (sample, corpus)]
         for question in ("entity", "asked"):
             pairs = [(row[f"{question}_1"] == "yes", row[f"{question}_2"] == "yes") for row in own]
             cells = []

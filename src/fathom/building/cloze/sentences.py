@@ -22,14 +22,16 @@ NO_NAME = "no entity named"
 SEVERAL = "several names, or one several times"
 SHARED = "the name is of several entities"
 MARKED = "holds [X], [Y] or a special token"
-HYPHENATED = "the name is part of a hyphenated word"
+HYPHENATED = "the name is part of a hyphenated name"
 PART = "the name is part of a number, a file name or a citation"
 FRAGMENT = "is no whole sentence"
 SHORT = "says too little"
 BLOCKED = "holds a blocked sub-string"
 ADDRESS = "holds an address"
 KEPT = "kept"
-_DASHES = "-‐‑–"
+_HYPHEN_BEFORE = re.compile("[-‐‑–]$")
+_HYPHEN_AFTER = re.compile("[-‐‑–](?![a-z]{3})")
+"""Part of a longer name, as in "XML-RPC" and "5-fluorouracil"; "insulin-dependent" says something of insulin."""
 _JOINED_BEFORE = re.compile(r"\d[.,]$|\w\.$|°\s?$")
 _JOINED_AFTER = re.compile(r"[.,]\d|\.\w|°|\.? et al\b|\. [a-z]")
 """4 °C, E12.5, Python.h, "Li et al.", and the first letter of a species."""
@@ -121,7 +123,7 @@ class Selector:
 
     def _poor_quality(self, paragraph: str, name: Mention, before: str, after: str) -> str:
         near, following = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
-        if any(sign in _DASHES for sign in near[-1:] + following[:1]):
+        if _HYPHEN_BEFORE.search(near) or _HYPHEN_AFTER.match(following):
             return HYPHENATED
         if _JOINED_BEFORE.search(near) or _JOINED_AFTER.match(following):
             return PART
