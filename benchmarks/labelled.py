@@ -35,7 +35,7 @@ from fathom.metrics.descriptive import cohen_kappa, share_interval
 LABELS = Path(__file__).with_name("labelled.tsv")
 SEED, DRAWN = "20261126", 200
 HELD_OUT = 128
-"""The documents of this half of all first bytes of their digests are of the development part."""
+"""First byte of a digest from which its document is held out."""
 BIOMEDICAL, GENERAL = "biomedical", "general"
 PUBMED = ("pubmedsample18n0001.xml.gz", "medsamp2014.xml.gz")
 TOGETHER = 20

@@ -155,6 +155,9 @@ def test_proper_names_are_not_found_in_small_letters():
     text = "Turkey sells turkey, and roast TURKEY."
     assert mentioned_names(text, entity("Turkey"), entity("New Zealand")) == ["Turkey"]
     assert mentioned_names(text, entity("Turkey", "turkey")) == ["Turkey", "turkey", "TURKEY"]
+    assert stated(
+        NameFinder([entity("Turkey"), entity("tin")], OPTIONS).notes(), "1 names", "'Turkey'", "--case ignore"
+    )
 
 
 def test_capitals_of_a_list_may_be_style():

@@ -115,7 +115,7 @@ class _Builder:
 
     def _with_proper_answers(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Drop sentences of proper names that are mostly ordinary words in these texts, and count the others."""
-        ordinary: Collection[int] = self.selector.finder.ordinary() if self.options.quality else ()
+        ordinary: Collection[int] = self.selector.finder.find_ordinary() if self.options.quality else ()
         for row in rows:
             if row.entity in ordinary:
                 self._drop(counts.ORDINARY, [row])

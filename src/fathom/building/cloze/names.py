@@ -40,7 +40,7 @@ class NameFinder:
         exact: dict[str, list[int]] = {}
         folded: dict[str, list[int]] = {}
         proper: dict[str, list[int]] = {}
-        for number, name, is_proper in _proper_or_not(entities, options):
+        for number, name, is_proper in _mark_proper_names(entities, options):
             for text in spellings(plain(name), options):
                 into, key = (exact, text) if is_proper or as_written(name, options) else (folded, fold(text))
                 if number not in into.setdefault(key, []):
@@ -70,7 +70,7 @@ class NameFinder:
         self._as_words.update(hit[3] for hit in self._in_small_letters.hits(seen.text, seen.text))
         return mentions
 
-    def ordinary(self) -> set[int]:
+    def find_ordinary(self) -> set[int]:
         """Return entities whose names were more often ordinary words than names in the texts searched so far."""
         words: Counter[int] = Counter()
         for word, numbers in enumerate(self._words.values()):
@@ -78,13 +78,18 @@ class NameFinder:
         return {number for number, count in words.items() if count > self._as_names[number]}
 
     def notes(self) -> list[str]:
-        """Report how many names are of several entities, and the first of them."""
-        if not self.ambiguous:
-            return []
-        name, bearers = next(iter(self.ambiguous.items()))
-        listed = ", ".join(f"{self._entities[number].name} ({self._entities[number].type})" for number in bearers)
-        many = f"{len(self.ambiguous):,} names are of several entities, as {name!r} is of {listed}"
-        return [f"{many}: sentences that name them are dropped"]
+        """Report how many names are of several entities and how many are proper names, and the first of each."""
+        notes = []
+        if self.ambiguous:
+            name, bearers = next(iter(self.ambiguous.items()))
+            listed = ", ".join(f"{self._entities[number].name} ({self._entities[number].type})" for number in bearers)
+            many = f"{len(self.ambiguous):,} names are of several entities, as {name!r} is of {listed}"
+            notes.append(f"{many}: sentences that name them are dropped")
+        if self._words:
+            name = self._entities[next(iter(self._words.values()))[0]].name
+            many = f"{len(self._words):,} names are listed with a capital, such as {name!r}"
+            notes.append(f"{many}: they are not found in small letters; --case ignore finds them so, too")
+        return notes
 
     def _hits(self, text: str) -> list[tuple[int, int, int, int]]:
         return self._exact.hits(text, text) + self._folded.hits(fold(text), text)
@@ -114,9 +119,9 @@ class _Automaton:
         return hits
 
 
-def _proper_or_not(entities: Sequence[ListedEntity], options: ClozeBuildOptions) -> Iterator[tuple[int, str, bool]]:
+def _mark_proper_names(entities: Sequence[ListedEntity], options: ClozeBuildOptions) -> Iterator[tuple[int, str, bool]]:
     """Yield the entity of each name that is long enough, the name, and whether it is a proper name."""
-    capital_by_style = _types_with_capitals_by_style(entities)
+    capital_by_style = _find_types_capitalised_by_style(entities)
     for number, entity in enumerate(entities):
         may_be_proper = options.case == "smart" and entity.type not in capital_by_style
         in_small_letters = {name for name in entity.names if not name[0].isupper()}
@@ -126,7 +131,7 @@ def _proper_or_not(entities: Sequence[ListedEntity], options: ClozeBuildOptions)
                 yield number, name, proper
 
 
-def _types_with_capitals_by_style(entities: Sequence[ListedEntity]) -> set[str]:
+def _find_types_capitalised_by_style(entities: Sequence[ListedEntity]) -> set[str]:
     """Return types that begin nearly all names with a capital but few of their later words."""
     first: dict[str, list[bool]] = {}
     later: dict[str, list[bool]] = {}

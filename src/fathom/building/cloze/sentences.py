@@ -108,7 +108,7 @@ class Selector:
         before, surface, after = text[:start], text[start:end], text[end:]
         outcome = self._fault(before, surface, after)
         if not outcome and self.options.quality:
-            outcome = self._poor_quality(paragraph, name, before, after)
+            outcome = self._find_poor_quality(paragraph, name, before, after)
         return CorpusSentence(offset, text, outcome or KEPT, name.entity, before + ANSWER + after, surface)
 
     def _fault(self, before: str, surface: str, after: str) -> str:
@@ -121,7 +121,7 @@ class Selector:
         small = fold(text)
         return BLOCKED if any(part in small for part in self._blocked) else ""
 
-    def _poor_quality(self, paragraph: str, name: Mention, before: str, after: str) -> str:
+    def _find_poor_quality(self, paragraph: str, name: Mention, before: str, after: str) -> str:
         near, following = paragraph[max(name.start - 3, 0) : name.start], paragraph[name.end : name.end + 7]
         if _HYPHEN_BEFORE.search(near) or _HYPHEN_AFTER.match(following):
             return HYPHENATED
