@@ -223,6 +223,7 @@ CHOICES = (
 CHOOSE = """async (choice) => {
     const began = performance.now();
     window.fathom.choice.set(choice);
+    await window.fathom.settled;
     await Promise.all([...window.fathom.charts.values()].map((chart) => chart.runAsync()));
     return performance.now() - began;
 }"""
@@ -239,9 +240,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def opened(browser: Any, file: Path, width: int = 1280, height: int = 900) -> Any:
+def opened(browser: Any, file: Path, width: int = 1400, height: int = 900, tab: str = "overview") -> Any:
     page = browser.new_page(viewport={"width": width, "height": height})
-    page.goto(file.resolve().as_uri())
+    page.goto(f"{file.resolve().as_uri()}#tab={tab}")
     page.wait_for_selector("body[data-ready=yes]")
     return page
 
@@ -260,9 +261,11 @@ def report(runs: int = 6) -> None:
                 page = opened(browser, file)
                 times.append(time.perf_counter() - start)
             print(f"opened in {median(times):.2f} s (median of 3)")
-            rounds = [[(page.evaluate(CHOOSE, one), page.inner_text("#count")) for one in CHOICES] for _ in range(3)]
-            for choice, values in zip(CHOICES, zip(*rounds, strict=True), strict=True):
-                print(f"  {choice}: {median(took for took, _ in values):.0f} ms; {values[0][1]}")
+            for tab in ("evidence", "compare"):
+                page = opened(browser, file, tab=tab)
+                rounds = [[(page.evaluate(CHOOSE, own), page.inner_text("#count")) for own in CHOICES] for _ in "123"]
+                for choice, values in zip(CHOICES, zip(*rounds, strict=True), strict=True):
+                    print(f"  {tab} {choice}: {median(took for took, _ in values):.0f} ms; {values[0][1]}")
 
 
 @benchmark

@@ -33,6 +33,7 @@ for library in ("altair", "itables", "jinja2", "vl_convert"):
     pytest.importorskip(library, reason=f"{library} is not installed: pip install fathom-lm[report]")
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+TABS = ("overview", "compare", "evidence", "methods")
 WHY = "the prompt is <b>too</b> long"
 UNSCORED = ("q007", "q031", "q064")
 NO_RANKS = dict.fromkeys(("rank", "rank_optimistic", "rank_pessimistic", "gold_scores", "gold_ranks", "scores"))
@@ -121,14 +122,17 @@ def browser() -> Iterator[Any]:
 
 
 def listening(browser: Any, faults: list[str], url: str, viewport: Any = DESKTOP, **more: Any) -> Any:
-    """A page that is ready. :param faults: what it complains of, or asks of others, is added."""
+    """A page that is ready, by default at its facts.
+
+    :param faults: what it complains of, or asks of others, is added.
+    """
     page = browser.new_page(viewport=viewport, **more)
     page.set_default_timeout(10_000)
     page.on("console", lambda said: said.type in ("error", "warning") and faults.append(said.text))
     page.on("pageerror", lambda error: faults.append(str(error)))
     own = ("data:", "blob:", url.partition("#")[0])
     page.on("request", lambda asked: asked.url.startswith(own) or faults.append(asked.url))
-    page.goto(url)
+    page.goto(url if "#" in url else f"{url}#tab=evidence")
     page.wait_for_selector("body[data-ready=yes]")
     return page
 
@@ -160,16 +164,28 @@ def shared(browser: Any, main: MadeReport) -> tuple[Any, list[str]]:
 
 @pytest.fixture
 def page(shared: tuple[Any, list[str]]) -> Iterator[Any]:
-    """With nothing chosen."""
+    """The facts, with nothing chosen."""
     page, faults = shared
     faults.clear()
-    page.evaluate("location.hash = ''")
-    page.wait_for_function("Object.values(fathom.choice.state).every((own) => !own.length)")
+    follow(page, "#tab=evidence")
     yield page
     assert faults == []
 
 
 # --- what a page says
+
+
+def follow(page: Any, link: str) -> None:
+    """Edit the page's address."""
+    page.evaluate("link => { location.hash = link; }", link)
+    page.wait_for_function("link => fathom.choice.hash === link", arg=link)
+    page.evaluate("fathom.settled")
+
+
+def show(page: Any, tab: str) -> Any:
+    page.click(f"#tab-{tab}")
+    page.evaluate("fathom.settled")
+    return page
 
 
 def kept(page: Any) -> set[str]:
@@ -179,7 +195,18 @@ def kept(page: Any) -> set[str]:
 
 def data_of(page: Any, name: str) -> list[dict[str, Any]]:
     """What a chart shows."""
-    rows = page.evaluate(f"fathom.charts.get('{name}').data('counted')")
+    rows = page.evaluate(
+        """async (name) => {
+          const { tab } = fathom.choice.state;
+          fathom.choice.set({ tab: ["compare"] });
+          await fathom.settled;
+          const rows = fathom.charts.get(name).data("counted");
+          fathom.choice.set({ tab });
+          await fathom.settled;
+          return rows;
+        }""",
+        name,
+    )
     return [{key: own for key, own in row.items() if key != "Symbol(vega_id)"} for row in rows]
 
 
@@ -250,6 +277,7 @@ def narrowed(page: Any, main: MadeReport, facts: set[str], of_any_relation: set[
     assert 0 < len(facts) < len(ALL)
     assert kept(page) == facts
     assert page.inner_text("#count") == f"{len(facts)} of 100 facts"
+    show(page, "evidence")
     info = page.inner_text("#evidence-table_info")
     assert f"of {len(facts)} facts" in info
     subjects = page.locator("#evidence-table tbody button").all_inner_texts()
@@ -301,10 +329,15 @@ def test_nothing_breaks_whatever_the_runs(runs, opened: PageOpener, tmp_path: Pa
     page.locator("#evidence-table tbody button").first.click()
     page.wait_for_selector("#fact table")
     assert fits(page)
+    for tab in TABS:
+        assert fits(show(page, tab)), tab
     page.set_viewport_size(PHONE)
     page.wait_for_timeout(50)
-    assert fits(page)
+    for tab in TABS:
+        assert fits(show(page, tab)), tab
+    show(page, "evidence")
     page.click("#evidence-table thead th >> nth=-1")
+    page.click("#chosen .drawer")
     page.fill("input[type=search] >> nth=0", "no such thing")
     assert page.inner_text("#count").startswith("0 of ")
     assert fits(page)
@@ -327,6 +360,7 @@ def in_python(main: MadeReport) -> dict[str, list[dict[str, Any]]]:
 
 def test_the_script_counts_what_python_counts(page, in_python):
     assert {one.name for one in drawn.DRAWINGS} - in_python.keys() == {"scores"}  # all scores are probabilities
+    assert {own["run"] for own in data_of(page, "runs")} == set("abc")
     assert page.evaluate("fathom.charts.size") == len(in_python)
     for name, rows in in_python.items():
         shown = data_of(page, name)
@@ -389,18 +423,18 @@ def test_relations_and_kinds_of_facts(page, main):
 
 
 def test_a_template_counts_alone_in_charts_cells_and_table(page, main):
-    choose(page, "template", "1")
+    choose(page, "template", "1: [X] is so [Y].")
     assert kept(page) == ALL
     for row, rows in zip(data_of(page, "runs"), main.rows, strict=True):
         ranks = [own["rank"] == 1 for own in rows if own["template"] == 1 and own["rank"] is not None]
         assert row["hit"] == pytest.approx(sum(ranks) / len(ranks), abs=1e-5)
-    assert {row["template"] for row in data_of(page, "templates")} == {"1"}
+    assert {row["template"] for row in data_of(page, "templates")} == {"1: [X] is so [Y]."}
     by_fact = [{own["query_id"]: own["rank"] for own in rows if own["template"] == 1} for rows in main.rows]
     one, other = ({id_ for id_, rank in ranks.items() if rank == 1} for ranks in by_fact[:2])
     whole = by_fact[0].keys() - {own["query_id"] for rows in main.rows[:2] for own in rows if own["rank"] is None}
     cells = page.inner_text("[data-cell=both]"), page.inner_text("[data-cell=first]")
     assert [int(cell.rpartition(" ")[2]) for cell in cells] == [len(one & other & whole), len((one - other) & whole)]
-    marks = page.locator("#evidence-table tbody tr td:nth-child(4)").all_inner_texts()
+    marks = column(page, 4)
     of_first = [by_fact[0][query.id] for query in DATA.queries[: len(marks)]]
     shown = [f"{'✓' if rank == 1 else '✗'} ({rank:g})" for rank in of_first]
     assert [mark for mark in marks if mark != "–"] == [
@@ -452,13 +486,16 @@ def softmax(scores: Sequence[float]) -> list[float]:
 def test_cells_of_two_runs_are_those_of_the_comparison(page, main):
     [cells] = [pair.cells for pair in compare(main.folders).pairs if (pair.first, pair.second) == ("a", "b")]
     names = ("both", "first", "second", "neither", "undecided")
+    show(page, "compare")
     shown = [page.inner_text(f"[data-cell={name}] output") for name in names]
     assert shown == [str(own) for own in cells[:5]]
     assert all(cells[:5])
     first, second = (hits(rows) for rows in main.rows[:2])
     page.click("[data-cell=first]")
     narrowed(page, main, {fact for fact in ALL if (first[fact], second[fact]) == (1, 0)})
+    assert chips(page) == ["Two runs: only the first right (forgotten) ×"]
     # A cell does not change what the cells say, and a second click gives everything back.
+    show(page, "compare")
     assert [page.inner_text(f"[data-cell={name}] output") for name in names] == shown
     page.click("[data-cell=first]")
     assert kept(page) == ALL
@@ -469,9 +506,12 @@ def test_cells_of_two_runs_are_those_of_the_comparison(page, main):
 
 
 def test_parts_of_the_facts_are_buttons(page, main):
+    show(page, "compare")
     page.click("#slice-table button:has-text('relation: r2')")
+    page.click("#to-facts")
     narrowed(page, main, facts_with(lambda query: query.relation == "r2"), ALL)
     page.click("#clear")
+    show(page, "compare")
     page.click("#slice-table button:has-text('domain: (none)')")
     narrowed(page, main, facts_with(lambda query: "domain" not in query.groups))
 
@@ -481,6 +521,7 @@ def test_parts_are_sorted_as_numbers(page, main):
         texts = page.locator(f"#slice-table tbody td:nth-child({column})").all_inner_texts()
         return [float(text.removeprefix("<").removesuffix("%")) for text in texts]
 
+    show(page, "compare")
     greatest_first = [abs(value) for value in shown(5)]
     assert greatest_first == sorted(greatest_first, reverse=True)
     for column in (2, 3, 5, 7):
@@ -492,6 +533,7 @@ def test_parts_are_sorted_as_numbers(page, main):
 
 def drag(page: Any, chart: str, run: str, first: str, last: str) -> None:
     """With the mouse, from the middle of one cell to that of another in the same line."""
+    page.locator(f"#chart-{chart}").scroll_into_view_if_needed()
     boxes = page.evaluate(
         """([chart, run, first, last]) => {
           const view = fathom.charts.get(chart);
@@ -511,11 +553,12 @@ def drag(page: Any, chart: str, run: str, first: str, last: str) -> None:
 
 
 def test_a_drag_over_a_chart_chooses(page, main):
-    page.locator("#chart-ranks").scroll_into_view_if_needed()
+    show(page, "compare")
     drag(page, "ranks", "b", "1", "1")
     assert (state(page, "rank"), state(page, "rank.run")) == (["1"], ["b"])
     narrowed(page, main, of_rank(main, 1, runs="b"))
-    assert chips(page) == ["rank: 1 of b ×"]
+    assert chips(page) == ["Rank of the right answer: 1 of b ×"]
+    show(page, "compare")
     # The chart itself still shows what could be chosen.
     assert len({row["rank"] for row in data_of(page, "ranks")}) > 3
     page.click("#chips button")
@@ -531,10 +574,10 @@ def test_choices_are_taken_back_one_by_one_or_together(page):
     choose(page, "slice", "cardinality: 1:1")
     page.fill("input[data-choice=q]", "subject")
     page.uncheck("input[data-run][value=b]")
-    assert chips(page) == ["search: subject ×", "relation: r3 ×", "slice: cardinality: 1:1 ×", "hidden: b ×"]
+    assert chips(page) == ["Search: subject ×", "Relation: r3 ×", "cardinality: 1:1 ×", "Hidden: b ×"]
     assert page.locator("#evidence-table thead th").all_inner_texts()[3:] == ["a", "c"]
-    page.click("#chips button:has-text('relation')")
-    assert chips(page) == ["search: subject ×", "slice: cardinality: 1:1 ×", "hidden: b ×"]
+    page.click("#chips button:has-text('Relation')")
+    assert chips(page) == ["Search: subject ×", "cardinality: 1:1 ×", "Hidden: b ×"]
     assert page.input_value("select[data-choice=relation]") == ""
     assert len(kept(page)) == 50
     page.click("#clear")
@@ -545,6 +588,119 @@ def test_choices_are_taken_back_one_by_one_or_together(page):
     assert page.input_value("input[data-choice=q]") == ""
 
 
+# --- back, tabs and sorts
+
+
+def back(page: Any) -> None:
+    before = page.url
+    page.go_back()
+    page.wait_for_function("before => location.href !== before", arg=before)
+    page.wait_for_function("fathom.choice.hash === location.hash")
+    page.evaluate("fathom.settled")
+
+
+def test_back_undoes_a_choice_and_a_search_as_a_whole(page):
+    choose(page, "relation", "r3")
+    page.locator("input[data-choice=q]").press_sequentially("subject 6", delay=1)
+    choose(page, "slice", "cardinality: 1:1")
+    assert len(kept(page)) == 5
+    back(page)
+    assert chips(page) == ["Search: subject 6 ×", "Relation: r3 ×"]
+    assert page.input_value("select[data-choice=slice]") == ""
+    back(page)
+    assert chips(page) == ["Relation: r3 ×"]
+    assert page.input_value("input[data-choice=q]") == ""
+    back(page)
+    assert kept(page) == ALL
+    page.go_forward()
+    page.wait_for_function("fathom.choice.state.relation.length === 1")
+    assert chips(page) == ["Relation: r3 ×"]
+
+
+def test_tabs_are_chosen_by_keyboard(page):
+    """Arrow keys move and wrap around, Home and End jump; one tab stop for all."""
+    page.focus("#tab-evidence")
+    for key, tab in (
+        ("ArrowRight", "methods"),
+        ("ArrowRight", "overview"),
+        ("ArrowLeft", "methods"),
+        ("Home", "overview"),
+        ("End", "methods"),
+    ):
+        page.keyboard.press(key)
+        page.evaluate("fathom.settled")
+        assert page.evaluate("document.activeElement.id") == f"tab-{tab}"
+        assert [own for own in TABS if page.is_visible(f"#{own}")] == [tab]
+        assert page.locator("[role=tab][tabindex='0'], [role=tab]:not([tabindex])").count() == 1
+    assert page.evaluate("document.querySelector('#filters').checkVisibility()") is False
+
+
+def surest_mistakes(main: MadeReport) -> dict[str, float]:
+    """The greatest probability of a wrong first answer to each fact."""
+    found: dict[str, float] = {}
+    for rows in main.rows:
+        for row in rows:
+            query = QUERIES[row["query_id"]]
+            if row["scores"] and row["top_ids"][0] not in query.gold:
+                found[fact_of(query)] = max(softmax(row["scores"])[0], found.get(fact_of(query), 0))
+    return found
+
+
+def test_facts_are_sorted_by_the_most_confident_mistake(page, main):
+    """A click on a column takes its place, a second click on the button ends it."""
+    page.select_option(".dt-length select", "100")
+    page.click("[data-sort=wrong]")
+    shown = page.locator("#evidence-table [data-fact]").evaluate_all("all => all.map((own) => own.dataset.fact)")
+    mistakes = surest_mistakes(main)
+    order = [mistakes.get(fact, -1) for fact in shown]
+    assert order == pytest.approx(sorted(order, reverse=True), abs=1e-4)
+    assert len(shown) == 100
+    texts = column(page, 7)
+    assert texts[0].endswith(f"{100 * order[0]:.1f} % ({texts[0][-2]})")
+    assert state(page, "sort") == ["wrong"]
+    sort(page, "#evidence-table thead th:nth-child(1)")
+    assert state(page, "sort") == []
+    assert page.get_attribute("[data-sort=wrong]", "aria-pressed") == "false"
+    assert column(page, 1)[:3] == ["subject 0", "subject 1", "subject 10"]
+    page.click("[data-sort=wrong]")
+    page.click("[data-sort=wrong]")
+    assert column(page, 1)[:3] == ["subject 0", "subject 1", "subject 2"]
+    page.select_option(".dt-length select", "25")
+
+
+def test_facts_are_sorted_by_disagreement_of_the_shown_runs(page, main):
+    page.click("[data-sort=disagreement]")
+    told = [hits(rows) for rows in main.rows]
+    facts = page.locator("#evidence-table [data-fact]").evaluate_all("all => all.map((own) => own.dataset.fact)")
+
+    def variances(runs: Sequence[int]) -> list[float]:
+        each = [[told[run][fact] for run in runs if fact in told[run]] for fact in facts]
+        return [sum(hit * hit for hit in own) / len(own) - (sum(own) / len(own)) ** 2 for own in each]
+
+    spread = variances([0, 1, 2])
+    assert spread == pytest.approx(sorted(spread, reverse=True), abs=1e-6)
+    assert spread[0] == pytest.approx(0.25) or spread[0] == pytest.approx(2 / 9)
+    page.uncheck("input[data-run][value=c]")
+    facts = page.locator("#evidence-table [data-fact]").evaluate_all("all => all.map((own) => own.dataset.fact)")
+    assert variances([0, 1])[:20] == pytest.approx([0.25] * 20)
+    assert set(column(page, 6)[:20]) == {"1 of 2 right"}
+
+
+def test_the_metric_is_that_of_python_in_charts_and_plot(page, main):
+    """Of the third run, which leaves facts out, too."""
+    show(page, "compare")
+    for name in ("hits@10", "mrr", "accuracy"):
+        page.select_option("#compare select[data-choice=metric]", "" if name == "accuracy" else name)
+        lines = {line.name: line.numbers for line in compare(main.folders, metrics=[name]).runs}
+        for row in data_of(page, "runs"):
+            assert row["hit"] == pytest.approx(lines[row["run"]][0].value, abs=1e-5), name
+        show(page, "overview")
+        assert page.locator("[data-forest]:visible").evaluate_all("all => all.map((own) => own.dataset.forest)") == [
+            name
+        ]
+        show(page, "compare")
+
+
 # --- the link
 
 
@@ -552,7 +708,9 @@ def test_the_link_keeps_every_choice(page, opened):
     choose(page, "slice", "cardinality: 1:N")
     choose(page, "rank", "1")
     page.uncheck("input[data-run][value=c]")
+    show(page, "compare")
     page.click("[data-cell=both]")
+    show(page, "evidence")
     page.fill("input[data-choice=q]", "subject")
     page.locator("#evidence-table tbody button").nth(2).click()
     other = opened(page.url)
@@ -562,30 +720,26 @@ def test_the_link_keeps_every_choice(page, opened):
     assert not other.is_checked("input[data-run][value=c]")
     assert other.input_value("select[data-choice=rank]") == "1"
     assert other.input_value("input[data-choice=q]") == "subject"
-    assert other.get_attribute("[data-cell=both]", "aria-pressed") == "true"
+    assert show(other, "compare").get_attribute("[data-cell=both]", "aria-pressed") == "true"
     assert data_of(other, "runs") == data_of(page, "runs")
 
 
 def test_an_edited_link_is_followed(page, main):
-    page.evaluate("location.hash = '#relation=r1&relation=r4&pair=2&pair=0'")
-    page.wait_for_function("fathom.choice.state.relation.length === 2")
+    follow(page, "#relation=r1&relation=r4&pair=2&pair=0")
     narrowed(page, main, facts_with(lambda query: query.relation in ("r1", "r4")), ALL)
     assert page.input_value("select[data-side='0']") == "2"
-    page.evaluate("location.hash = '#relation=nothing&rank=%3Cb%3E&open=x&pair=9&pair=-4&other=1'")
-    page.wait_for_function("fathom.choice.state.relation[0] === 'nothing'")
+    follow(page, "#relation=nothing&rank=%3Cb%3E&open=x&pair=9&pair=-4&other=1&tab=%3Cb%3E&sort=x&metric=__proto__")
     assert kept(page) == set()
     assert page.input_value("select[data-side='0']") == "2"
     assert page.input_value("select[data-side='1']") == "0"
-    page.evaluate("location.hash = ''")
-    page.wait_for_function("!fathom.choice.state.relation.length")
+    follow(page, "#tab=evidence")
     assert kept(page) == ALL
 
 
 def test_a_brush_is_forgotten_by_an_edited_link(page):
-    page.locator("#chart-ranks").scroll_into_view_if_needed()
+    show(page, "compare")
     drag(page, "ranks", "b", "1", "1")
-    page.evaluate("location.hash = ''")
-    page.wait_for_function("!fathom.choice.state.rank.length")
+    follow(page, "#tab=compare")
     page.wait_for_function("!Object.keys(fathom.charts.get('ranks').signal('brush')).length")
 
 
@@ -600,7 +754,7 @@ def mean_ranks(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def column(page: Any, number: int) -> list[str]:
-    return page.locator(f"#evidence-table tbody td:nth-child({number})").all_inner_texts()
+    return page.locator(f"#evidence-table > tbody > tr:not(.one-fact) > td:nth-child({number})").all_inner_texts()
 
 
 def test_a_run_is_sorted_by_its_ranks(opened, main):
@@ -641,9 +795,11 @@ def test_a_fact_is_opened_by_keyboard(page, main):
             break
     page.keyboard.press("Enter")
     assert page.inner_text("#fact h3") == "subject 7"
-    assert subject.evaluate("own => own === document.activeElement"), "the focus is lost"
+    assert page.evaluate("document.activeElement.id") == "fact", "the focus moves into the opened fact"
+    below = page.evaluate("document.querySelector('#fact').closest('tr').previousSibling.innerText")
+    assert below.startswith("subject 7")
     heads = page.locator("#fact thead th").all_inner_texts()
-    assert heads == ["run", "template 0", "template 1"]
+    assert heads == ["run", "[X] is [Y].", "[X] is so [Y]."]
     lines = page.locator("#fact tbody tr")
     assert [name.split("\n")[0] for name in lines.locator("th").all_inner_texts()] == ["a", "b", "c"]
     for run, rows in enumerate(main.rows):
@@ -651,6 +807,9 @@ def test_a_fact_is_opened_by_keyboard(page, main):
             if row["query_id"] == "q007":
                 cell = lines.nth(run).locator("td").nth(row["template"])
                 shown_as_stored(cell, row)
+    page.keyboard.press("Escape")
+    assert page.locator("#fact").count() == 0
+    assert subject.evaluate("own => own === document.activeElement"), "the focus returns"
 
 
 def shown_as_stored(cell: Any, row: dict[str, Any]) -> None:
@@ -803,15 +962,20 @@ def test_hostile_names_are_text(opened, hostile):
     assert page.title() == "half \ufffd <img src=x onerror=window.hacked=1>" or "half ?" in page.title()
     assert fits(page)
     for number in range(len(HOSTILE)):
-        page.locator("#evidence-table tbody button").nth(number).click()
+        page.locator("#evidence-table [data-fact]").nth(number).click()
         head = page.evaluate("document.querySelector('#fact h3').textContent")
         assert head == shown_as(HOSTILE[number])
         prompts = page.evaluate("[...document.querySelectorAll('#fact .prompt')].map((own) => own.textContent)")
         assert f"</p>{head} [Y]" in prompts
         assert fits(page), HOSTILE[number][:40]
-    heights = page.evaluate("[...document.querySelectorAll('tr, p, li, h1, h3')].map((own) => own.offsetHeight)")
+    heights = page.evaluate(
+        "[...document.querySelectorAll('tr:not(.one-fact), p, li, h1, h3')].map((own) => own.offsetHeight)"
+    )
     assert max(heights) < DESKTOP["height"]
     # Tooltips.
+    for tab in TABS:
+        assert fits(show(page, tab)), tab
+    show(page, "compare")
     for chart in ("runs", "relations", "calibration", "agreement"):
         for place in page.locator(f"#chart-{chart} [role=graphics-symbol]").all()[:3]:
             place.dispatch_event("pointermove", {"bubbles": True})
@@ -825,6 +989,7 @@ def test_hostile_names_are_chosen_like_others(opened, hostile):
     assert fits(page)
     options = page.evaluate("[...document.querySelector('[data-choice=relation]').options].map((own) => own.value)")
     assert len(options) == 6
+    page.click("#chosen .drawer")
     for value in options[1:]:
         choose(page, "relation", value)
         assert len(kept(page)) == 2, value[:40]
@@ -834,11 +999,14 @@ def test_hostile_names_are_chosen_like_others(opened, hostile):
     for value in [own for own in kinds if own.startswith("kind")]:
         choose(page, "slice", value)
         assert len(kept(page)) == 2, value[:40]
+    page.keyboard.press("Escape")
     page.click("#clear")
+    page.click("#chosen .drawer")
     for box in page.locator("input[data-run]").all():
         before = len(data_of(page, "runs"))
         box.uncheck()
-        assert page.locator("#chart-runs").is_hidden() or len(data_of(page, "runs")) == before - 1
+        after = len(data_of(page, "runs"))
+        assert page.evaluate("document.querySelector('#chart-runs').hidden") or after == before - 1
     assert page.evaluate("window.hacked") is None
 
 
@@ -879,11 +1047,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
 
 def filled(page: Any) -> Any:
     """With choices made, a fact open, and all notes."""
+    is_phone = page.is_visible("#chosen .drawer")
+    if is_phone:
+        page.click("#chosen .drawer")
     choose(page, "relation", "r0")
     page.fill("input[data-choice=q]", "subject")
+    if is_phone:
+        page.click("#filters .drawer")
     page.click("#evidence-table button:has-text('subject 9')")
-    for summary in page.locator("main details > summary").all():
-        summary.click()
+    page.evaluate("document.querySelectorAll('main details:not(.vega-actions)').forEach((own) => (own.open = true))")
     return page
 
 
@@ -894,10 +1066,13 @@ BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 def test_axe_finds_nothing(opened, small, viewport, scheme):
     page = opened(small.url, viewport, color_scheme=scheme)
     before = page.evaluate(BACKGROUND)
-    assert violations(filled(page)) == []
+    show(show(page, "compare"), "evidence")  # charts are drawn before the page's data are removed
+    filled(page)
+    for tab in TABS:
+        assert violations(show(page, tab)) == [], tab
     page.click(f"button[data-theme={'light' if scheme == 'dark' else 'dark'}]")
     assert page.evaluate(BACKGROUND) != before
-    page.click("#clear")
+    show(page, "evidence").click("#clear")
     assert violations(page) == []
     page.click(f"button[data-theme={scheme}]")
     assert page.evaluate(BACKGROUND) == before
@@ -907,17 +1082,25 @@ def test_axe_finds_nothing_in_hostile_names(opened, hostile):
     page = opened(hostile.url)
     page.locator("#evidence-table tbody button").nth(3).click()
     assert violations(page) == []
+    assert violations(show(page, "overview")) == []
 
 
 def test_on_paper_there_are_tables_and_no_controls(opened, small):
-    page = filled(opened(small.url, color_scheme="dark"))
+    page = filled(show(show(opened(small.url, color_scheme="dark"), "compare"), "evidence"))
     page.click("button[data-theme=dark]")
     page.emulate_media(media="print")
     of_tables = (".dt-search", ".dt-length", ".dt-paging", ".dt-buttons")
-    for selector in ("button[data-theme]", "#choices select", "#choices input", "#clear", *of_tables, ".vega-embed a"):
+    for selector in ("button[data-theme]", "#filters select", "#filters input", "#clear", *of_tables, ".vega-embed a"):
         assert page.locator(selector).count() > 0, selector
         assert not any(own.is_visible() for own in page.locator(selector).all()), selector
-    for selector in ("#evidence-table", "#slice-table", "#fact table", "#numbers ~ div table", "#chart-runs svg"):
+    for selector in (
+        "#evidence-table",
+        "#slice-table",
+        "#fact table",
+        ".forest",
+        "#numbers ~ div table",
+        "#chart-runs svg",
+    ):
         assert page.locator(selector).first.is_visible(), selector
     assert page.evaluate(BACKGROUND) == "rgb(255, 255, 255)"
     assert page.inner_text("#count") == "3 of 12 facts"

@@ -19,10 +19,10 @@ import pytest
 import fathom as library
 from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
-from fathom.report.counting import dimensions, kinds_of, weights
+from fathom.report.counting import dimensions, kinds_of, label_of, weights
 from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
 from fathom.report.pack import UNSURE, OfPairs, packed_evidence
-from fathom.report.page import report
+from fathom.report.page import MODULES, report
 from fathom.report.slices import slices
 from fathom.results.compare import compare
 from fathom.results.rows import Rows
@@ -214,6 +214,59 @@ def test_kinds_of_facts(made):
     }
 
 
+def test_labels_are_words():
+    assert [label_of("planted", value) for value in ("True", "False")] == ["planted", "withheld"]
+    assert [label_of("masked", value) for value in ("true", "false")] == ["masked", "not masked"]
+    assert label_of("cardinality", "1:1") == "cardinality: 1:1"
+
+
+def test_templates_are_called_by_their_text(made):
+    """Of one text for each relation, the first; sentences of their own have none in common."""
+    data = world([[0], [1], [2], [3]], relations=2, templates=2)
+    run = made(constant, data)
+    assert dimensions(*gathered(run))["template"].labels == ["0: [X] is [Y].", "1: [X] is so [Y]."]
+    rows = run.predictions().to_pylist()
+
+    def labels(prompts: dict[int, str]) -> list[str]:
+        for place, prompt in prompts.items():
+            rows[place]["prompt"] = prompt
+        (run.path / "predictions" / "part-0.parquet").unlink()
+        run.add_shard("0", rows)
+        return dimensions(*gathered(run))["template"].labels
+
+    assert labels({4: "s002 was [Y]."}) == ["0: [X] is [Y]. …", "1: [X] is so [Y]."]
+    assert labels({0: "A line.\nOf s000: [Y]."}) == ["template 0", "1: [X] is so [Y]."]
+
+
+def test_the_forest_plot_by_hand(made, tmp_path):
+    """The first run has 3 of 8 facts right, the second 2 of 7: over the 7 in common, 3 and 2."""
+    runs = [made(knowing({"q000", "q001", "q002"}), model="a"), unscored(made(constant, model="b"), 7)]
+    text = report(runs, tmp_path / "r.html").path.read_text("utf-8")
+    plots = re.findall(r'<div data-forest="([^"]*)"(.*?)</table>', text, re.DOTALL)
+    assert [name for name, _ in plots] == ["accuracy", "hits@10", "mrr"]
+    [accuracy, _, mrr] = [table for _, table in plots]
+    assert mentioned(accuracy, "over the 7 facts")
+    shown = re.findall(r"<strong>(.*?)</strong>", accuracy)
+    assert shown == ["42.9 %", "28.6 %"]
+    # Ranks 1, 2, 3, 4, 1, 2, 3.
+    assert re.findall(r"<strong>(.*?)</strong>", mrr)[1] == f"{(2 + 2 / 2 + 2 / 3 + 1 / 4) / 7:.3f}"
+    # Guessing among twenty.
+    assert "random 5.0 %" in accuracy or "names" in accuracy or "majority" in accuracy
+    assert re.findall(r'left: ([\d.]+)%">○', accuracy) == ["5.0", "5.0"]
+
+
+def test_runs_that_share_no_fact_have_a_line_each_over_their_own(made, tmp_path):
+    other = world([[0]] * 4, relations=1, name="E")
+    queries = tuple(replace(q, id=f"e{q.id}", subject_id=f"e{q.subject_id}") for q in other.queries)
+    runs = [made(constant, model="a"), made(constant, replace(other, queries=queries), model="b")]
+    text = report(runs, tmp_path / "r.html").path.read_text("utf-8")
+    [plot] = re.findall(r'<div data-forest="accuracy"(.*?)</table>', text, re.DOTALL)
+    assert "its own facts" in plot
+    assert re.findall(r"<strong>(.*?)</strong>", plot) == ["25.0 %", "100.0 %"]
+    [settings] = re.findall(r"<h2>Settings that differ</h2>(.*?)</table>", text, re.DOTALL)
+    assert mentioned(settings, "data set", "<bdi>D</bdi>", "<bdi>E</bdi>")
+
+
 def test_slices_are_paired_differences_of_parts(made):
     """r0: the first knows 3 of 4 and the second 1; r1: the first 1 and the second 2."""
     first, second = {"q000", "q001", "q002", "q004"}, {"q000", "q005", "q006"}
@@ -258,16 +311,12 @@ def test_what_is_packed_is_what_was_found(made):
     pieces = packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {}))
     told = unpacked("".join(pieces))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
-    # Over both templates, by the first, by the second; the second fact of the first run does not count.
-    alone = [1, math.nan]
-    assert told["hits"].tolist() == pytest.approx([*alone, 0.5, 0.5, *alone, 1, 1, *alone, 0, 0], nan_ok=True)
-    ranks = [*alone, 10.5, 10.5, *alone, 1, 1, *alone, 20, 20]
-    assert told["meanRanks"].tolist() == pytest.approx(ranks, nan_ok=True)
+    ranks = [1, 1, 2, math.nan, 1, 20, 1, 20]
+    assert told["rank"].tolist() == pytest.approx(ranks, nan_ok=True)
+    assert told["ties"].tolist() == [0] * 5 + [0, 0, 0]
+    # The second fact of the first run does not count.
     assert told["weight"].tolist() == [0.5, 0.5, 0, 0, 0.5, 0.5, 0.5, 0.5]
     assert told["alone"].tolist() == [1, 1, 0, 0, 1, 1, 1, 1]
-    first = [told["texts"][number] for number in told["first"]]
-    assert first[:4] == first[4:8] == ["w0", "w0", "w0", "w1 w1"]
-    assert first[8:] == ["w0", "the prompt is too long", "w1 w1", "w0"]
     total = sum(math.exp(-place) for place in range(20))
     assert told["confidence"][0] / (UNSURE - 1) == pytest.approx(1 / total, abs=1e-5)
     assert told["confidence"][3] == UNSURE
@@ -353,9 +402,10 @@ def test_the_page_has_numbers_comparison_and_what_studies_kept(made, tmp_path):
     text = made_of.path.read_text("utf-8")
     assert made_of.runs == 2
     assert "differences in accuracy" in text
-    [answer] = re.findall(r'<section aria-labelledby="answer">(.*?)</section>', text, re.DOTALL)
+    [answer] = re.findall(r'<div id="answer">(.*?)</div>', text, re.DOTALL)
     assert mentioned(answer, "8 facts", "both answered")
-    assert text.index("both answered") < text.index("Choose facts")
+    # The second run is right with none.
+    assert mentioned(answer, "b (sum/full)", "0.0 %", "random")
     assert "rank by length" in text
     assert "0.1235" in text
     assert "corr|data:D" in text
@@ -371,9 +421,10 @@ def test_further_groups_cut_the_facts(made, tmp_path):
     text = report(runs, tmp_path / "r.html", groups=tmp_path / "planted.jsonl").path.read_text("utf-8")
     [packed] = re.findall(r'id="evidence-data">([^<]*)<', text)
     told = unpacked(packed)
-    assert {"planted: True", "planted: False"} <= set(told["labels"]["slice"])
+    assert {"planted", "withheld"} <= set(told["labels"]["slice"])
     [first, *_] = told["slices"]["0-1"]
-    assert (first["key"], first["value"], first["cells"][:4]) == ("planted", "True", ["4", "100.0%", "0.0%", "+100.0"])
+    assert (first["choice"], first["value"]) == ("slice", "planted")
+    assert first["cells"][:4] == ["4", "100.0%", "0.0%", "+100.0"]
     with pytest.raises(BadInput, match="no-such"):
         report(runs, tmp_path / "r2.html", groups=tmp_path / "no-such")
 
@@ -461,10 +512,17 @@ def test_a_run_of_which_nothing_is_scored_is_shown(made, tmp_path):
     assert found.runs == 2
 
 
-def test_the_script_is_glue():
-    script = (resources.files("fathom.report") / "assets" / "report.js").read_text("utf-8").splitlines()
-    assert len(script) < 400
-    assert max(map(len, script)) <= 120
+def test_the_script_is_small_modules_that_import_from_those_before():
+    assets = resources.files("fathom.report") / "assets"
+    assert {f"{name}.js" for name in MODULES} == {file.name for file in assets.iterdir() if file.name.endswith(".js")}
+    names: list[str] = []
+    for place, module in enumerate(MODULES):
+        text = (assets / f"{module}.js").read_text("utf-8")
+        assert set(re.findall(r'from "\./(\w+)\.js"', text)) <= set(MODULES[:place])
+        assert len(text.splitlines()) < 200
+        assert max(map(len, text.splitlines())) <= 120
+        names += re.findall(r"^(?:export )?(?:async )?(?:const|let|function|class) (\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names)), "the page has the modules in one script"
 
 
 def test_the_command_tells_where_the_report_lies(made, tmp_path, monkeypatch, capsys):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fathom.report.evidence import Array, Evidence, PredictionColumns, narrow
+from fathom.report.evidence import CAPITAL, SUBJECT, Array, Evidence, PredictionColumns, narrow
 from fathom.results.rows import NONE, Floats, Ints
 
 RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -16,6 +16,9 @@ RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 TENTHS = 10
 LENGTHS = 8
 """Answers of so many tokens and more are one class."""
+LONGEST = 60
+"""Longest text of a template in a label."""
+OPPOSITES = {"planted": "withheld"}
 
 
 class Dimension(NamedTuple):
@@ -40,11 +43,12 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
 
     rank_labels = [str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairwise([0, *RANKS])]
     edges = _edges(predictions.score)
+    wordings = [_wording(number, predictions, texts, len(named)) for number in templates]
     return {
         "run": Dimension([view.name for view in evidence.views], predictions.view),
         "relation": Dimension([texts[number] for number in named], of_fact[predictions.fact]),
         "template": Dimension(
-            [str(number) if number >= 0 else NONE for number in templates],
+            wordings,
             coded(lambda view: np.searchsorted(templates, view.template)),
         ),
         "rank": Dimension([*rank_labels, f">{RANKS[-1]}"], coded(lambda view: _rank_codes(view.rank))),
@@ -57,6 +61,26 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
         ),
         "length": Dimension([*map(str, range(1, LENGTHS)), f"{LENGTHS}+"], lengths),
     }
+
+
+def _wording(template: int, predictions: PredictionColumns, texts: Sequence[str], relations: int) -> str:
+    """Return the number of a template with its text, which the first of several relations provides.
+
+    Prompts that have sentences of their own have no common text.
+    """
+    if template < 0:
+        return NONE
+    prompts = np.unique(predictions.prompt[predictions.template == template]).tolist()
+    patterns = list(dict.fromkeys(pattern_text(texts[prompt]) for prompt in prompts))
+    if len(patterns) > max(relations, 1):
+        return f"template {template}"
+    first = patterns[0] if len(patterns[0]) <= LONGEST else f"{patterns[0][:LONGEST]}…"
+    return f"{template}: {first}{' …' if len(patterns) > 1 else ''}"
+
+
+def pattern_text(pattern: str) -> str:
+    """Return the last line of a prompt's pattern, its subject written "[X]"."""
+    return pattern.replace(SUBJECT, "[X]").replace(CAPITAL, "[X]").strip().rpartition("\n")[2]
 
 
 def _edges(scores: Array) -> list[float]:
@@ -104,6 +128,13 @@ class Kinds(NamedTuple):
     of_facts: list[list[int]]
 
 
+def label_of(key: str, value: str) -> str:
+    """Return "cardinality: 1:1", and of yes and no "planted" or "withheld"."""
+    if value in ("True", "true"):
+        return key
+    return OPPOSITES.get(key, f"not {key}") if value in ("False", "false") else f"{key}: {value}"
+
+
 def kinds_of(evidence: Evidence, predictions: PredictionColumns) -> Kinds:
     """Return the groups of the queries, and the facts that all runs scored, all or none has right, or some left out."""
     labels: dict[str, int] = {}
@@ -113,7 +144,7 @@ def kinds_of(evidence: Evidence, predictions: PredictionColumns) -> Kinds:
         for fact, groups in enumerate(evidence.groups):
             values = filter(None, map(str.strip, texts[groups.get(key, 0)].split(";")))
             for value in dict.fromkeys(values) or (NONE,):
-                of_facts[fact].append(labels.setdefault(f"{key}: {value}", len(labels)))
+                of_facts[fact].append(labels.setdefault(label_of(key, value), len(labels)))
     hits = evidence.hits
     unscored = np.isin(np.arange(len(evidence.facts)), predictions.fact[predictions.reason > 0])
     for label, members in (

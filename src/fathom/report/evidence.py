@@ -92,6 +92,7 @@ class PredictionColumns(NamedTuple):
     :param times: number of predictions of the fact in the view; 0 if one of them is unscored.
     :param hit: credit, or expected Hits@1; NaN where unknown or unscored.
     :param rank: realistic; −k where it is only known to be beyond k; NaN where there is none.
+    :param ties: pessimistic − optimistic rank.
     :param confidence: probability of the best answer among all candidates; NaN where unknown.
     :param length: tokens of the best gold answer; 0 where not recorded.
     :param prompt: pattern in the pool, with the fact's subject as :data:`SUBJECT` or :data:`CAPITAL`.
@@ -109,6 +110,7 @@ class PredictionColumns(NamedTuple):
     template: Array
     hit: Array
     rank: Array
+    ties: Array
     confidence: Array
     length: Array
     prompt: Array
@@ -249,6 +251,7 @@ def _predictions(outcome: RunFacts, view: int, facts: Ints, evidence: Evidence) 
         rows.template[places],
         np.where(scored, rows.hits(1)[places], np.nan),
         np.where(scored, rank, np.nan),
+        np.nan_to_num(rows.pessimistic[places] - rows.optimistic[places]).astype(np.int64),
         confidence,
         np.array([n[best_gold(s)] or 0 if n else 0 for s, n in zip(best_scores, lengths, strict=True)], np.int64),
         numbers(map(_pattern, prompts, subjects)),

@@ -14,18 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.report.charts import places_of
-from fathom.report.counting import Dimension, Kinds, weights, weights_by_template
+from fathom.report.counting import Dimension, Kinds, label_of, weights, weights_by_template
 from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, PredictionColumns, narrow, showable
 from fathom.report.slices import Slice
 from fathom.results.estimates import Estimate
-from fathom.results.rows import Floats
+from fathom.results.samples import RELATION
 
 UNSURE = 65535
 """In the column of confidences: unknown. The script has the same number."""
 _KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "Float32Array"}
 _KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
-MOST = 3_000_000
-"""Largest number of facts × runs × templates for which a page holds hits and ranks by template."""
 
 
 class OfPairs(NamedTuple):
@@ -101,11 +99,10 @@ def _columns(
 ) -> dict[str, Callable[[], Array]]:
     """Return functions that make the columns: together these are larger than what they are made of.
 
-    Columns of facts: relation, subject. Of all templates and of each × views × facts: hits, meanRanks, first. Of
-    predictions: the others.
+    Columns of facts: relation, subject. Of predictions: the others.
     """
     relations = {label: place for place, label in enumerate(dims["relation"].labels)}
-    texts, size = evidence.pool.texts, (len(evidence.views), len(evidence.facts))
+    texts = evidence.pool.texts
 
     def by_view(values: Callable[[PredictionColumns], Array]) -> Array:
         return np.concatenate([values(view) for view in predictions.each_view()])
@@ -113,14 +110,13 @@ def _columns(
     return {
         "relation": lambda: narrow(np.array([relations[texts[own]] for own in evidence.relation])),
         "subject": lambda: narrow(np.array(evidence.subject)),
-        "hits": lambda: _by_template(predictions, lambda view: view.hit, size),
-        "meanRanks": lambda: _by_template(predictions, lambda v: np.where(v.rank < 0, np.inf, v.rank), size),
         "view": lambda: narrow(predictions.view),
         "fact": lambda: narrow(predictions.fact),
         "weight": lambda: by_view(lambda view: weights(view).astype("<f4")),
         "alone": lambda: by_view(lambda view: weights_by_template(view).astype("<f4")),
         "right": lambda: predictions.hit.astype("<f4"),
         "rank": lambda: predictions.rank.astype("<f4"),
+        "ties": lambda: narrow(predictions.ties),
         "confidence": lambda: by_view(lambda view: _sure(view.confidence)),
         "pattern": lambda: narrow(predictions.prompt),
         "reason": lambda: narrow(predictions.reason),
@@ -130,44 +126,7 @@ def _columns(
         "value": lambda: _with_least_missing(predictions.values.T.ravel()),
         "template": lambda: narrow(dims["template"].codes),
         **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
-        "first": lambda: narrow(_first_answers(predictions, size)),
     }
-
-
-def templates_of(predictions: PredictionColumns, size: tuple[int, int]) -> list[int]:
-    """Return the templates that may be chosen; none if facts × runs × templates would make a page too large."""
-    templates = np.unique(predictions.template).tolist()
-    return templates if len(templates) * size[0] * size[1] <= MOST else []
-
-
-def _first_answers(predictions: PredictionColumns, size: tuple[int, int]) -> Array:
-    """Return each fact's best answer, or why there is none, in each view, by its first template and by each."""
-    templates = templates_of(predictions, size)
-    answers = np.zeros((1 + len(templates), *size), dtype=np.uint32)
-    for view in predictions.each_view():
-        shown = np.where(view.answers[:, 0] > 0, view.answers[:, 0], view.reason)
-        every = np.ones(len(shown), dtype=bool)
-        for part, chosen in enumerate((every, *(view.template == template for template in templates))):
-            answers[part, view.view[0], view.fact[chosen][::-1]] = shown[chosen][::-1]
-    return answers.ravel()
-
-
-def _by_template(
-    predictions: PredictionColumns, of: Callable[[PredictionColumns], Floats], size: tuple[int, int]
-) -> Array:
-    """Return means of each fact in each view, over all templates and by each; NaN if the fact does not count."""
-    templates = templates_of(predictions, size)
-    means = np.full((1 + len(templates), *size), np.nan, dtype="<f4")
-    for view in predictions.each_view():
-        values, alone = of(view), weights_by_template(view)
-        each = (weights(view), *(alone * (view.template == template) for template in templates))
-        for part, weight in enumerate(each):
-            counts = weight > 0
-            sums = np.full(size[1], np.nan)
-            sums[view.fact[counts]] = 0
-            np.add.at(sums, view.fact[counts], weight[counts] * values[counts])
-            means[part, view.view[0]] = sums
-    return means.ravel()
 
 
 def _sure(confidence: Array) -> Array:
@@ -189,7 +148,9 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     rows: dict[str, list[dict[str, Any]]] = {}
     for own in cut:
         key, value = showable(own.key), showable(own.value)
-        about = {"key": key, "value": value, "label": f"{key}: {value}"}
+        label = label_of(key, value)
+        chosen = ("relation", value) if own.key == RELATION else ("slice", label)
+        about = {"label": label, "choice": chosen[0], "value": chosen[1]}
         for sign in (1, -1):
             one, other = (place[own.first], place[own.second])[::sign]
             rows.setdefault(f"{one}-{other}", []).append(about | {"cells": _cells(own, sign)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,11 +20,19 @@ from fathom.reading import json_file, opened
 from fathom.report.charts import Drawing, chart, classes_of, drawable, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
-from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points, templates_of
+from fathom.report.overview import (
+    GLYPHS,
+    RunSide,
+    baselines_by_fact,
+    differing_settings,
+    forests,
+    verdicts,
+)
+from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import ComparedPair, Comparison
-from fathom.results.facts import RunFacts, Shared
+from fathom.results.facts import Shared
 from fathom.results.loading import AnyRun, check_scored, open_run
 from fathom.results.names import short_names
 from fathom.results.samples import RELATION
@@ -35,12 +44,14 @@ from fathom.store.written import check_output
 from fathom.studies import STUDIES
 
 LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
+MODULES = ("dom", "evidence", "choice", "charts", "compare", "facts", "controls", "main")
+"""Parts of the script; each imports only from those before it."""
 GENERATOR = b'<meta name="generator" content="Fathom'
 """Marks a report, which alone may be replaced by another."""
 CELLS = {
     "both": "both right",
-    "first": "only the first right",
-    "second": "only the second right",
+    "first": "only the first right (forgotten)",
+    "second": "only the second right (learnt)",
     "neither": "both wrong",
     "undecided": "undecided",
 }
@@ -62,7 +73,7 @@ class _Run(NamedTuple):
     """A run in the report. :param sides: one for each scoring."""
 
     folder: RunFolder
-    sides: tuple[RunFacts, ...]
+    sides: tuple[RunSide, ...]
     summary: Summary
 
 
@@ -143,8 +154,13 @@ def _add(
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
     summary = numbers.summary()
-    outcomes = evidence.add_run(folder, numbers.rows, model)
-    return _Run(folder, tuple(outcome.release(metrics, shared) for outcome in outcomes), summary)
+    lines = {line.scoring: line for line in summary.headlines}
+    sides = []
+    for facts in evidence.add_run(folder, numbers.rows, model):
+        by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)
+        identity = folder.manifest["identity"]
+        sides.append(RunSide(facts.release(metrics, shared), by_fact, lines.get(facts.scoring), identity))
+    return _Run(folder, tuple(sides), summary)
 
 
 def _page(
@@ -163,7 +179,8 @@ def _page(
     drawn = drawable(evidence, dims, predictions)
     about = [_about(one, dims, chart(one, dims, rows, of_runs)) for one, rows in drawn]
     saved, faults = _tables_of_studies(run.folder.path for run in shown)
-    by_template = bool(templates_of(predictions, (len(evidence.views), len(evidence.facts))))
+    sides = [side for run in shown for side in run.sides]
+    plots = forests([view.name for view in evidence.views], sides, [metric(name) for name in COMPARED])
     files = resources.files("fathom.report") / "assets"
     itables = resources.files("itables") / "html"
     page = libraries["jinja2"].Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -176,22 +193,32 @@ def _page(
         notes=[*notes, *faults],
         views=evidence.views,
         summaries=[(run.folder.path, _html(run.summary.tables, f"{run.folder.path}: ")) for run in shown],
-        answer=comparison.answer if comparison else [sentence for run in shown for sentence in run.summary.answer],
+        answer=verdicts(comparison, [run.summary for run in shown]),
+        forests=plots,
+        glyphs=GLYPHS,
+        settings=differing_settings(evidence.views, sides),
         comparison=_html(comparison.tables) if comparison else [],
         studies=[(name, _html(tables, f"{name}: ")) for name, tables in (*studies, *saved)],
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
-        choices=_choices(dims, kinds, by_template),
+        choices=_choices(dims, kinds),
         few_pairs=comparison is not None and len(comparison.runs) * (len(comparison.runs) - 1) > 2 * PAIRS,
         style=files.joinpath("report.css").read_text(encoding="utf-8"),
-        script=files.joinpath("report.js").read_text(encoding="utf-8"),
+        script=_script(),
         licences=files.joinpath("licences.txt").read_text(encoding="utf-8"),
         charts_code=packed(libraries["vl_convert"].javascript_bundle()),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
         evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, _of_pairs(comparison, evidence)),
     )
+
+
+def _script() -> str:
+    """Return the script's modules as one, without their imports and exports, for the browser."""
+    files = resources.files("fathom.report") / "assets"
+    texts = (files.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+    return "\n".join(re.sub(r"^(import .*;\n|export )", "", text, flags=re.MULTILINE) for text in texts)
 
 
 def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
@@ -256,12 +283,12 @@ def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
     return [to_html(replace(table, title=prefix + table.title)) for table in tables]
 
 
-def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> list[tuple[str, str, Sequence[str]]]:
+def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:
     """Return name, label and choices of each field."""
     return [
         ("relation", "Relation", dims["relation"].labels),
         ("slice", "Kind of fact", kinds.labels),
-        ("template", "Template", dims["template"].labels if by_template else ()),
+        ("template", "Template", dims["template"].labels),
         ("rank", "Rank of the right answer", dims["rank"].labels),
         ("confidence", "Probability of the first answer", dims["confidence"].labels),
         ("score", "Score of the first answer", dims["score"].labels),
@@ -271,16 +298,16 @@ def _choices(dims: Mapping[str, Dimension], kinds: Kinds, by_template: bool) -> 
 
 def _compare(shown: Sequence[_Run], metrics: Sequence[Metric], notes: list[str]) -> Comparison | None:
     """Compare all runs with something scored; None if there are not two, or none can be compared."""
-    scored = {id(run): [side.scoring for side in run.sides if side.scored_facts] for run in shown}
+    scored = {id(run): [side.facts.scoring for side in run.sides if side.facts.scored_facts] for run in shown}
     runs = [run for run in shown if scored[id(run)]]
     if sum(map(len, scored.values())) < 2:
         return None
     sides = [
-        side.called(model)
+        side.facts.called(model)
         for run, model in zip(runs, short_names([run.folder for run in runs]), strict=True)
         for scoring in dict.fromkeys(name for names in scored.values() for name in names)
         for side in run.sides
-        if side.scoring == scoring
+        if side.facts.scoring == scoring
     ]
     try:
         all_of(*(partial(check_scored, side) for side in sides))

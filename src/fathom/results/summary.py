@@ -176,7 +176,7 @@ class RunNumbers:
         if unknown:
             raise BadInput(f"the run cannot be broken down by {', '.join(unknown)}: it has {', '.join(self.keys)}")
         notes, tasks, above = self.rows.declared.notes, None, ""
-        if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self._baselines)):
+        if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self.baseline_ranks)):
             notes = (*notes, lacking)
         if altered := sum("conclusion" in groups for groups in self.rows.groups):
             what = "arguments and altered texts, which these numbers mix with the others"
@@ -246,7 +246,8 @@ class RunNumbers:
         return self._numbers[key]
 
     @cached_property
-    def _baselines(self) -> dict[str, BaselineRanks | RandomOrder]:
+    def baseline_ranks(self) -> dict[str, BaselineRanks | RandomOrder]:
+        """Ranks of the gold answers by each baseline."""
         return baselines(self.rows)
 
     def _headline(self, scoring: str) -> Headline:
@@ -256,7 +257,9 @@ class RunNumbers:
         reasons = Counter(reason for place in asked.tolist() if (reason := rows.reason[place]) is not None)
         metrics = {one.name: one for one in self._metrics()}
         numbers = {name: value for name, one in metrics.items() if (value := self.number(one, asked)) is not None}
-        baselines_of_each = ((name, compare_baselines(rows, metrics[name], asked, self._baselines)) for name in numbers)
+        baselines_of_each = (
+            (name, compare_baselines(rows, metrics[name], asked, self.baseline_ranks)) for name in numbers
+        )
         return Headline(
             scoring=scoring,
             templates=tuple(sorted(set(rows.template[asked].tolist()))),

@@ -1,0 +1,161 @@
+import { all, byId, isolated, make, opener, percent } from "./dom.js";
+import { UNSURE } from "./evidence.js";
+
+// The table of facts, and every prompt and answer of the opened one.
+
+const LANGUAGE = { info: "_START_ to _END_ of _TOTAL_ facts", infoFiltered: "(of _MAX_)", lengthMenu: "_MENU_ a page" };
+const TABLE = { autoWidth: false, deferRender: true, order: [], pageLength: 25, language: LANGUAGE };
+
+function markOf(evidence, view, fact) {
+  const [hit, rank] = [evidence.hit(view, fact), evidence.meanRank(view, fact)];
+  if (Number.isNaN(hit)) return "–";
+  const mark = { 0: "✗", 1: "✓" }[hit] ?? percent(hit);
+  return Number.isFinite(rank) ? `${mark} (${Number(rank.toFixed(1))})` : mark;
+}
+
+// --- columns
+function columns(evidence, choice) {
+  const text = { searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } };
+  const column = (data, more) => ({ ...text, data, ...more });
+  const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
+  const place = (view, fact) => evidence.meanRank(view, fact) || -evidence.hit(view, fact) || Infinity;
+  const sorted = (sort) => ({ type: "num", render: { sort: (_, __, fact) => sort(fact) } });
+  const hidden = { visible: false };
+  const mark = (view) => column((fact) => markOf(evidence, view, fact), sorted((fact) => place(view, fact)));
+  const marks = evidence.views.map((_, view) => mark(view));
+  const mistake = (fact) => evidence.surestMistake(fact, choice.shown());
+  const mistakeText = (fact) => {
+    const at = mistake(fact);
+    if (at === undefined) return "–";
+    const sure = percent(evidence.confidence[at] / (UNSURE - 1));
+    return `${evidence.texts[evidence.answer[at]]} ${sure} (${evidence.views[evidence.view[at]].name})`;
+  };
+  const disagreement = (fact) => evidence.disagreement(fact, choice.shown());
+  const rightText = (fact) => {
+    const { right, of } = disagreement(fact);
+    return `${right} of ${of} right`;
+  };
+  return [
+    column(evidence.subjectOf, { render: first }),
+    column(evidence.relationOf),
+    column((fact) => evidence.golds(fact).join("; ")),
+    column((fact) => evidence.facts[fact], hidden),
+    ...marks,
+    column(mistakeText, { ...sorted((fact) => evidence.confidence[mistake(fact)] ?? -1), ...hidden }),
+    column(rightText, { ...sorted((fact) => disagreement(fact).order), ...hidden }),
+    ...evidence.views.map((_, view) => column((fact) => evidence.firstOf(view, fact), hidden)),
+  ];
+}
+
+function makeTable(DataTable, evidence, choice) {
+  const format = { body: (raw) => raw, header: (_, __, head) => head.textContent };
+  const exportOptions = { format, orthogonal: "export" };
+  const save = { extend: "csv", text: "Save as CSV", filename: "facts", exportOptions };
+  return new DataTable("#evidence-table", {
+    data: evidence.facts.map((_, fact) => fact),
+    ...TABLE,
+    columns: columns(evidence, choice),
+    layout: { topStart: "pageLength", topEnd: { buttons: [save] } },
+    drawCallback: () => markOpen(choice),
+  }).search.fixed("chosen", (_, fact) => Boolean(choice.kept?.[fact]));
+}
+
+const markOpen = ({ state: { open } }) =>
+  all("[data-fact]").forEach((button) => (button.ariaExpanded = String(button.dataset.fact === open[0])));
+
+// --- one fact: a line for each run, a column for each template
+function factGrid(evidence, choice, fact) {
+  const [places, { template }] = [evidence.ofFact[fact], evidence];
+  const templates = Object.keys(evidence.labels.template).filter((code) => places.some((at) => template[at] === +code));
+  const headOf = (code) => evidence.templateText(places.find((at) => template[at] === +code));
+  const heads = templates.map((code) => make("th", { scope: "col" }, isolated(headOf(code), 120)));
+  const lines = evidence.views.map(({ name, probe, scoring }, view) => {
+    const own = (code) => places.filter((at) => evidence.view[at] === view && template[at] === +code);
+    const cells = templates.map((code) => make("td", {}, ...own(code).map((at) => answerList(evidence, at))));
+    const head = make("th", { scope: "row" }, isolated(name), make("small", {}, `${probe}, ${scoring}`));
+    return choice.shown()[view] && cells.some((cell) => cell.hasChildNodes()) ? [make("tr", {}, head, ...cells)] : [];
+  });
+  const about = [evidence.relationOf(fact), `right: ${evidence.golds(fact).join("; ")}`, evidence.facts[fact]];
+  const shown = byId("one-fact").content.cloneNode(true).firstElementChild;
+  const [title, text] = [isolated(evidence.subjectOf(fact)), isolated(about.join(" · "))];
+  const parts = { h3: [title], p: [text], "thead tr": heads, tbody: lines.flat() };
+  for (const [part, own] of Object.entries(parts)) shown.querySelector(part).append(...own);
+  return shown;
+}
+
+function answerList(evidence, at) {
+  const prompt = make("p", { className: "prompt", tabIndex: 0 }, isolated(evidence.prompt(at)));
+  const why = evidence.texts[evidence.reason[at]];
+  if (why) return make("div", {}, prompt, make("p", { className: "unscored" }, isolated(`unscored: ${why}`)));
+  const shown = evidence.confidence[at] === UNSURE ? (value) => value.toFixed(2) : percent;
+  const lines = evidence.answers(at).map(({ text, value, right }) => {
+    const suffix = value === null ? "" : ` ${shown(value)}`;
+    return make("li", { className: right ? "right" : "" }, isolated(text), suffix, right ? " ✓" : "");
+  });
+  const [rank, credit] = [evidence.rank[at], `credit ${percent(evidence.right[at])}`];
+  const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
+  const note = make("p", { className: "score" }, Number.isNaN(rank) ? credit : ranked);
+  return make("div", {}, prompt, make("ol", {}, ...lines), note);
+}
+
+// --- the tab
+export class Facts {
+  constructor(DataTable, evidence, choice) {
+    Object.assign(this, { evidence, choice, table: makeTable(DataTable, evidence, choice), drawn: "", of: "" });
+    const mistakes = 4 + evidence.views.length;
+    this.sorts = { wrong: mistakes, disagreement: mistakes + 1 };
+    this.table.on("order.dt", () => this.ordered());
+    const isUnsure = evidence.confidence.every((own) => own === UNSURE);
+    all("[data-sort=wrong]").forEach((button) => (button.disabled = isUnsure));
+  }
+
+  // A click on a head takes the place of a chosen sort.
+  ordered() {
+    const [sort] = this.choice.state.sort;
+    if (this.isSorting || !sort || this.table.order()[0]?.[0] === this.sorts[sort]) return;
+    this.sort = undefined;
+    this.choice.set({ sort: [] });
+  }
+
+  fill() {
+    const { table, evidence, choice } = this;
+    const [{ hidden, sort: [sort] }, { chosen }] = [choice.state, evidence];
+    if (this.of !== (this.of = JSON.stringify([hidden, chosen]))) {
+      table.rows().invalidate("data");
+      choice.shown().forEach((own, view) => table.column(4 + view).visible(own, false));
+    }
+    if (this.sort !== sort) {
+      [this.sort, this.isSorting] = [sort, true];
+      table.order(sort in this.sorts ? [[this.sorts[sort], "desc"]] : []);
+      for (const [name, at] of Object.entries(this.sorts)) table.column(at).visible(name === sort, false);
+    }
+    if (this.drawn !== (this.drawn = `${choice.kept.join("")} ${chosen} ${sort} ${hidden}`)) table.draw();
+    this.isSorting = false;
+    all("[data-sort]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.sort === sort)));
+    this.open();
+  }
+
+  // Expand the chosen fact below its row, on whichever page of the table that is.
+  open() {
+    const { table, evidence, choice } = this;
+    const fact = evidence.facts.indexOf(choice.state.open[0]);
+    if (this.opened >= 0) table.row(this.opened).child.remove();
+    this.opened = fact;
+    if (fact >= 0) {
+      const order = table.rows({ order: "applied", search: "applied" }).indexes().toArray();
+      const page = Math.floor(order.indexOf(fact) / table.page.len());
+      if (page >= 0 && page !== table.page()) table.page(page).draw("page");
+      table.row(fact).child(factGrid(evidence, choice, fact), "one-fact").show();
+    }
+    markOpen(choice);
+  }
+
+  // Open or close a fact; the focus follows.
+  toggle(name) {
+    const isOpen = this.choice.state.open[0] === name;
+    this.choice.set({ open: isOpen ? [] : [name] });
+    const target = isOpen ? all("[data-fact]").find((own) => own.dataset.fact === name) : byId("fact");
+    target?.focus();
+    target?.scrollIntoView({ block: "nearest" });
+  }
+}
