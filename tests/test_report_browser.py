@@ -24,6 +24,7 @@ from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from tests.answerers import EVEN, answered, at_random, first_few, knowing, known_of, world
+from tests.messages import mentioned
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
@@ -1015,6 +1016,142 @@ def test_hostile_names_are_saved_whole(opened, hostile, tmp_path):
     assert [line["Subject"] for line in lines] == list(map(shown_as, HOSTILE))
     assert lines[0]["Right answer"] == shown_as(HOSTILE[-1])
     assert lines[0]["<img src=x onerror=window.hacked=1>"] == "–"
+
+
+# --- everything fits, and is reached by keyboard
+
+OVERFLOWING = """() => {
+  const shown = (own) => own.checkVisibility() && !own.closest("script, style, template, .dt-hidden, option");
+  const scrolls = (own) => ["auto", "scroll", "hidden"].includes(getComputedStyle(own).overflowX);
+  const faults = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode, parent = text.parentElement;
+    if (!text.data.trim() || !shown(parent) || parent.closest("[role=graphics-document], .vega-actions")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    // The box is that of the cell, button or paragraph; a box that scrolls holds any text.
+    let box = parent;
+    while (getComputedStyle(box).display === "inline") box = box.parentElement;
+    const within = box.getBoundingClientRect();
+    const isHeld = [...function* () { for (let own = box; own; own = own.parentElement) yield own; }()].some(scrolls);
+    for (const part of range.getClientRects()) {
+      const right = isHeld ? Infinity : innerWidth;
+      if (scrolls(box) || part.width === 0 || within.right < 0) continue; // for screen readers alone
+      const isOutside = part.right > within.right + 1 || part.left < within.left - 1 || part.bottom > within.bottom + 1;
+      if (isOutside || part.right > right + 1) faults.push(`${box.outerHTML.slice(0, 80)}: ${text.data.slice(0, 60)}`);
+    }
+  }
+  for (const svg of document.querySelectorAll(".chart svg")) {
+    const outer = svg.getBoundingClientRect();
+    for (const text of svg.checkVisibility() ? svg.querySelectorAll("text") : []) {
+      const own = text.getBoundingClientRect();
+      const isOutside = own.left < outer.left - 1 || own.right > outer.right + 1;
+      if (own.width && isOutside) faults.push(`${svg.ariaLabel}: ${text.textContent}`);
+    }
+  }
+  return faults;
+}"""
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
+    """Six runs, one of them weak, with settings that differ and long names."""
+    folder, data, runs = tmp_path_factory.mktemp("six"), replace(DATA, name="A data set of a hundred facts"), []
+    for number, share in enumerate((0.2, 0.5, 0.6, 0.4, 0.5, 0.0)):
+        kind = "masked" if number % 2 else "causal"
+        answerer = knowing(first_few(data, share, number), at_random(number))
+        options = {"pll": "l2r"} if number % 2 else {}
+        name = f"planted-{kind}-{32 * (1 + number)}"
+        runs.append(answered(folder / name, answerer, data, model=name, probe="statement", options=options))
+        runs[-1].add_circumstances(model={"parameters": 10**6 * (number + 1)})
+    return made(folder, runs, title="Six models of two kinds: causal and masked")
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1400])
+def test_no_text_leaves_its_box(opened, six, hostile, width):
+    """With a fact opened and filters chosen, in the light and in the dark."""
+    page = opened(six.url, {"width": width, "height": 900}, color_scheme="light")
+    page.click("[data-sort=wrong]")
+    page.locator("#evidence-table [data-fact]").first.click()
+    follow(page, f"{page.evaluate('location.hash')}&slice=cardinality%3A+1%3A1&hidden=planted-masked-64")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for tab in TABS:
+            assert show(page, tab).evaluate(OVERFLOWING) == [], (tab, scheme)
+            assert fits(page)
+    if width == 390:
+        show(page, "evidence").click("#chosen .drawer")
+        assert page.evaluate(OVERFLOWING) == []
+    page = opened(hostile.url, {"width": width, "height": 900})
+    faults = [(tab, fault) for tab in TABS for fault in show(page, tab).evaluate(OVERFLOWING)]
+    assert not faults, "\n".join(map(str, faults))
+
+
+def test_the_overview_of_six_runs_is_one_screen(opened, six):
+    page = opened(f"{six.url}#tab=overview", {"width": 1400, "height": 900})
+    assert page.evaluate("document.documentElement.scrollHeight") == 900
+    assert page.locator("[data-forest=accuracy] tbody tr").count() == 6
+    assert mentioned(page.inner_text("#answer"), "of 15 pairs", "planted-masked-192", "not above")
+    assert page.locator("#overview h2").all_inner_texts() == ["Settings that differ"]
+    assert mentioned(page.inner_text("#overview"), "parameters", "1,000,000", "pll", "l2r")
+
+
+def tab_to(page: Any, selector: str, most: int = 60) -> None:
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} cannot be reached by keyboard")
+
+
+def test_every_task_can_be_done_by_keyboard(opened, main):
+    """Compare two runs, take the facts of a cell, filter and sort them, read one, take the filters back."""
+    page = opened(f"{main.url}#tab=overview")
+    page.focus("#tab-overview")
+    page.keyboard.press("ArrowRight")
+    page.evaluate("fathom.settled")
+    tab_to(page, "[data-side='1']")
+    page.keyboard.press("End")
+    assert page.evaluate("fathom.choice.pair()") == [0, 2]
+    tab_to(page, "[data-cell=first]")
+    page.keyboard.press("Enter")
+    assert state(page, "cell") == ["first"]
+    page.focus("#tab-compare")
+    tab_to(page, "#to-facts")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#evidence-table")
+    page.focus("#tab-evidence")
+    tab_to(page, "select[data-choice=relation]")
+    page.keyboard.press("ArrowDown")
+    assert state(page, "relation") == ["r0"]
+    tab_to(page, "[data-sort=disagreement]")
+    page.keyboard.press("Space")
+    assert state(page, "sort") == ["disagreement"]
+    tab_to(page, "[data-fact]")
+    page.keyboard.press("Enter")
+    tab_to(page, "[data-close]")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.matches('[data-fact]')")
+    page.focus("#tab-evidence")
+    tab_to(page, "#clear")
+    page.keyboard.press("Enter")
+    assert kept(page) == ALL
+
+
+def test_the_drawer_of_filters_by_keyboard(opened, main):
+    page = opened(main.url, PHONE)
+    assert not page.is_visible("#filters")
+    tab_to(page, "#chosen .drawer")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#filters")
+    tab_to(page, "select[data-choice=relation]")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#filters")
+    assert page.evaluate("document.activeElement.matches('#chosen .drawer')")
+    assert page.inner_text("#chosen .drawer") == "Filters (1)"
+    assert chips(page) == ["Relation: r0 ×"]
 
 
 # --- everybody can read it

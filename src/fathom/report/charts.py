@@ -307,8 +307,9 @@ def _calibration(dims: Dimensions) -> Any:
 
 def _templates(dims: Dimensions) -> Any:
     alt = optional("altair", "report")
-    colour = alt.Color("template:N").scale(range=list(RUNS)).title("template")
-    shape = alt.Shape("template:N").title("template")
+    legend = alt.Legend(title="template", columns=1)
+    colour = alt.Color("template:N", legend=legend).scale(range=list(RUNS))
+    shape = alt.Shape("template:N", legend=legend)
     where = _share(alt.X, "hit:Q", HITS), _labels(alt.Y, "run", dims)
     return (
         _points(size=70).encode(*where, colour, shape, tooltip=_tooltip("run", "template")).properties(**_by_run(dims))

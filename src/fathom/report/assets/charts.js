@@ -9,6 +9,7 @@ const TITLES = {
   "hits@10": ["share of facts with the answer among the first ten", "answer among the first ten"],
   mrr: ["mean of 1 / rank", "mean of 1 / rank"],
 };
+const NARROW = 480; // pixels that two columns of a legend need
 let metricDrawn;
 
 function inMetric(spec, metric) {
@@ -25,6 +26,11 @@ async function drawChart({ name, brush, spec }, choice) {
   const [box, actions] = [byId(`chart-${name}`), { source: false, compiled: false, editor: false }];
   box.hidden = false;
   const own = name === "calibration" ? spec : inMetric(spec, choice.evidence.metric);
+  const { axis, legend } = own.config;
+  if (box.clientWidth < NARROW) legend.columns = 1;
+  // Legends begin right of the axis, whose labels may be long.
+  axis.labelLimit = Math.min(axis.labelLimit, 0.35 * box.clientWidth);
+  legend.labelLimit = Math.min(legend.labelLimit, 0.45 * (box.clientWidth / legend.columns));
   const { view } = await window.vegaEmbed(box, own, { renderer: "svg", actions, config: { background: null } });
   // For screen readers a chart is one image: its values are in the tables.
   const drawn = Object.assign(box.querySelector("svg"), { role: "img", ariaLabel: `chart: ${name}` });
