@@ -839,6 +839,16 @@ def test_two_entities_of_one_id_and_other_faults_of_a_dump_are_shown_at_once(tmp
     assert correspond(said, ("3:", "b'nonsense'"), ("7:", "Q12", "'mainsnak'"), ("13:", "Q10"))
 
 
+def test_of_many_odd_lines_twenty_are_shown(tmp_path):
+    """Such as an entity in many lines; an odd line in the middle is no cut."""
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps(towns(), indent=1), encoding="utf-8")
+    with pytest.raises(BadInput) as raised:
+        build_bear(BearBuildOptions(input=[dump], plan=write_plan(tmp_path, "P17"), out=tmp_path / "out"))
+    assert len(raised.value.faults) == 20
+    assert stated(raised.value.faults, "dump.json:2:", "b'{'")
+
+
 def test_a_few_odd_lines_are_left_out_and_the_first_of_two_counts(tmp_path, monkeypatch):
     monkeypatch.setattr("fathom.building.bear.sources._ODD_SHARE", 0.2)
     items = towns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from fathom.reading import Unreadable, pieces
 from fathom.reading.bounds import LINE
-from fathom.reading.pieces import lines_of, pieces_of
+from fathom.reading.pieces import Piece, lines_of, pieces_of
 
 PACK = {"json": bytes, "json.gz": gzip.compress, "json.bz2": lambda part: bz2.compress(part, 1)}
 
@@ -30,8 +31,7 @@ def all_lines(file: Path) -> list[bytes]:
 
 
 def split(content: bytes) -> list[bytes]:
-    *lines, rest = content.split(b"\n")
-    return lines + [rest] * bool(rest)
+    return io.BytesIO(content).readlines()
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,6 +66,17 @@ def test_blocks_of_one_bzip2_stream_are_pieces(tmp_path, monkeypatch, level):
     assert all_lines(file) == split(content)
 
 
+def test_a_block_is_in_the_piece_with_the_byte_in_which_it_begins(tmp_path):
+    content = b"".join(b"%d\n" % (number * 7919 % 1_000_003) for number in range(60_000))
+    file = tmp_path / "dump.json.bz2"
+    file.write_bytes(bz2.compress(content, 1))
+    size = file.stat().st_size
+    for start in pieces._marks(file.read_bytes(), pieces._BLOCK_BEGINS)[1:]:
+        for cut in (start // 8, start // 8 + 1):
+            lines = [line for piece in (Piece(0, cut), Piece(cut, size)) for line in lines_of(file, piece)]
+            assert lines == split(content)
+
+
 def test_gzip_members_are_pieces_and_what_only_looks_like_one_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "PACKED_PIECE", 1)
     looks = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03 is no member\n"
@@ -80,8 +91,8 @@ def test_gzip_members_are_pieces_and_what_only_looks_like_one_is_not(tmp_path, m
 @pytest.mark.parametrize("damage", ["cut", "flipped"])
 def test_lines_before_a_damaged_place_can_be_read(tmp_path, monkeypatch, ending, damage):
     monkeypatch.setattr(pieces, "PACKED_PIECE", 20_000)
-    lines = [b"%d" % (number * 7919 % 1_000_003) for number in range(100_000)]
-    content = b"\n".join(lines)
+    lines = [b"%d\n" % (number * 7919 % 1_000_003) for number in range(100_000)]
+    content = b"".join(lines)
     cuts = [0, 200_000, 400_000, len(content)]
     file = stored(tmp_path, ending, [content[start:end] for start, end in pairwise(cuts)])
     packed = bytearray(file.read_bytes())
@@ -101,8 +112,8 @@ def test_a_line_that_is_too_long_is_cut_off_and_the_next_one_is_read(tmp_path, m
     file = tmp_path / "dump.json"
     file.write_bytes(b"a\n" + b"b" * (5 << 20) + b"\nc\n")
     first, long, last = all_lines(file)
-    assert (first, last) == (b"a", b"c")
-    assert len(long) == LINE.most
+    assert (first, last) == (b"a\n", b"c\n")
+    assert long == b"b" * LINE.most + b"\n"
 
 
 def test_a_file_that_grows_too_large_is_refused(tmp_path):

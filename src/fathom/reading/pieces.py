@@ -43,7 +43,7 @@ def pieces_of(path: Path) -> list[Piece]:
 
 
 def lines_of(path: Path, piece: Piece, place: Callable[[Callable[[], int]], object] | None = None) -> Iterator[bytes]:
-    """Yield the lines that begin in a piece, without line feeds. A line that is too long is cut off.
+    """Yield the lines that begin in a piece, with their line feeds. A line that is too long is cut off.
 
     :param place: receives a function that returns the position in the file, see :func:`opened`.
     :raises Unreadable: it cannot be read or unpacked, or grows too large.
@@ -56,7 +56,8 @@ def lines_of(path: Path, piece: Piece, place: Callable[[Callable[[], int]], obje
                 raise Unreadable(path, None, f"{grown(piece.end - piece.start)}: unpack it first, if intended")
             if inner and not inside:
                 return
-            *whole, rest = (rest + block).split(b"\n")
+            whole = io.BytesIO(rest + block).readlines()
+            rest = b"" if not whole or whole[-1].endswith(b"\n") else whole.pop()
             if inner and whole:  # the end of a line of the piece before, or of one that was cut off
                 del whole[0]
                 inner = False
@@ -66,7 +67,7 @@ def lines_of(path: Path, piece: Piece, place: Callable[[Callable[[], int]], obje
             yield from whole
             if inner or len(rest) > LINE.most:
                 if not inner:
-                    yield rest[: LINE.most]
+                    yield rest[: LINE.most] + b"\n"
                 inner, rest = True, b""
     if rest:
         yield rest

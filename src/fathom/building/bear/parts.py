@@ -40,7 +40,6 @@ PART = 256 * MEGABYTE
 """Unpacked bytes of a dump in a part: seconds of work."""
 _LARGE, _SAMPLES, _SAMPLE = 64 * MEGABYTE, 5, 16 * MEGABYTE
 """Bytes of a dump worth an estimate; number of samples for it, and unpacked bytes of each."""
-UNFINISHED = "the line is not finished"
 _MOSTLY_ODD = 1_000
 """Odd lines of a part from which it is given up if most of its lines are odd."""
 _PAUSE = 0.05
@@ -173,16 +172,21 @@ class DumpPass:
         lines = entities = unpacked = odd = 0
         is_open, cut, is_last = None, "", True
         try:
-            for lines, text in enumerate(reader.lines, start=1):
-                unpacked += len(text) + 1
+            for text in reader.lines:
+                unpacked += len(text)
                 line = text.strip().rstrip(b",")
                 if line in (b"[", b"]"):
                     is_open = line == b"["
                 elif line:
+                    found = self._entity(line)
+                    if isinstance(found, str) and line.startswith(b"{") and not text.endswith(b"\n"):
+                        cut = "the line is not finished"
+                        break
                     entities += 1
-                    if (found := self._entity(line)) is not None:
-                        rows.append((lines, found))
-                        odd += isinstance(found, str)
+                    odd += isinstance(found, str)
+                    if found is not None:
+                        rows.append((lines + 1, found))
+                lines += 1
                 if odd > max(_MOSTLY_ODD, entities / 2):
                     cut = "most lines are no entities"
                     break
@@ -197,9 +201,7 @@ class DumpPass:
     def _entity(self, line: bytes) -> Entity | str | None:
         """Return the entity of a line, None if it is not wanted; or what is wrong with the line."""
         match = None
-        if line.startswith(b"{"):
-            if not line.endswith(b"}"):
-                return UNFINISHED
+        if line.startswith(b"{") and line.endswith(b"}"):
             match = _ID.search(line, 0, _HEAD) or _ID.search(_own_id(line))
         if match is None:
             return f"expected an entity of Wikidata, found {shown(line[:40])}"

@@ -24,7 +24,7 @@ from fathom.building.bear.entities import (
     WantedStatements,
     item_number,
 )
-from fathom.building.bear.parts import UNFINISHED, DumpPass
+from fathom.building.bear.parts import DumpPass
 from fathom.building.options import BearBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
@@ -78,11 +78,11 @@ class Dump:
         dump = DumpPass(self.path, self._wanted, self._folder)
         if (estimate := dump.estimate()) is not None:
             workers = min(self._options.workers, estimate.processes)
-            hours, size = estimate.seconds / workers / 3600, _DISK * estimate.size / 1e9
+            minutes, size = estimate.seconds / workers / 60, _DISK * estimate.size / 1e9
             free = shutil.disk_usage(self._folder.absolute().parent).free / 1e9
             log(
-                f"{self.path}: at most {hours:.1f} h for each of two passes with {workers} processes, and {size:.1f} "
-                f"GB in {self._folder}, where {free:,.1f} GB are free (estimated from samples)"
+                f"{self.path}: at most {minutes:,.0f} minutes for each of two passes with {workers} processes, and "
+                f"{size:.1f} GB in {self._folder}, where {free:,.1f} GB are free (estimated from samples)"
             )
         yield from self._read(dump)
 
@@ -96,22 +96,20 @@ class Dump:
         self._lines = self._entities = self._unpacked = 0
         with closing(dump.parts(self._options.workers)) as parts:
             for part, rows in parts:
-                for number, found in rows:
-                    if isinstance(found, str):
-                        faults.add(self.path, self._lines + number, found)
-                    elif seen.add(found.number):
-                        yield found
-                    else:
-                        twice = f"Q{found.number} stands here for the second time: remove one"
-                        faults.add(self.path, self._lines + number, twice)
-                self._lines += part.lines
+                first, self._lines = self._lines, self._lines + part.lines
                 self._entities += part.entities
                 self._unpacked += part.unpacked
+                for number, found in rows:
+                    if isinstance(found, Entity) and seen.add(found.number):
+                        yield found
+                        continue
+                    faults.add(self.path, first + number, found if isinstance(found, str) else _twice(found))
+                    if self._has_too_many(faults):
+                        break
                 is_open = is_open if part.is_open is None else part.is_open
-                if part.lines or part.cut:
-                    cut = part.cut or UNFINISHED * (rows[-1:] == [(part.lines, UNFINISHED)])
+                cut = part.cut
                 self._progress(part.place, self._size)
-                if part.cut or self._has_too_many(faults):
+                if cut or self._has_too_many(faults):
                     break
         self._progress(self._size, self._size)
         self._report_end(cut, is_open, faults)
@@ -128,12 +126,9 @@ class Dump:
         """Refuse a dump that breaks off, or note it; note one that lacks its end."""
         if self._has_too_many(faults):
             return
-        if cut == UNFINISHED:
-            faults.found.pop()
-            self._entities -= 1
         progress = f"{self._entities:,} entities could be read, {self._unpacked / MEGABYTE:,.1f} MB unpacked"
         if cut:
-            number = self._lines + (cut != UNFINISHED)
+            number = self._lines + 1
             message = f"the dump breaks off in line {number:,} ({cut}): {progress}"
             if not self._options.partial:
                 advice = "fetch it again and compare its checksum, or take what is there with --partial"
@@ -144,6 +139,10 @@ class Dump:
             self.notes.append(
                 f'{self.path} has no "]" at its end, as if it were cut after line {self._lines:,}: {progress}'
             )
+
+
+def _twice(entity: Entity) -> str:
+    return f"Q{entity.number} stands here for the second time: remove one"
 
 
 _ENTITY, _DIRECT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
