@@ -134,16 +134,17 @@ def test_bad_input_is_one_line_and_exit_code_2(fathom, causal, tmp_path, argumen
 @pytest.mark.parametrize(
     ("typed", "line"),
     {
-        "build choices --options 99 --data d --out o": ("--options: ", "equal to 26", "found"),
-        "build worlds --rate nan --data d --out o": ("--rate: ", "nan"),
-        "build worlds --case odd --data d --out o": ("--case: ", "'auto', 'exact' or 'ignore'", "'odd'"),
+        "build choices --options 99 --data d --out o": ("--options: expected 26 or less, found 99",),
+        "build worlds --case odd --data d --out o": "--case: expected auto, exact or ignore, found 'odd'",
         "study chains --alpha nan --model m --data d --out o": ("--alpha: ", "nan"),
-        "study chains --depth 11 --model m --data d --out o": ("--depth: ", "equal to 10"),
+        "study chains --depth 11 --model m --data d --out o": "--depth: expected 10 or less, found 11",
         "study chains --forms , --model m --data d --out o": ("--forms: ", "plain, paraphrased, shuffled", "none"),
         "probe statement --model m --data d": ("--out is missing", "Folder of the run"),
         "metrics": ("run is missing", "Folder of a run"),
+        "probe statement": "--model, --data, --out are missing",
+        "metrics run other words": ("unused: other words", "fathom metrics --help"),
         "probe statement --modle m": ("--modle", "--model or --pool?", "fathom probe statement --help"),
-        "study chainz": ("'chainz'", "'chains'?", "fathom study --help"),
+        "study chainz": ("no command 'chainz'", "did you mean 'chains'?", "fathom study --help"),
         "demo --out": "'--out'",
     }.items(),
 )

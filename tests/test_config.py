@@ -97,7 +97,7 @@ def test_what_is_missing_is_named(fathom, tmp_path):
     config = tmp_path / "c.yaml"
     config.write_text("limit: 3\n")
     code, _, err = fathom("probe", "statement", "--config", config)
-    assert (code, "--model is missing: expected" in err) == (2, True)
+    assert (code, "--model, --data, --out are missing" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -321,3 +321,11 @@ def test_capitals():
     assert Template("[Y] it").fill("", "ünit").text == "Ünit it"
     assert Template("[Y] it").fill("", "ßeta").text == "ßeta it"  # "SS" would shift the spans
     assert Template("[Y] it").fill("", "unit", capitalize=False).text == "unit it"
+
+
+def test_what_is_nearly_right_is_named(tmp_path):
+    with pytest.raises(BadInput, match="did you mean geography"):
+        read("geogrpahy")
+    (tmp_path / "metadata_relation.json").write_text("{}")
+    with pytest.raises(BadInput, match=mentions("closest is bear", "metadata_relations.json is missing", "found")):
+        read(tmp_path)

@@ -167,7 +167,12 @@ def parse_options(kind: type[Options], given: Given) -> Options:
     try:
         return kind(**given)
     except ValidationError as error:
-        raise BadInput([fault for _, fault in option_faults(kind, error)]) from error
+        faults = option_faults(kind, error)
+        missing = [fault["loc"][0] for fault in error.errors() if fault["type"] == "missing"]
+        lines = [line for name, line in faults if len(missing) == 1 or name not in missing]
+        if len(missing) > 1:
+            lines.insert(0, f"{', '.join(spelling(kind, str(name)) for name in missing)} are missing: --help says more")
+        raise BadInput(lines) from error
 
 
 def option_faults(kind: type[BaseModel], error: ValidationError) -> list[tuple[str, str]]:
@@ -200,13 +205,39 @@ def _option_fault(kind: type[BaseModel], fault: Any) -> str:
 
 
 def value_fault(fault: Mapping[str, Any]) -> str:
-    """Return pydantic's message on a value, with the value. NaN, which is within no limits, is not a number."""
+    """Return what was expected of a value, and the value. NaN, which is within no limits, is not a number.
+
+    :param fault: of pydantic.
+    """
     value, message = fault["input"], fault["msg"].removeprefix("Value error, ").rstrip(".")
-    if fault["type"] == "literal_error" and (meant := _meant(str(value), message)):
-        message += f"; did you mean {meant}?"
     if str(value).strip().lower() == "nan":
-        message = "Input should be a number"
+        message = "expected a number"
+    elif fault["type"] in _EXPECTED:
+        message = f"expected {_EXPECTED[fault['type']].format(**fault.get('ctx', {}))}".replace("'", "")
+        if fault["type"] == "literal_error" and (meant := _meant(str(value), fault["msg"])):
+            message += f" (did you mean {meant}?)"
     return message if repr(value) in message else f"{message}, found {value!r}"
+
+
+_NUMBER, _WHOLE, _TEXT = "a number", "a whole number", "a text"
+_EXPECTED = {
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "less than {lt:g}",
+    "literal_error": "{expected}",
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "finite_number": _NUMBER,
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": _TEXT,
+    "path_type": "a path",
+}
+"""What pydantic expects, by the type of its fault."""
 
 
 def _meant(value: str, message: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -216,6 +217,14 @@ Refused: type[Exception] = BadParameter.__bases__[0]
 """The exception of a refused command line: click's UsageError, of which Typer has a copy of its own."""
 
 
+_REWORDED = {
+    r"^Got unexpected extra argument(?:\(s\)|s)? \((.*)\)$": r"unused: \1",
+    r"^No such command ('.*?')": r"there is no command \1",
+    r"\. Did you mean (.*\?)$": r"; did you mean \1",
+}
+"""Patterns of click's messages and what is printed instead."""
+
+
 def _refusal(error: Any) -> str:
     """Return one line on a :data:`Refused` command line; "" if the help was shown instead."""
     kind = type(error).__name__
@@ -226,7 +235,10 @@ def _refusal(error: Any) -> str:
         return f"there is no option {error.option_name}{f' (did you mean {meant}?)' if meant else ''}{_more(error)}"
     option = getattr(error, "param", None)
     if option is None:
-        return f"{' '.join(error.format_message().split()).rstrip('.')}{_more(error)}"
+        text = " ".join(error.format_message().split()).rstrip(".")
+        for pattern, ours in _REWORDED.items():
+            text = re.sub(pattern, ours, text)
+        return f"{text}{_more(error)}"
     name = max(option.opts, key=len) if option.param_type_name == "option" else (option.name or "")
     if kind == "MissingParameter":
         return f"{name} is missing: expected {(getattr(option, 'help', '') or option.param_type_name).rstrip('.')}"

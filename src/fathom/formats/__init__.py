@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from fathom.data.published import catalogue
 from fathom.data.queries import QuerySet
-from fathom.errors import BadInput
+from fathom.errors import BadInput, alike
 from fathom.formats import (
     bear,
     choices,
@@ -71,11 +72,13 @@ def locate(data: str | Path) -> Path:
     if (place := fetched(str(data))) is not None:
         return place
     names = {name.casefold(): name for name in fetchable(catalogue())}
+    known = [*EMBEDDED, *names.values()]
     can_be_fetched = names.get(str(data).partition("/")[0].casefold())
     raise BadInput(
         f"no data at '{data}': give a folder, or one of {', '.join(EMBEDDED)}"
         + (f", or a folder below FATHOM_DATA={shelf}" if shelf else "")
         + (f"; to fetch it, type fathom data fetch {can_be_fetched}" if can_be_fetched else "")
+        + (f"; did you mean {' or '.join(like)}?" if not can_be_fetched and (like := alike(str(data), known)) else "")
     )
 
 
@@ -95,9 +98,27 @@ def examine(data: str | Path) -> tuple[QuerySet | None, Faults]:
     if layout is not None:
         return layout.read(path, faults), faults
     *others, last = (entry.expects for entry in FORMATS.entries())
-    faults.add(path, None, f"no format fits: expected {', '.join(others)}{', or ' if others else ''}{last}")
+    expected = f"expected {', '.join(others)}{', or ' if others else ''}{last}"
+    faults.add(path, None, f"no format fits{_closest(path)}: {expected}")
     faults.found += FORMATS.faults  # one of them may be the one that is needed
     return None, faults
+
+
+def _closest(path: Path) -> str:
+    """Name the format most of whose files a folder has, or has under a similar name, and what it lacks."""
+    there = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    best, lacking = 0.0, ""
+    for entry in FORMATS.entries():
+        names = re.findall(r"[\w-]+\.(?:jsonl?|tsv|csv|txt|ya?ml)\b", entry.expects)
+        similar = {name: alike(name, there, 1) for name in names if name not in there}
+        share = sum(name in there or bool(similar[name]) / 2 for name in names) / max(len(names), 1)
+        if share > best:
+            missing = (f"{name} is missing{f' (found {like[0]})' if like else ''}" for name, like in similar.items())
+            best, lacking = (
+                share,
+                f" (closest is {entry.name}: {', '.join(missing) or 'its files are not as expected'})",
+            )
+    return lacking
 
 
 def read(data: str | Path) -> QuerySet:
