@@ -219,6 +219,9 @@ CHOICES = (
     {"rank": [], "rank.run": [], "cell": ["second"]},
     {"cell": [], "slice": ["right by no run"]},
     {"slice": []},
+    {"hidden": ["m1"]},
+    {"hidden": []},
+    {"sort": ["wrong"]},
 )
 CHOOSE = """async (choice) => {
     const began = performance.now();

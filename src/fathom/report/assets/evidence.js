@@ -43,11 +43,12 @@ class Evidence {
     this.ofFact = this.facts.map(() => []);
     this.fact.forEach((fact, at) => this.ofFact[fact].push(at));
     this.byMetric = { accuracy: this.right };
-    this.choose("", "accuracy");
+    this.choose();
   }
 
   // Over all templates, or by the chosen one; in the chosen metric.
-  choose(template, metric) {
+  choose(template = "", metric = "accuracy") {
+    if (this.by === (this.by = `${metric} ${template}`)) return;
     this.chosen = this.labels.template.indexOf(template);
     this.metric = metric;
     this.values = this.byMetric[metric] ??= this.rank.map((rank, at) => OF_RANK[metric](rank, this.ties[at]));

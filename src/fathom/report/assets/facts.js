@@ -4,6 +4,7 @@ import { UNSURE } from "./evidence.js";
 // The table of facts, and every prompt and answer of the opened one.
 
 const LANGUAGE = { info: "_START_ to _END_ of _TOTAL_ facts", infoFiltered: "(of _MAX_)", lengthMenu: "_MENU_ a page" };
+const MARKS = 4; // the first column of marks
 const TABLE = { autoWidth: false, deferRender: true, order: [], pageLength: 25, language: LANGUAGE };
 
 function markOf(evidence, view, fact) {
@@ -14,40 +15,52 @@ function markOf(evidence, view, fact) {
 }
 
 // --- columns
+// What the columns after the marks show: the most confident mistake, and how many of the shown runs are right.
+function mistakeText(evidence, choice, fact) {
+  const at = evidence.surestMistake(fact, choice.shown());
+  if (at === undefined) return "–";
+  const sure = percent(evidence.confidence[at] / (UNSURE - 1));
+  return `${evidence.texts[evidence.answer[at]]} ${sure} (${evidence.views[evidence.view[at]].name})`;
+}
+
+function rightText(evidence, choice, fact) {
+  const { right, of } = evidence.disagreement(fact, choice.shown());
+  return `${right} of ${of} right`;
+}
+
 function columns(evidence, choice) {
-  const text = { searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } };
-  const column = (data, more) => ({ ...text, data, ...more });
+  const column = (data, more) => ({
+    ...{ searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } },
+    ...{ data: (fact) => data(fact), ...more },
+  });
   const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
-  const place = (view, fact) => evidence.meanRank(view, fact) || -evidence.hit(view, fact) || Infinity;
-  const sorted = (sort) => ({ type: "num", render: { sort: (_, __, fact) => sort(fact) } });
+  const number = { type: "num", orderDataType: "fathom" };
   const hidden = { visible: false };
-  const mark = (view) => column((fact) => markOf(evidence, view, fact), sorted((fact) => place(view, fact)));
-  const marks = evidence.views.map((_, view) => mark(view));
-  const mistake = (fact) => evidence.surestMistake(fact, choice.shown());
-  const mistakeText = (fact) => {
-    const at = mistake(fact);
-    if (at === undefined) return "–";
-    const sure = percent(evidence.confidence[at] / (UNSURE - 1));
-    return `${evidence.texts[evidence.answer[at]]} ${sure} (${evidence.views[evidence.view[at]].name})`;
-  };
-  const disagreement = (fact) => evidence.disagreement(fact, choice.shown());
-  const rightText = (fact) => {
-    const { right, of } = disagreement(fact);
-    return `${right} of ${of} right`;
-  };
   return [
     column(evidence.subjectOf, { render: first }),
     column(evidence.relationOf),
     column((fact) => evidence.golds(fact).join("; ")),
     column((fact) => evidence.facts[fact], hidden),
-    ...marks,
-    column(mistakeText, { ...sorted((fact) => evidence.confidence[mistake(fact)] ?? -1), ...hidden }),
-    column(rightText, { ...sorted((fact) => disagreement(fact).order), ...hidden }),
+    ...evidence.views.map((_, view) => column((fact) => markOf(evidence, view, fact), number)),
+    column((fact) => mistakeText(evidence, choice, fact), { ...number, ...hidden }),
+    column((fact) => rightText(evidence, choice, fact), { ...number, ...hidden }),
     ...evidence.views.map((_, view) => column((fact) => evidence.firstOf(view, fact), hidden)),
   ];
 }
 
+// By what facts are sorted in a column of numbers: these change with the chosen template and the shown runs.
+function orderOf(evidence, choice, column) {
+  const [view, shown] = [column - MARKS, choice.shown()];
+  const { views, confidence } = evidence;
+  if (view < views.length)
+    return (fact) => evidence.meanRank(view, fact) || -evidence.hit(view, fact) || Infinity;
+  if (view > views.length) return (fact) => evidence.disagreement(fact, shown).order;
+  return (fact) => confidence[evidence.surestMistake(fact, shown)] ?? -1;
+}
+
 function makeTable(DataTable, evidence, choice) {
+  const order = (_, column) => Array.from(evidence.facts.keys(), orderOf(evidence, choice, column));
+  DataTable.ext.order.fathom = order;
   const format = { body: (raw) => raw, header: (_, __, head) => head.textContent };
   const exportOptions = { format, orthogonal: "export" };
   const save = { extend: "csv", text: "Save as CSV", filename: "facts", exportOptions };
@@ -102,7 +115,7 @@ function answerList(evidence, at) {
 export class Facts {
   constructor(DataTable, evidence, choice) {
     Object.assign(this, { evidence, choice, table: makeTable(DataTable, evidence, choice), drawn: "", of: "" });
-    const mistakes = 4 + evidence.views.length;
+    const mistakes = MARKS + evidence.views.length;
     this.sorts = { wrong: mistakes, disagreement: mistakes + 1 };
     this.table.on("order.dt", () => this.ordered());
     const isUnsure = evidence.confidence.every((own) => own === UNSURE);
@@ -121,8 +134,8 @@ export class Facts {
     const { table, evidence, choice } = this;
     const [{ hidden, sort: [sort] }, { chosen }] = [choice.state, evidence];
     if (this.of !== (this.of = JSON.stringify([hidden, chosen]))) {
-      table.rows().invalidate("data");
-      choice.shown().forEach((own, view) => table.column(4 + view).visible(own, false));
+      table.rows((_, __, node) => node).invalidate("data"); // rows that were drawn
+      choice.shown().forEach((own, view) => table.column(MARKS + view).visible(own, false));
     }
     if (this.sort !== sort) {
       [this.sort, this.isSorting] = [sort, true];
