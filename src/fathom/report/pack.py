@@ -30,11 +30,11 @@ class OfPairs(NamedTuple):
     """Texts for pairs of views, by keys such as "0-1".
 
     :param refused: why they are not compared.
-    :param differences: the difference over all facts, in words.
+    :param verdicts: as ``fathom compare`` prints them.
     """
 
     refused: Mapping[str, str]
-    differences: Mapping[str, str]
+    verdicts: Mapping[str, str]
 
 
 def packed(text: str) -> str:
@@ -76,7 +76,7 @@ def packed_evidence(
         "drawings": list(drawings),
         "slices": _slices([view.name for view in evidence.views], cut),
         "refused": of_pairs.refused,
-        "ofPair": of_pairs.differences,
+        "ofPair": of_pairs.verdicts,
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)
@@ -157,17 +157,13 @@ def _slices(names: Sequence[str], cut: Sequence[Slice]) -> dict[str, list[dict[s
     return rows
 
 
-def points(number: Estimate, sign: int) -> tuple[str, str]:
+def _points(number: Estimate, sign: int) -> tuple[str, str]:
     """Return a difference and its interval in points. :param sign: −1 for the reversed pair."""
     ends = [end for end in (number.low, number.high) if end is not None][::sign]
     return f"{100 * sign * number.value:+.1f}", " to ".join(f"{100 * sign * end:+.1f}" for end in ends) or "–"
 
 
-def p_value(p: float | None) -> str:
-    """Return a p value as text."""
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def _cells(own: Slice, sign: int) -> list[str]:
     shares = [f"{mean:.1%}" for mean in (own.of_first, own.of_second)[::sign]]
-    return [str(own.facts), *shares, *points(own.number, sign), p_value(own.adjusted)]
+    p = "–" if own.adjusted is None else "< 0.001" if own.adjusted < 0.001 else f"{own.adjusted:.3f}"
+    return [str(own.facts), *shares, *_points(own.number, sign), p]

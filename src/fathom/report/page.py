@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import resources
 from itertools import permutations
-from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,18 +19,11 @@ from fathom.reading import json_file, opened
 from fathom.report.charts import Drawing, chart, classes_of, drawable, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
-from fathom.report.overview import (
-    GLYPHS,
-    RunSide,
-    baselines_by_fact,
-    differing_settings,
-    forests,
-    verdicts,
-)
-from fathom.report.pack import OfPairs, p_value, packed, packed_evidence, points
+from fathom.report.overview import GLYPHS, RunSide, baselines_by_fact, differing_settings, forests, verdicts
+from fathom.report.pack import OfPairs, packed, packed_evidence
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
-from fathom.results.comparison import ComparedPair, Comparison
+from fathom.results.comparison import Comparison, pair_in_words
 from fathom.results.facts import Shared
 from fathom.results.loading import AnyRun, check_scored, open_run
 from fathom.results.names import short_names
@@ -228,33 +220,24 @@ def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
 
 
 def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
-    """Return the comparison's result for each pair of views, in either order."""
+    """Return the verdict on each pair of views, in either order, or why there is none."""
     place = {view.name: number for number, view in enumerate(evidence.views)}
     if comparison is None:
-        why = "These runs are not compared: the reason is at the top of the page."
+        why = "These runs are not compared: the reason is in Overview."
         return OfPairs({f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {})
     names = _names(comparison, evidence)
-    ways = ((1, "{0}-{1}"), (-1, "{1}-{0}"))
+
+    def both_ways(first: str, second: str, text: str) -> dict[str, str]:
+        one, other = place[names[first]], place[names[second]]
+        return dict.fromkeys((f"{one}-{other}", f"{other}-{one}"), showable(text))
+
     refused: dict[str, str] = {}
-    differences: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for pair in comparison.pairs:
-        one, other = place[names[pair.first]], place[names[pair.second]]
-        differences |= {key.format(one, other): _in_words(pair, sign) for sign, key in ways}
+        sentences |= both_ways(pair.first, pair.second, pair_in_words(pair, comparison.metrics[0]))
     for apart in comparison.not_compared:
-        one, other = place[names[apart.first]], place[names[apart.second]]
-        refused |= {key.format(one, other): f"Not compared: {showable(apart.why)}" for _, key in ways}
-    return OfPairs(refused, differences)
-
-
-def _in_words(pair: ComparedPair, sign: int) -> str:
-    """Return the verdict on the difference in accuracy. :param sign: −1 for the reversed pair."""
-    number = pair.differences[0].number
-    if isnan(number.value):
-        return number.note
-    value, between = points(number._replace(low=pair.decision.low, high=pair.decision.high), sign)
-    verdict = f"{pair.higher} is higher" if pair.higher else pair.decision.word
-    p = p_value(pair.decision.p_value)
-    return f"Over all {pair.facts:,} facts that both ranked: {value} points ({between}), {verdict} (p {p}, by Holm)."
+        refused |= both_ways(apart.first, apart.second, f"Not compared: {apart.why}")
+    return OfPairs(refused, sentences)
 
 
 def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:

@@ -140,7 +140,7 @@ class Comparison(Tabular):
         elif len(self.pairs) > MOST_SENTENCES:
             lines = [_of_many(self.pairs, primary)]
         else:
-            lines = [_sentences(pair, primary) for pair in self.pairs]
+            lines = [pair_in_words(pair, primary) for pair in self.pairs]
         lines += map(sentence, self.controlled)
         if self.not_compared:
             lines.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
@@ -171,7 +171,7 @@ class Comparison(Tabular):
 # --- sentences
 
 
-def _sentences(pair: ComparedPair, primary: Metric) -> str:
+def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     """Return the verdict on a pair, and what else differs between its runs."""
     own, decision, margin = pair.differences[0], pair.decision, pair.decision.claim.margin
     differ = f" The runs used different {', '.join(pair.differs)}." if pair.differs else ""
