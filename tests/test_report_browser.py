@@ -1074,7 +1074,8 @@ def test_no_text_leaves_its_box(opened, six, hostile, width):
     page = opened(six.url, {"width": width, "height": 900}, color_scheme="light")
     page.click("[data-sort=wrong]")
     page.locator("#evidence-table [data-fact]").first.click()
-    follow(page, f"{page.evaluate('location.hash')}&slice=cardinality%3A+1%3A1&hidden=planted-masked-64")
+    more = "slice=cardinality%3A+1%3A1&hidden=planted-masked-64&metric=hits%4010"
+    follow(page, f"{page.evaluate('location.hash')}&{more}")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for tab in TABS:

@@ -276,7 +276,7 @@ def _sizes(dims: Dimensions) -> Any:
 def _relations(dims: Dimensions) -> Any:
     alt = optional("altair", "report")
     runs = _labels(alt.X, "run", dims).axis(orient="top", labelAngle=-35)
-    right = alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title("right")
+    right = alt.Color("hit:Q").scale(scheme=HEAT, domain=[0, 1]).legend(format=".0%").title(HITS)
     cells = _cells().encode(runs, _labels(alt.Y, "relation", dims), right, tooltip=_tooltip("relation", "run"))
     return cells.add_params(_brush("y")).properties(width="container", height=16 * len(dims["relation"].labels))
 
@@ -341,16 +341,16 @@ def _has(key: str, least: int = 1) -> Callable[[Sequence[View], Dimensions], boo
 DRAWINGS = (
     Drawing(
         "runs", "Runs",
-        "Point: the share of the facts chosen; bar: the 95 % interval of all facts.",
+        "Point: the facts chosen; bar: the 95 % interval of accuracy over all facts.",
         ("run",), (), _of_runs, lambda views, dims: True,
     ),
     Drawing(
         "sizes", "Size of the model",
-        "Point: the share of the facts chosen; bar: the 95 % interval of all facts.",
+        "Point: the facts chosen; bar: the 95 % interval of accuracy over all facts.",
         ("run",), (), _sizes, lambda views, dims: len({view.parameters for view in views if view.parameters}) > 1,
     ),
     Drawing(
-        "relations", "Relations", "Share of facts whose first answer is right. Drag over relations to choose them.",
+        "relations", "Relations", "Drag over relations to choose them.",
         ("relation", "run"), ("relation",), _relations, _has("relation", 2),
     ),
     Drawing(
@@ -383,7 +383,7 @@ DRAWINGS = (
     ),
     Drawing(
         "agreement", "Agreement of runs",
-        "Correlation of which facts two runs have right. By chance it is 0, however much each knows.",
+        "Correlation of two runs over the facts. By chance it is 0, however much each knows.",
         ("first", "second"), (), _agreement, lambda views, dims: len(views) > 1,
     ),
 )  # fmt: skip

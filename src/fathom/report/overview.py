@@ -11,7 +11,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.metrics.table import Metric, Ranking
-from fathom.report.evidence import View, showable
+from fathom.report.evidence import View, narrow, showable
 from fathom.results.baselines import LEGENDS
 from fathom.results.claims import MOST_SENTENCES
 from fathom.results.comparison import Comparison
@@ -110,7 +110,7 @@ def baselines_by_fact(
     """
     each = {one.name: {name: one.columns(own)[0] for name, own in ranked.items()} for one in metrics}
     return {
-        metric: {name: facts.per_fact(values) for name, values in own.items() if not np.isnan(values).all()}
+        metric: {name: narrow(facts.per_fact(values)) for name, values in own.items() if not np.isnan(values).all()}
         for metric, own in each.items()
     }
 
@@ -139,7 +139,7 @@ def _line(name: str, side: RunSide, facts: Sequence[str], metric: Metric) -> For
     if not side.facts.scored_facts:
         return ForestLine(name, point_estimate("nothing was scored", form=metric.shown), {}, "nothing scored")
     at = side.facts.at(facts)
-    known = {name: values[at] for name, values in side.baselines[metric.name].items()}
+    known = {name: values[at].astype(float) for name, values in side.baselines[metric.name].items()}
     means = {name: float(np.nanmean(own)) for name, own in known.items() if not np.isnan(own).all()}
     number = side.facts.mean(metric.name, side.facts.values(metric), facts, form=metric.shown)
     return ForestLine(name, number, means, verdict.partition(":")[0])

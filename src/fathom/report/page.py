@@ -146,7 +146,8 @@ def _add(
     if not numbers.rows.scorings:
         raise BadInput(f"{folder.path} has no predictions")
     summary = numbers.summary()
-    lines = {line.scoring: line for line in summary.headlines}
+    # Headlines of tasks would mix them.
+    lines = {line.scoring: line for line in summary.headlines if not summary.tasks}
     sides = []
     for facts in evidence.add_run(folder, numbers.rows, model):
         by_fact = baselines_by_fact(facts, metrics, numbers.baseline_ranks)

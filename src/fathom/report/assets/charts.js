@@ -6,7 +6,7 @@ import { BRUSHED } from "./choice.js";
 export const charts = new Map();
 // Titles in the charts' specifications, which are those of accuracy.
 const TITLES = {
-  "hits@10": ["share of facts with the answer among the first ten", "answer among the first ten"],
+  "hits@10": ["share right within rank 10", "right within rank 10"],
   mrr: ["mean of 1 / rank", "mean of 1 / rank"],
 };
 const NARROW = 480; // pixels that two columns of a legend need
