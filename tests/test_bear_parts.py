@@ -198,6 +198,15 @@ def test_a_full_disk_while_a_part_is_written_is_one_line(tmp_path, monkeypatch):
         build_bear(options_in(tmp_path, "json", 1))
 
 
+@pytest.mark.parametrize("name", ["out.parts", "plan.yaml"])
+def test_a_file_where_parts_belong_is_refused(tmp_path, name):
+    options = options_in(tmp_path, "json", 1, parts=tmp_path / "plan.yaml" if name == "plan.yaml" else None)
+    (tmp_path / name).touch()
+    with pytest.raises(BadInput) as raised:
+        build_bear(options)
+    assert correspond(raised.value.faults, (name, "--parts"))
+
+
 def test_no_workers_is_refused(tmp_path):
     options = options_in(tmp_path, "json", 1)
     words = ["build", "bear", "--input", options.input[0], "--plan", options.plan, "--out", options.out]

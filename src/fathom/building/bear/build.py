@@ -43,9 +43,9 @@ from fathom.formats import read
 from fathom.formats.base import ABOUT
 from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_shared
 from fathom.progress import Progress, log, unseen
-from fathom.reading import Json
+from fathom.reading import Json, stands
 from fathom.results.tables import Table, render
-from fathom.store.files import make_folder, write_json, write_json_lines, write_text
+from fathom.store.files import check_name, make_folder, write_json, write_json_lines, write_text
 from fathom.store.locks import exclusive_folder
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
@@ -86,10 +86,11 @@ def build_bear(
     files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
     decisive = options.model_dump(mode="json", include={"endpoint", "partial", "tokenizer", "audit"})
     signature = signature_of("build bear", decisive, files=files)
+    desk = options.parts or check_name(options.out).with_name(f"{options.out.name}.parts")
     plan, views, _ = all_of(
-        lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, signature)
+        lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, desk, signature)
     )
-    wanted, desk = wanted_of(plan), options.parts or options.out.with_name(f"{options.out.name}.parts")
+    wanted = wanted_of(plan)
     sources, decisions = all_of(
         lambda: sources_of(options.input, wanted, desk, options, progress),
         lambda: read_decisions(options.review, plan.properties),
@@ -121,11 +122,17 @@ def _desk(desk: Path, keep: bool) -> Iterator[None]:
 
 @contextmanager
 def _fact_store(desk: Path, views: Mapping[int, int] | None) -> Iterator[FactStore]:
-    """Open an empty store in the folder, and remove it in the end. :raises RunFailed: the disk is full."""
-    make_folder(desk)
+    """Open an empty store in the folder, and remove it in the end.
+
+    :raises RunFailed: the folder cannot be written to, or the disk is full.
+    """
     file = desk / ".facts.sqlite"
-    file.unlink(missing_ok=True)
-    store = FactStore(file, views)
+    try:
+        make_folder(desk)
+        file.unlink(missing_ok=True)  # of a command that was killed
+        store = FactStore(file, views)
+    except (OSError, sqlite3.Error) as error:
+        raise RunFailed(f"cannot write {file}: {error}") from error
     try:
         yield store
     except sqlite3.Error as error:
@@ -135,8 +142,10 @@ def _fact_store(desk: Path, views: Mapping[int, int] | None) -> Iterator[FactSto
         file.unlink(missing_ok=True)
 
 
-def _check(options: BearBuildOptions, signature: Json) -> None:
+def _check(options: BearBuildOptions, desk: Path, signature: Json) -> None:
     faults = obstacles(options.out, signature)
+    if stands(desk) and not desk.is_dir():
+        faults.append(f"{desk} is not a folder: give another one with --parts")
     if not options.input and not options.endpoint:
         faults.append("nothing to build from: give Wikidata's dump with --input, or a server with --endpoint")
     refuse(faults)
