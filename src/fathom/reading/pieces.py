@@ -8,11 +8,11 @@ the piece in which it begins, even if it ends in the next one.
 from __future__ import annotations
 
 import io
-import re
 import zlib
 from bz2 import BZ2Decompressor
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ def pieces_of(path: Path) -> list[Piece]:
     """Return the pieces of a file. :raises Unreadable: it is not a regular file, or cannot be read."""
     size = check_file(path).st_size
     if path.suffix == ".gz":
-        starts = [0, *_later_members(path)]
+        starts = [0, *(_later_members(path) if size > PACKED_PIECE else ())]
     else:
         starts = list(range(0, max(size, 1), PACKED_PIECE if path.suffix in PACKED else PIECE))
     return [Piece(start, end) for start, end in pairwise([*starts, size])]
@@ -83,39 +83,26 @@ def _plain_blocks(file: io.BufferedReader, piece: Piece) -> Iterator[Block]:
 
 # ------------------------------------------------------------------------------------------------------------- gzip
 
-_MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
-_HEADER, _TRIAL = 10, 1 << 16
+_MEMBER, _TRIAL = b"\x1f\x8b\x08", 1 << 16
+"""How a member begins, and the bytes of it that are unpacked for a trial."""
 
 
 def _later_members(path: Path) -> Iterator[int]:
     """Yield places where a member begins, each at least :data:`PACKED_PIECE` after the one before."""
-    with opened(path, unpack=False) as file:
-        start = _next_member(file, PACKED_PIECE)
-        while start is not None:
-            yield start
-            start = _next_member(file, start + PACKED_PIECE)
+    start = PACKED_PIECE
+    with opened(path, unpack=False) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        while (start := content.find(_MEMBER, start)) >= 0:
+            if _unpacks(content[start : start + _TRIAL]):
+                yield start
+                start += PACKED_PIECE
+            else:
+                start += 1
 
 
-def _next_member(file: io.BufferedReader, start: int) -> int | None:
-    """Return the first place from *start* on where a member begins."""
-    data = b""
-    while True:
-        file.seek(start + len(data))
-        block = file.read(4 * BLOCK)
-        if not block:
-            return None
-        data += block
-        for match in _MEMBER.finditer(data):
-            if _unpacks(file, start + match.start()):
-                return start + match.start()
-        start, data = start + max(len(data) - _HEADER + 1, 0), data[-_HEADER + 1 :]
-
-
-def _unpacks(file: io.BufferedReader, start: int) -> bool:
-    """Return whether a member begins there. Compressed data that look like a header soon cannot be unpacked."""
-    file.seek(start)
+def _unpacks(packed: bytes) -> bool:
+    """Return whether a member begins so. Compressed data that only look like it soon cannot be unpacked."""
     try:
-        return bool(zlib.decompressobj(wbits=31).decompress(file.read(_TRIAL)))
+        return bool(zlib.decompressobj(wbits=31).decompress(packed))
     except zlib.error:
         return False
 
