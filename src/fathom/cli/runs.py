@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +13,7 @@ from fathom.building.options import NewFolder
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say
 from fathom.data.selection.options import Words
-from fathom.errors import BadInput
+from fathom.errors import BadInput, refuse
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
 from fathom.progress import starting
 from fathom.studies.options import ComparisonOptions
@@ -96,11 +97,14 @@ class DiffOptions(RunOptions):
     cluster: str = opt("", TWO_WAYS, Group.OUTPUT)
 
 
-class ReportOptions(SeveralRuns):
+class ReportOptions(RunOptions):
     """Options of ``fathom report``."""
 
     group: ClassVar = Group.OUTPUT
 
+    runs: tuple[Path, ...] = opt((), "Folders of finished runs.", ARGUMENT, REPEATED)
+    serve: Path | None = opt(None, "Instead of a file: a local page with all runs below this folder, until Ctrl-C.")
+    port: int = opt(0, "Port of --serve; by default a free one.", ge=0, le=65535)
     out: Path = opt(Path("report.html"), "File to write.", also("-o"))
     title: str = opt("", "Title of the page.")
     groups: Path | None = opt(None, "JSON Lines with query_id and further groups to choose by, such as planted.jsonl.")
@@ -235,12 +239,26 @@ def diff(options: DiffOptions, printed: TableOptions) -> None:
 
 def report(options: ReportOptions) -> None:
     """Make one HTML file of runs that needs no network: numbers, charts that filter each other, and every answer."""
+    if options.serve is not None:
+        _serve(options)
+        return
     from fathom.report.page import report as write_report
 
-    page = write_report(**dict(options))
+    refuse(["RUNS is missing: expected folders of finished runs, or --serve FOLDER"] * (not options.runs))
+    page = write_report(**options.model_dump(exclude={"serve", "port"}))
     notes(page.notes)
     size = f"{page.path.stat().st_size / 1e6:.1f} MB"
     say(f"{page.path}: {page.runs} of {len(options.runs)} runs, {size}; open it in a browser")
+
+
+def _serve(options: ReportOptions) -> None:
+    from fathom.report.serve import RunsServer
+
+    refuse(["--serve shows all runs of its folder: leave out the others"] * bool(options.runs))
+    with RunsServer(options.serve or Path(), options.port) as server:
+        say(f"{server.address}\nopen this address in a browser on this machine; Ctrl-C ends")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def merge(options: MergeOptions) -> None:
