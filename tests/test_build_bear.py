@@ -719,6 +719,21 @@ def test_what_a_chat_model_says_of_filled_templates_stands_on_the_sheet(tmp_path
     assert stated(notes, f"1 of {len(filled)}", "templates.csv")
 
 
+def test_relations_that_one_variant_lacks_are_flagged_too(tmp_path):
+    """Three lands are needed in the big variant; only two answers of P30 have two towns each."""
+    items = towns()
+    for place, row in enumerate(items[3:]):
+        row["claims"] |= item(1, "", [ItemClaim("P30", 80 + place % 2)])["claims"]
+    big = FEW | {"instances": 6, "least_answers": 3, "most_answers": 3}
+    plan = write_plan(tmp_path, "P17", "P30", big=big)
+    out = build(tmp_path, [*items, item(80, "North", links=2), item(81, "South", links=2)], plan).out
+    table, _ = flag_review(out / "review.csv", lambda system, asked: ["(['Avar', 'North', 'Bemo'], '')"] * len(asked))
+    assert sorted(table.rows) == [("P17", "Q1", "Avar"), ("P17", "Q2", "Bemo"), ("P30", "Q80", "North")]
+    assert {row["id"]: row["in"] for row in sheet(out / "review.csv")} == {
+        "Q1": "big", "Q2": "big; small", "Q80": "small",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("manifest", ["{}", "[]", '{"options": {"relations": 1}, "variants": {}}', None])
 def test_only_the_review_of_a_probe_can_be_flagged(tmp_path, manifest):
     (tmp_path / "review.csv").write_text("relation,id,decision\n", encoding="utf-8")

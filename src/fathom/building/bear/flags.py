@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fathom.building.bear.plan import BearPlan, RelationPlan
+from fathom.building.bear.plan import RelationPlan
 from fathom.building.bear.review import COLUMNS, SHEET, TEMPLATE_COLUMNS
 from fathom.building.review import REVIEW_FILE
 from fathom.building.sheets import Row, read_sheet, write_sheet
@@ -48,15 +48,19 @@ def flag_review(file: Path, ask: Ask) -> tuple[Table, list[str]]:
     review = [row for _, row in read_sheet(file, COLUMNS, COLUMNS, f"the {REVIEW_FILE} of fathom build bear")]
     filled = [row for _, row in read_sheet(folder / SHEET, {"sentence"}, TEMPLATE_COLUMNS, f"the {SHEET} next to it")]
     listed = {(row["relation"], row["id"]): row for row in review}
+    largest = {name: answers for spaces in reversed(variants.values()) for name, answers in spaces.items()}
     rows = []
-    for property_, answers in next(iter(variants.values())).items():
+    for property_, answers in largest.items():
         for id_, name in _flagged(relations[property_], answers, ask, notes):
-            used = [variant for variant, spaces in variants.items() if id_ in spaces[property_].ids]
-            row = dict.fromkeys(COLUMNS, "") | {"relation": property_, "id": id_, "name": name, "in": "; ".join(used)}
-            row = listed.setdefault((property_, id_), row)
-            row["why"] = "; ".join(dict.fromkeys([*filter(None, row["why"].split("; ")), FLAGGED]))
             rows.append((property_, id_, name))
-    _write(file, listed.values())
+            row = listed.get((property_, id_))
+            if row is None:
+                used = (variant for variant, spaces in variants.items() if id_ in _ids(spaces, property_))
+                about = {"relation": property_, "id": id_, "name": name, "why": FLAGGED, "in": "; ".join(used)}
+                review.append(dict.fromkeys(COLUMNS, "") | about)
+            elif FLAGGED not in row["why"]:
+                row["why"] = f"{row['why']}; {FLAGGED}".removeprefix("; ")
+    _write(file, review)
     _write(folder / SHEET, _judged(filled, ask, notes))
     return Table(("relation", "id", "answer"), tuple(rows), "answers that do not fit, by the model"), notes
 
@@ -65,13 +69,16 @@ def _contents(folder: Path) -> tuple[dict[str, RelationPlan], dict[str, Mapping[
     """Return the planned relations, and the answers of each variant, the largest first."""
     try:
         manifest = json_file(folder / "manifest.json")
-        plan = BearPlan(**manifest["options"])
+        relations = [RelationPlan(**relation) for relation in manifest["options"]["relations"]]
         variants = {name: read(folder / place).candidates for name, place in manifest["variants"].items()}
     except (ValidationError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(
-            f"{folder} is no probe of fathom build bear: give the {REVIEW_FILE} in the folder of one"
-        ) from error
-    return {relation.property: relation for relation in plan.relations}, variants
+        raise BadInput(f"{folder} is no probe of fathom build bear: give the {REVIEW_FILE} in one") from error
+    return {relation.property: relation for relation in relations}, variants
+
+
+def _ids(spaces: Mapping[str, CandidateSet], property_: str) -> tuple[str, ...]:
+    """Return the answers of a relation in a variant, which may lack it."""
+    return spaces[property_].ids if property_ in spaces else ()
 
 
 def _flagged(relation: RelationPlan, answers: CandidateSet, ask: Ask, notes: list[str]) -> Iterator[tuple[str, str]]:

@@ -40,8 +40,6 @@ Item = Annotated[str, _id("Q6256")]
 
 def _day(value: Any) -> str:
     text = value.isoformat() if isinstance(value, date) else str(value)
-    if not text:  # as in the manifest of a probe
-        return ""
     if not re.fullmatch(r"-?\d{1,6}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?", text):
         raise ValueError("expected a date such as 2022, 2022-01 or 2022-01-03")
     return date_of(text, 9 + text.lstrip("-").count("-"))
