@@ -117,7 +117,7 @@ def _desk(desk: Path, keep: bool) -> Iterator[None]:
                 log(f"{desk} has what was read of the dump; the same command reads that instead")
             raise
         for folder in desk.glob(parts) if not keep else ():
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
