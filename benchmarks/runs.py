@@ -222,6 +222,7 @@ CHOICES = (
     {"hidden": ["m1"]},
     {"hidden": []},
     {"sort": ["wrong"]},
+    {"sort": []},
 )
 CHOOSE = """async (choice) => {
     const began = performance.now();

@@ -114,7 +114,7 @@ function answerList(evidence, at) {
 // --- the tab
 export class Facts {
   constructor(DataTable, evidence, choice) {
-    Object.assign(this, { evidence, choice, table: makeTable(DataTable, evidence, choice), drawn: "", of: "" });
+    Object.assign(this, { evidence, choice, table: makeTable(DataTable, evidence, choice) });
     const mistakes = MARKS + evidence.views.length;
     this.sorts = { wrong: mistakes, disagreement: mistakes + 1 };
     this.table.on("order.dt", () => this.ordered());
@@ -133,19 +133,25 @@ export class Facts {
   fill() {
     const { table, evidence, choice } = this;
     const [{ hidden, sort: [sort] }, { chosen }] = [choice.state, evidence];
-    if (this.of !== (this.of = JSON.stringify([hidden, chosen]))) {
-      table.rows((_, __, node) => node).invalidate("data"); // rows that were drawn
-      choice.shown().forEach((own, view) => table.column(MARKS + view).visible(own, false));
-    }
+    choice.shown().forEach((own, view) => this.setVisible(MARKS + view, own));
+    // Marks are by template; of the shown runs are only the columns of a sort.
+    const by = JSON.stringify([chosen, sort ? hidden : []]);
+    if (this.by !== (this.by = by)) table.rows((_, __, node) => node).invalidate("data"); // rows that were drawn
     if (this.sort !== sort) {
       [this.sort, this.isSorting] = [sort, true];
       table.order(sort in this.sorts ? [[this.sorts[sort], "desc"]] : []);
-      for (const [name, at] of Object.entries(this.sorts)) table.column(at).visible(name === sort, false);
+      for (const [name, at] of Object.entries(this.sorts)) this.setVisible(at, name === sort);
     }
-    if (this.drawn !== (this.drawn = `${choice.kept.join("")} ${chosen} ${sort} ${hidden}`)) table.draw();
+    if (this.drawn !== (this.drawn = `${choice.kept.join("")} ${sort} ${by}`)) table.draw();
     this.isSorting = false;
     all("[data-sort]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.sort === sort)));
     this.open();
+  }
+
+  // Showing a column that is shown would take as long as showing it.
+  setVisible(at, isShown) {
+    const column = this.table.column(at);
+    if (column.visible() !== isShown) column.visible(isShown, false);
   }
 
   // Expand the chosen fact below its row, on whichever page of the table that is.
