@@ -255,6 +255,14 @@ def test_the_forest_plot_by_hand(made, tmp_path):
     assert re.findall(r'left: ([\d.]+)%">○', accuracy) == ["5.0", "5.0"]
 
 
+def test_three_weak_runs_are_named_and_the_others_counted(made, tmp_path):
+    runs = [made(never, model=name) for name in "abcde"]
+    text = report(runs, tmp_path / "r.html").path.read_text("utf-8")
+    [answer] = re.findall(r'<div id="answer">(.*?)</div>', text, re.DOTALL)
+    assert [name for name in "abcde" if f"{name} (sum/full)" in answer] == ["a", "b", "c"]
+    assert mentioned(answer, "2 more")
+
+
 def test_runs_that_share_no_fact_have_a_line_each_over_their_own(made, tmp_path):
     other = world([[0]] * 4, relations=1, name="E")
     queries = tuple(replace(q, id=f"e{q.id}", subject_id=f"e{q.subject_id}") for q in other.queries)
