@@ -39,6 +39,7 @@ def test_one_scoring_is_asked_for_where_there_are_several(result):
     assert result["mrr", scoring] == result["mrr"]
     with pytest.raises(BadInput, match=mentions("'other'", f"result['mrr', '{scoring}']")):
         result["mrr", "other"]
+    assert result["Hits@2"] == result["hits@2"]
     with pytest.raises(BadInput, match="no metric 'hits'"):
         result["hits"]
     with pytest.raises(BadInput, match=mentions("nothing", "perplexity")):
@@ -61,7 +62,9 @@ def test_data_frames_name_answers(result):
 
 def test_polars_has_the_same(result):
     pytest.importorskip("polars")
-    assert result.to_polars().to_dicts() == result.to_pandas().to_dict("records")
+    frame = result.to_polars()
+    assert frame.drop("unscored").to_dicts() == result.to_pandas().drop(columns="unscored").to_dict("records")
+    assert frame.schema["unscored"] == frame.schema["gold"], "empty columns have a type, so that frames can be joined"
 
 
 def test_full_frames_have_every_column_and_group(result):
@@ -80,3 +83,5 @@ def test_unscored_predictions_have_a_reason_and_no_numbers(tmp_path):
 def test_wrong_answers_can_be_printed(result):
     assert len(result.wrong(1).rows) == 1
     assert "Surest wrong answers" in str(result.wrong())
+    with pytest.raises(BadInput, match="expected 0 or more"):
+        result.wrong(-1)

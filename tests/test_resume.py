@@ -51,21 +51,27 @@ def test_a_run_is_finished_from_anywhere(begun, fathom):
     assert fathom("resume", "at/runs/one")[0] == 0  # nothing is left to do
 
 
-def test_the_command_shown_is_the_one_typed(begun, fathom, monkeypatch, tmp_path):
+def test_the_command_shown_can_be_typed_anywhere(begun, fathom, monkeypatch, tmp_path):
     text = fathom("show", "at/runs/one")[1]
     line = next(line for line in text.splitlines() if line.startswith("  fathom"))
-    monkeypatch.chdir(text.splitlines()[1].removeprefix("made in ").removesuffix(" by"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     assert fathom(*shlex.split(line)[1:])[0] == 0
     assert RunFolder(tmp_path / "at" / "runs" / "one").predictions().to_pylist() == begun.whole
 
 
-def test_a_part_is_followed_by_the_rest(fathom, model, tmp_path, monkeypatch):
+def test_a_part_stays_a_part(fathom, model, tmp_path, monkeypatch):
     (tmp_path / "model").symlink_to(model)
     monkeypatch.chdir(tmp_path)
-    assert fathom(*ask("--out", "run", "--part", "1/2"))[0] == 0
-    assert not RunFolder("run").is_complete()
-    assert fathom("resume", "run")[0] == 0
-    assert RunFolder("run").is_complete()
+    for part in "12":
+        assert fathom(*ask("--out", part, "--part", f"{part}/2"))[0] == 0
+    assert mentioned(fathom("show", "1")[1], "--part 1/2", "so far", "next: fathom merge 1")
+    [shard] = RunFolder("1").finished()
+    RunFolder("1").file_of(shard).unlink()
+    assert "next: fathom resume 1" in fathom("show", "1")[1]
+    assert fathom("resume", "1")[0] == 0
+    assert RunFolder("1").finished() == {shard}
+    assert fathom("merge", "1", "2", "--out", "whole")[0] == 0
 
 
 def test_another_model_in_its_place_is_refused(begun, fathom, tmp_path):
@@ -88,10 +94,10 @@ def test_runs_without_a_command_say_who_made_them(begun, fathom, model, tmp_path
     assert mentioned(err, "does not say", "repeat")
 
 
-def test_a_folder_that_is_gone_and_what_is_no_run(begun, fathom, tmp_path):
+def test_what_is_no_run_and_a_model_that_is_gone(begun, fathom, tmp_path):
     os.rename(tmp_path / "at", tmp_path / "moved")
     code, _, err = fathom("resume", tmp_path / "moved" / "runs" / "one")
-    assert (code, "no folder now" in err) == (2, True)
+    assert (code, str(tmp_path / "at" / "model") in err) == (2, True)
     for name in ("show", "resume"):
         code, _, err = fathom(name, tmp_path)
         assert (code, "is not a run" in err) == (2, True)

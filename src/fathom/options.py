@@ -236,6 +236,8 @@ _EXPECTED = {
     "bool_type": "true or false",
     "string_type": _TEXT,
     "path_type": "a path",
+    "too_short": "{min_length} or more",
+    "string_too_short": _TEXT,
 }
 """What pydantic expects, by the type of its fault."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +90,7 @@ def open_run(path: str | Path) -> Result:
 
 
 def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
-    """Finish a run by the command in its manifest; a finished run is opened.
+    """Repeat the command in a run's manifest, which finishes the run, or its part; a finished run is opened.
 
     :raises BadInput: not a run, one without a command, or model or data have changed since.
     """
@@ -101,12 +100,7 @@ def resume_run(path: str | Path, progress: ProgressSetting = None) -> Result:
     command = folder.manifest["circumstances"].get("command")
     if command is None:
         raise BadInput(f"{path} does not say which command makes it (a study, a plan or Python did): repeat that")
-    out = Path(path).absolute()
-    try:
-        with chdir(command["folder"]):  # its paths may be relative
-            return probe(command["probe"], command["model"], command["data"], out, progress, **command["options"])
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise BadInput(f"{path} was made in {command['folder']}, which is no folder now: make it again") from error
+    return probe(command["probe"], command["model"], command["data"], path, progress, **command["options"])
 
 
 def merge_runs(runs: Sequence[AnyRun], out: str | Path) -> Result:

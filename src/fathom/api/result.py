@@ -104,6 +104,8 @@ class Result:
 
     def wrong(self, count: int = 10) -> Table:
         """List the most confident wrong answers, *count* of each scoring."""
+        if count < 0:
+            raise BadInput(f"wrong({count}): expected 0 or more")
         return error_table(self.folder, count)
 
     def _repr_html_(self) -> str:

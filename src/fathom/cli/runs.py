@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import NewFolder
 from fathom.cli.commands import single
-from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say
+from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput, refuse
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
@@ -20,7 +20,6 @@ from fathom.studies.options import ComparisonOptions
 
 if TYPE_CHECKING:
     from fathom.results.tables import Table
-    from fathom.store.folder import RunFolder
 
 EXAMPLES = {
     "show": "fathom show runs/gpt2",
@@ -149,33 +148,38 @@ def show(options: OneRun) -> None:
     """Show what a run is: probe, model and data, the command, when it was made, how far it is, and its result."""
     from fathom.results.summary import summarise
     from fathom.run.command import command_line
+    from fathom.run.parts import is_finished
     from fathom.store.folder import RunFolder
 
     folder = RunFolder.open(options.run)
     noted = folder.manifest["circumstances"]
     say(folder.describe())
-    if command := noted.get("command"):
-        say(f"made in {command['folder']} by\n  {command_line(command, options.run.absolute())}")
+    command = noted.get("command")
+    if command:
+        say(f"made by\n  {command_line(command, options.run.resolve())}")
     about = {"begun": noted.get("begun"), "sessions": noted.get("sessions"), "device": noted.get("device")}
     about |= {"seconds": f"{noted['seconds']:.0f}"} if "seconds" in noted else {}
-    about |= {"fathom": noted.get("versions", {}).get("fathom"), "shards": _shards(folder)}
+    about |= {"fathom": noted.get("versions", {}).get("fathom")}
     say("; ".join(f"{name}: {value}" for name, value in about.items() if value is not None))
     if folder.finished():
-        say("\n".join(summarise(folder).answer))
-    say(f"next: fathom {'metrics' if folder.is_complete() else 'resume'} {options.run}")
-
-
-def _shards(folder: RunFolder) -> str:
-    plan = folder.manifest["plan"]
-    return f"{len(folder.finished() & set(plan)):,} of {len(plan):,}"
+        so_far = "" if folder.is_complete() else "so far: "
+        say(so_far + "\n".join(summarise(folder).answer))
+    part = ((command or {}).get("options") or {}).get("part")
+    if part and is_finished(part, folder) and not folder.is_complete():
+        say(f"next: fathom merge {options.run} …, with the other parts")
+    else:
+        say(f"next: fathom {'metrics' if folder.is_complete() else 'resume'} {options.run}")
 
 
 def resume(options: OneRun) -> None:
-    """Finish a run by the command in its manifest, wherever you are. Refuses if model or data have changed since."""
+    """Finish a run, or its part, by the command in its manifest. Refuses if model or data have changed since."""
     with starting("loading libraries"):
         from fathom.api import resume_run
 
     result = resume_run(options.run)
+    if not result.is_complete():
+        say_unfinished(options.run, result.folder.describe())
+        return
     say(result.summary().to_text())
     say(f"written to {options.run}; more: fathom metrics {options.run} --by relation,template")
 

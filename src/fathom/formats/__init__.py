@@ -110,7 +110,7 @@ def _closest(path: Path) -> str:
     best, lacking = 0.0, ""
     for entry in FORMATS.entries():
         names = re.findall(r"[\w-]+\.(?:jsonl?|tsv|csv|txt|ya?ml)\b", entry.expects)
-        similar = {name: alike(name, there, 1) for name in names if name not in there}
+        similar = {name: alike(name, there, 1, cutoff=0.8) for name in names if name not in there}
         share = sum(name in there or bool(similar[name]) / 2 for name in names) / max(len(names), 1)
         if share > best:
             missing = (f"{name} is missing{f' (found {like[0]})' if like else ''}" for name, like in similar.items())

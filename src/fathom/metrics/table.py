@@ -166,7 +166,7 @@ METRICS: Registry[Metric] = Registry(
         *WEIGHTED,
     ),
 )
-_HITS = re.compile(r"hits@([1-9]\d*)")
+_HITS = re.compile(r"hits@([1-9]\d*)", re.IGNORECASE)
 
 
 def metric(name: str) -> Metric:

@@ -48,7 +48,10 @@ def tidy_table(run: RunFolder) -> pa.Table:
     }
     if not any(columns["direction"]):
         del columns["direction"]
-    return pa.table({name: list(values) for name, values in columns.items()})
+    kinds = {"template": pa.int64(), "candidates": pa.int64()}
+    kinds |= dict.fromkeys(("correct", "rank", "gold_score", "confidence"), pa.float64())
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])  # a column may be empty
+    return pa.table({name: list(values) for name, values in columns.items()}, schema=schema)
 
 
 def _first_answer(rows: Rows, place: int, named: Any) -> str | None:

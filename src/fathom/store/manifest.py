@@ -79,7 +79,6 @@ class RunCommand(Object):
     model: str
     data: str
     options: Options = {}
-    folder: str
 
 
 class Circumstances(Object):

@@ -113,7 +113,7 @@ class Dump:
                     break
         self._progress(self._size, self._size)
         self._report_end(cut, is_open, faults)
-        if len(faults.found) > _ODD_SHARE * self._entities:
+        if not self._entities or len(faults.found) > max(1, _ODD_SHARE * self._entities):
             faults.stop_if_any()
         if faults.found:
             note = f"odd lines are left out: {len(faults.found):,} of {self._entities:,}, the first: {faults.found[0]}"

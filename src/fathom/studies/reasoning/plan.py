@@ -244,11 +244,12 @@ def _lacking(plan: EntailmentPlan, rule: str) -> str:
 def _larger_limit(plan: EntailmentPlan, answers: Mapping[str, Sequence[str]]) -> str:
     """Return which --limit would leave about enough items, "" if none would. :param answers: of items, by rule."""
     limit = plan.options.limit
-    many = [rule for rule in answers if len(of_task(plan, RULES[rule])) >= ENOUGH_ITEMS]
-    fewest = min((len(answers[rule]) for rule in many), default=0)
-    if limit is None or not 0 < fewest < ENOUGH_ITEMS:
+    few = {rule: len(own) for rule, own in answers.items() if 0 < len(own) < ENOUGH_ITEMS}
+    helped = [rule for rule in few if len(of_task(plan, RULES[rule])) >= ENOUGH_ITEMS]
+    if limit is None or not helped:
         return ""
-    return f"; --limit {math.ceil(limit * ENOUGH_ITEMS / fewest)} would leave about enough"
+    larger = math.ceil(limit * ENOUGH_ITEMS / min(few[rule] for rule in helped))
+    return f"; --limit {larger} would leave about enough of {', '.join(helped)}"
 
 
 def _reserved(plan: EntailmentPlan, task: str) -> str:
