@@ -864,8 +864,7 @@ def test_of_many_odd_lines_twenty_are_shown(tmp_path):
     assert stated(raised.value.faults, "dump.json:2:", "b'{'")
 
 
-def test_a_few_odd_lines_are_left_out_and_the_first_of_two_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr("fathom.building.bear.sources._ODD_SHARE", 0.2)
+def test_an_odd_line_is_left_out_and_the_first_of_two_counts(tmp_path):
     items = towns()
     twice = json.loads(json.dumps(items[3]).replace(items[3]["labels"]["en"]["value"], "Another"))
     dump = write_dump(tmp_path / "dump.json", [*items, twice])
@@ -875,6 +874,9 @@ def test_a_few_odd_lines_are_left_out_and_the_first_of_two_counts(tmp_path, monk
     whole = write_dump(tmp_path / "whole.json", items)
     same = build_bear(BearBuildOptions(input=[whole], plan=write_plan(tmp_path, "P17"), out=tmp_path / "same"))
     assert subjects(built) == subjects(same)
+    two = write_dump(tmp_path / "two.json", [*items, twice, twice])
+    with pytest.raises(BadInput, match="for the second time"):
+        build_bear(BearBuildOptions(input=[two], plan=write_plan(tmp_path, "P17"), out=tmp_path / "two"))
 
 
 def test_items_with_nothing_but_their_type_are_not_parsed(tmp_path, monkeypatch):
