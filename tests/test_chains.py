@@ -49,7 +49,7 @@ def test_a_causal_model_and_the_command(things, tmp_path, fathom):
     assert mentioned(error, "--model saved", "--options")
     code, _, error = fathom(*given, "--forms", "plain,nope", "--out", tmp_path / "e")
     assert code == 2
-    assert mentioned(error, "error: --forms: ", "'plain', 'paraphrased' or 'shuffled'", "'nope'")
+    assert mentioned(error, "error: --forms: ", "plain, paraphrased or shuffled", "'nope'")
 
 
 # --- numbers by hand

@@ -26,7 +26,7 @@ from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, OF_MEMORY, OF_T
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown
 from tests.choosers import ontology
 from tests.conftest import build, load_gpt2, make_local
-from tests.messages import mentions, stated
+from tests.messages import mentioned, mentions, stated
 from tests.quiz import write
 from tests.scripted import ScriptedModel
 from tests.test_choice import NAMES, ask, asked_of, knows, rows_of
@@ -315,7 +315,7 @@ def test_distractors_share_as_many_words_as_the_answer():
     assert len({frozenset(choices(data, 3, seed).candidates["q"].ids) for seed in range(9)}) > 1
 
 
-def test_an_ontology_in_which_all_is_right(tmp_path):
+def test_an_item_of_which_all_is_right_is_left_out(tmp_path):
     folder = tmp_path / "small"
     above = [{"uuu": f"c{number}", "xxx": ["top"]} for number in range(21)]
     write(
@@ -327,9 +327,14 @@ def test_an_ontology_in_which_all_is_right(tmp_path):
     entries = [{"rdfs:label": row["uuu"], "rdfs:subClassOf": row["xxx"]} for row in above]
     (folder / "ontology" / "class.json").write_text(json.dumps(entries))
     (folder / "ontology" / "property.json").write_text("[]")
-    with pytest.raises(BadInput, match="no wrong option"):
-        build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built"))
-    assert not (tmp_path / "built").exists()
+    built = build_choices(ChoicesBuildOptions(data=str(folder), out=tmp_path / "built", subset="all"))
+    left_out = [count for name, count in built.counts.items() if mentioned(name, "left out", "no wrong option")]
+    assert left_out == [1]
+    assert built.counts["memorizing/subClassOf"] == 20
+    questions = (tmp_path / "built" / "arguments" / "rdfs9-altered.jsonl").read_text()
+    assert '"premise": "subClassOf/19"' in questions
+    assert '"premise": "subClassOf/20"' not in questions
+    assert len(read(tmp_path / "built").queries) == sum(built.counts.values()) - 1
 
 
 @pytest.mark.parametrize("limit", [7, 20, 60])

@@ -28,7 +28,7 @@ from fathom.formats.ontology import Hierarchy, read_hierarchy
 from fathom.formats.ontoprobe import MEMORIZING, PROPERTY_FILE, is_ontoprobe, read_patterns
 from fathom.options import EVERYTHING
 from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBERS, WHOLE, argument_queries
-from fathom.prompts.choices import Choices, choices, drawn_options, right_answers
+from fathom.prompts.choices import NO_DISTRACTOR, Choices, choices, drawn_options, right_answers
 from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import LIMITED, RULES, TASKS, Patterns, few_items, one_answer, one_of
 from fathom.reading import Json
@@ -53,8 +53,7 @@ class BuiltChoices(NamedTuple):
 def build_choices(options: ChoicesBuildOptions) -> BuiltChoices:
     """Write a folder of multiple-choice questions.
 
-    :raises BadInput: other data, the folder exists, a property without a sentence pattern, or a question for which the
-        ontology has no distractor.
+    :raises BadInput: other data, the folder exists, or a property without a sentence pattern.
     :raises MadeBefore: the same call has made the folder.
     """
     folder = locate(options.data)
@@ -76,6 +75,8 @@ def build_choices(options: ChoicesBuildOptions) -> BuiltChoices:
         write_choices(new_folder, files)
     answers = {rule: _answers_of(files.get(f"{ARGUMENTS}/{rule}-{ALTERED}", ())) for rule in RULES}
     counts = {name: len(rows) for name, rows in files.items()} | _omitted(data)
+    if lacking := sum(query.unscored == NO_DISTRACTOR for query in memorizing.queries):
+        counts[f"left out ({NO_DISTRACTOR})"] = lacking
     return BuiltChoices(counts, [*few_items(answers), *one_answer(answers)])
 
 
@@ -188,6 +189,7 @@ def _arguments(
             | {"premise": premises[query.groups["item"]]}
             | {key: query.groups[key] for key in ("conclusion", "given")}
             for query in queries
+            if query.unscored is None and query.groups["item"] in premises
         ]
         for rule, queries in items.by_relation().items()
         if queries
@@ -195,12 +197,6 @@ def _arguments(
 
 
 def _line(question: str, options: CandidateSet, gold: str) -> Json:
-    """:raises BadInput: there is no distractor."""
-    if len(options) < 2:
-        raise BadInput(
-            f"{question!r}: every class or property of the ontology is right, found no wrong option: leave the item "
-            "out of the ontology, or add some"
-        )
     return question_line(question, options.names, options.position[gold])
 
 

@@ -23,6 +23,7 @@ MOST = len(ascii_lowercase)
 """Most options: one per letter."""
 GAP = "___"
 """The answer's place in a question made from a statement."""
+NO_DISTRACTOR = "there is no wrong option: every candidate is right"
 NO_WORDS = "nothing puts the query into words: no question, no template and no sentence"
 HEAD_ASKED = "a question asks for the tail, this query for the head"
 OPTIONS = 20
@@ -98,8 +99,9 @@ def choices(
         options = CandidateSet(query.id, tuple(drawn), tuple(map(space.name_of, drawn)))
         spaces[options.name], questions[query.id] = options, question
         gold = replace(query, gold=query.gold[:1], known=(), candidates=options.name)
-        wordless = HEAD_ASKED if query.direction == "head" else NO_WORDS
-        queries.append(gold if question or query.unscored else replace(gold, unscored=wordless))
+        reason = "" if question else HEAD_ASKED if query.direction == "head" else NO_WORDS
+        reason = reason or (NO_DISTRACTOR if len(options) < 2 else "")
+        queries.append(replace(gold, unscored=reason) if reason and query.unscored is None else gold)
     about = data.relations, data.version, data.licence, data.subsets, data.notes, data.graph
     return Choices(data.name, tuple(queries), spaces, *about, questions=questions)
 
