@@ -79,7 +79,7 @@ class EntailmentOptions(OntologyOptions):
     reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
         ("mean",), "How a candidate's token log-probabilities become its score.", min_length=1, max_length=1
     )
-    pairs: int = opt(10, "Pairs of pseudowords for each rule, drawn by --seed.", ge=1)
+    pairs: int = opt(10, "Pairs of pseudowords for each rule, drawn by --seed.", ge=1, le=100)
     alpha: float = opt(
         0.5,
         "Distance of pseudowords from the mask token, as a share of the distance of its nearest other token; for "

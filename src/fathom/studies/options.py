@@ -271,7 +271,7 @@ class ChainStudyOptions(EntailmentStudyOptions):
         "Form of the premises: in order, in other words, or shuffled among unrelated facts; separated by commas.",
         min_length=1,
     )
-    pairs: int = opt(2, "Pairs of pseudowords for each rule, drawn by --seed.", ge=2)
+    pairs: int = opt(2, "Pairs of pseudowords for each rule, drawn by --seed.", ge=2, le=100)
     cluster: str = opt(
         "",
         f"{SAMPLE}: item (in all its texts), pair (of pseudowords), rule, subject or answer; by default item.",
