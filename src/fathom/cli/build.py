@@ -119,8 +119,10 @@ def flag(chosen: options.FlagOptions, server: ServerOptions, progress: Progress)
     """Have a chat model name answers of a probe that do not fit, for a person to decide on, and judge its templates."""
     from fathom.building.bear.flags import flag_review
     from fathom.models.server import ChatRequest
+    from fathom.reading import check_file
     from fathom.store.journal import Journal
 
+    check_file(chosen.file)
     chat = server.connect(chosen.model)
     folder = chosen.file.absolute().parent
     chat.journal = Journal(folder.with_name(f"{folder.name}.answers.jsonl"))

@@ -49,6 +49,8 @@ class WikidataSource(Protocol):
         ...
 
 
+_WORTH_SAYING = 60
+"""Seconds of a pass from which its time and space are logged."""
 _MOST_FAULTS = 20
 _ODD_SHARE = 1e-4
 """Of odd lines above which a dump is refused."""
@@ -76,7 +78,7 @@ class Dump:
         :raises BadInput: all that is wrong with the dump.
         """
         dump = DumpPass(self.path, self._wanted, self._folder)
-        if (estimate := dump.estimate()) is not None:
+        if (estimate := dump.estimate()) is not None and estimate.seconds > _WORTH_SAYING:
             workers = min(self._options.workers, estimate.processes)
             minutes, size = estimate.seconds / workers / 60, _DISK * estimate.size / 1e9
             free = shutil.disk_usage(self._folder.absolute().parent).free / 1e9
