@@ -758,7 +758,7 @@ class TestInput:
             "--memory", tmp_path / "no", "--alpha", "2", "--masks", "several,one",
         )  # fmt: skip
         assert code == 2
-        assert mentioned(error, "--wordings", "'words'", "'learnt-conjunction'", "'learnt-templates'", "'learnt'")
+        assert mentioned(error, "--wordings", "words, learnt-conjunction, learnt-templates or learnt")
         assert "found 'soft'" in error
         assert "not a run" in error
         assert mentioned(error, "--alpha", "less than 1")

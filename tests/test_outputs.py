@@ -197,7 +197,9 @@ def test_commands_that_make_a_folder(fathom, tmp_path, name):
     graph.mkdir()
     for file, content in GRAPH.items():
         (graph / file).write_text(content)
-    text.write_text("They took insulin daily. It helped.\n")
+    text.write_text(
+        "The pancreas of adult mammals secretes insulin into the blood after meals rich in sugar. It helped.\n"
+    )
     names.write_text("insulin\nglucose\n")
     words = [word.format(graph=graph, text=text, names=names) for word in COMMANDS[name]]
     out = tmp_path / "out"

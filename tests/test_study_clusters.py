@@ -132,17 +132,6 @@ class TestChoice:
         assert told(line.accuracy) == pytest.approx(interval(hits, [n // 3 for n in range(COUNT)], limits=SHARE)[:4])
         assert [one.accuracy.clusters for one in found.memorizing if one.task == ALL] == [12]
 
-    def test_controls_of_earlier_versions_are_no_reasoning(self, tmp_path: Path) -> None:
-        """Built questions had controls; a run on them is still read."""
-        groups = [
-            {"rule": "rdfs9", "control": "no premise"} if n % 2 else {"rule": "rdfs9", "p1": "absent"}
-            for n in range(COUNT)
-        ]
-        made = write(tmp_path / "old", [f"rdfs9/{n}" for n in range(COUNT)], ["rdfs9"] * COUNT, groups, {"chat": RANKS})
-        found = choice([made])
-        assert [(line.premise, line.questions) for line in found.reasoning] == [(UNKNOWN, COUNT // 2)]
-        assert found.conclusions == []
-
     def test_one_task_says_nothing_of_others(self, memory: RunFolder) -> None:
         one, *_ = choice([memory], "task").memorizing
         assert one.accuracy.low is None

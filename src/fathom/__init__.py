@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fathom._version import VERSION
 
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
-    from fathom.api import Result, evaluate_links, merge_runs, open_run, probe, run_plan, train_links
+    from fathom.api import Result, evaluate_links, merge_runs, open_run, probe, resume_run, run_plan, train_links
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
     from fathom.data.templates import Template

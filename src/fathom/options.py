@@ -237,6 +237,7 @@ _EXPECTED = {
     "string_type": _TEXT,
     "path_type": "a path",
     "too_short": "{min_length} or more",
+    "too_long": "at most {max_length}",
     "string_too_short": _TEXT,
 }
 """What pydantic expects, by the type of its fault."""
