@@ -30,8 +30,11 @@ function rightText(evidence, choice, fact) {
 
 function columns(evidence, choice) {
   const column = (data, more) => ({
-    ...{ searchable: false, type: "string", render: { display: (name) => isolated(name, 120) } },
-    ...{ data: (fact) => data(fact), ...more },
+    searchable: false,
+    type: "string",
+    render: { display: (name) => isolated(name, 120) },
+    data: (fact) => data(fact),
+    ...more,
   });
   const first = { display: (name, _, fact) => opener(name, { fact: evidence.facts[fact] }) };
   const number = { type: "num", orderDataType: "fathom" };

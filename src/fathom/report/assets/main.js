@@ -54,7 +54,7 @@ async function start() {
 
   // Only what changes is counted and drawn again.
   async function change() {
-    const { tab: [tab], open, template, metric, ...others } = choice.state;
+    const { tab: [tab], open: _open, template, metric, ...others } = choice.state;
     const shown = TABS.includes(tab) ? tab : TABS[0];
     showTab(shown);
     if (last !== (last = JSON.stringify([template, metric, others]))) {
