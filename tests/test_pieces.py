@@ -1,4 +1,4 @@
-"""Pieces of large files: together they have every line once, whatever their compression and wherever they are cut."""
+"""Pieces of large files have every line once, for each compression and each cut."""
 
 from __future__ import annotations
 

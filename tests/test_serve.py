@@ -1,4 +1,4 @@
-"""``fathom report --serve``: a local list of runs, which nobody without its address can read."""
+"""``fathom report --serve``: a local list of runs, readable only with its address."""
 
 from __future__ import annotations
 

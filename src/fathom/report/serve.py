@@ -98,16 +98,13 @@ def _rows(folder: Path) -> Iterator[str]:
     for path in runs_below(folder):
         name = path.relative_to(folder).as_posix()
         try:
-            manifest = RunFolder(path).manifest
-            plan, identity = manifest["plan"], manifest["identity"]
-            done = len(RunFolder(path).finished() & set(plan))
+            run = RunFolder(path)
+            manifest = run.manifest
+            identity, state = manifest["identity"], run.progress(manifest["plan"])
             begun = str(manifest["circumstances"].get("begun") or "")
-            state = "finished" if done == len(plan) else f"{done:,} of {len(plan):,} shards"
             cells = [identity["probe"], identity["model"]["name"], identity["data"]["name"], state, begun]
-            box = (
-                f"<input type='checkbox' name='run' value='{escape(name)}' aria-label='choose {escape(name)}'>"
-                * bool(done)
-            )
+            box = f"<input type='checkbox' name='run' value='{escape(name)}' aria-label='choose {escape(name)}'>"
+            box = box if run.finished() else ""
         except FathomError as error:
             cells, box = ["", "", "", f"cannot be read: {error}", ""], ""
         yield "<tr>" + "".join(f"<td>{cell}</td>" for cell in (box, *map(escape, map(str, (name, *cells))))) + "</tr>"

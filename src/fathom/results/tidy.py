@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,11 @@ def tidy_table(run: RunFolder) -> pa.Table:
     return pa.table({name: list(values) for name, values in columns.items()}, schema=schema)
 
 
-def _first_answer(rows: Rows, place: int, named: Any) -> str | None:
+def _first_answer(rows: Rows, place: int, named: Callable[[int, Sequence[str]], str]) -> str | None:
     if not rows.scored[place]:
         return None
     if best := sorted(rows.top_answers(place)):
-        return str(named(int(rows.query[place]), best[:1]))
+        return named(int(rows.query[place]), best[:1])
     written = rows.table.column("answers")[place].as_py() if "answers" in rows.table.column_names else None
     return written[0] if written else None
 

@@ -71,12 +71,15 @@ class RunFolder:
             return "no run yet"
         except FathomError:
             return "a run that cannot be read"
-        identity, total = manifest["identity"], len(manifest["plan"])
-        done = len(self.finished() & set(manifest["plan"]))
-        state = "finished" if done == total else f"{done:,} of {total:,} shards"
+        identity, state = manifest["identity"], self.progress(manifest["plan"])
         return printable(
             f"{identity['probe']} probe of {identity['model']['name']} on {identity['data']['name']}, {state}"
         )
+
+    def progress(self, plan: Sequence[str]) -> str:
+        """Return "finished", or "3 of 5 shards" of the plan."""
+        done = len(self.finished() & set(plan))
+        return "finished" if done == len(plan) else f"{done:,} of {len(plan):,} shards"
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

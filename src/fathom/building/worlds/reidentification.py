@@ -87,8 +87,8 @@ class TfIdf:
         self.words: dict[str, int] = vectorizer.vocabulary_
         self._transform = vectorizer.transform
         self.vectors = self.vectors_of(texts)
-        self.frequency: Ints = np.bincount(self.vectors.indices, minlength=len(self.words))
-        is_common = scipy.sparse.diags_array((self.frequency > COMMON * len(texts)).astype(np.float32))
+        frequency = np.bincount(self.vectors.indices, minlength=len(self.words))
+        is_common = scipy.sparse.diags_array((frequency > COMMON * len(texts)).astype(np.float32))
         self._common = (self.vectors @ is_common).tocsr()
         self._rare = (self.vectors - self._common).tocsr()
         self._rare.eliminate_zeros()
