@@ -76,6 +76,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "pieces": "reading/pieces",
     "uncertainty memory_slope::test_tetrad_by_hand studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
+    "discrimination": "metrics/discrimination results/discrimination",
     "significance": "metrics/significance",
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",

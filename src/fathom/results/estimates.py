@@ -237,12 +237,13 @@ def difference(
     recipe: str,
     limits: tuple[float, float] = _SIGNED,
     form: str = "+.1%",
+    weights: Floats | None = None,
 ) -> Estimate:
     """Return the mean of first − second, paired, shape (n) each, with interval and p value; undefined if empty."""
     n = np.size(first)
     if not n:
         return point_estimate(NOTHING, recipe, form=form)
-    result = _between(np.subtract(first, second), sample, limits)
+    result = _between(np.subtract(first, second), sample, limits, weights)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
     return _estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
 
