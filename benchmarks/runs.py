@@ -54,8 +54,11 @@ def tables() -> tuple[pa.Table, pa.Table]:
     return queries, pa.table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> Path:
-    """Write a random run, in which the gold answers score higher the higher its number."""
+def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table, tokens: bool) -> Path:
+    """Write a random run, in which the gold answers score higher the higher its number.
+
+    :param tokens: with the log-probabilities of twelve tokens of two statements per prediction.
+    """
     random = np.random.default_rng(number)
     run, count = RunFolder(folder), FACTS * TEMPLATES
     identity = {
@@ -97,6 +100,12 @@ def made(folder: Path, number: int, queries: pa.Table, candidates: pa.Table) -> 
         "top_ids": [[f"{relation}-{place}" for place in own] for relation, own in zip(relations, best, strict=True)],
         "top_scores": np.take_along_axis(scores, best, 1).tolist(),
     }
+    if tokens:
+        words = [f"word{place}" for place in range(12)]
+        log_probs = -random.exponential(3, (count, 2, len(words)))
+        values["token_log_probs"] = [
+            [{"id": "any", "tokens": words, "log_probs": own} for own in both] for both in log_probs
+        ]
     columns = [pa.array(values[name], field.type) if (name := field.name) in values else pa.nulls(count, field.type)
                for field in SCHEMA]  # fmt: skip
     write_table(folder / "predictions" / "part-0.parquet", pa.table(columns, schema=SCHEMA))
@@ -128,8 +137,8 @@ def measured(*command: object) -> tuple[float, float, float]:
     return time.perf_counter() - start, *json.loads(process.stderr.splitlines()[-1])
 
 
-def make_runs(folder: Path, count: int) -> list[Path]:
-    return [made(folder / f"m{number}", number, *tables()) for number in range(count)]
+def make_runs(folder: Path, count: int, tokens: bool = False) -> list[Path]:
+    return [made(folder / f"m{number}", number, *tables(), tokens) for number in range(count)]
 
 
 @benchmark
@@ -223,6 +232,9 @@ CHOICES = (
     {"hidden": []},
     {"sort": ["wrong"]},
     {"sort": []},
+    {"template": ["1: [X] is in P0 of [Y], said in way 1. …"]},
+    {"relation": ["P3"]},
+    {"template": [], "relation": []},
 )
 CHOOSE = """async (choice) => {
     const began = performance.now();
@@ -252,11 +264,11 @@ def opened(browser: Any, file: Path, width: int = 1400, height: int = 900, tab: 
 
 
 @benchmark
-def report(runs: int = 6) -> None:
-    """Measure a report of runs of BEAR's size: its file, making, opening and filtering it."""
+def report(runs: int = 6, tokens: bool = False) -> None:
+    """Measure a report of runs of BEAR's size, also with kept tokens: its file, making, opening, filtering."""
     with scratch() as there:
         file = there / "report.html"
-        clock, _, memory = measured("report", *make_runs(there, runs), "-o", file)
+        clock, _, memory = measured("report", *make_runs(there, runs, tokens), "-o", file)
         print(f"{runs} runs: made in {clock:.1f} s, at most {memory:.0f} MiB; {file.stat().st_size / 1e6:.1f} MB")
         with chromium() as browser:
             times = []

@@ -458,7 +458,7 @@ OTHER = {
     "separator": ", ",
     "normalise": False, "reading": "template-free", "alter": "misprimed",
     "sentences": "all", "any_surface": True, "pool": "more.txt",
-    "add_candidates": "more.txt", "perplexity": True, "masks": ("one",),
+    "add_candidates": "more.txt", "perplexity": True, "keep_tokens": True, "masks": ("one",),
     "options": 5, "server": "http://localhost/v1", "instruction": "Choose.", "sampling_temperature": 1.0,
     "reply_tokens": 9, "unlisted": True, "key_env": "KEY", "concurrency": 2, "requests_per_minute": 9, "timeout_s": 9,
     "retries": 1, "part": "1/4", "orders": 3, "replies": "strict", "chat": True, "system": "x", "chat_user": "x",

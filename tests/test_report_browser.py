@@ -843,6 +843,68 @@ def test_written_answers_are_shown_as_they_were_written(opened, tmp_path):
     assert column(page, 4) == ["50.0 %"]
 
 
+# --- tokens that a run kept
+
+SHARED, MIDDLE = [["subject", -0.5], [" is", -1.25]], [" <b>c</b>", -3.0]
+
+
+def with_tokens(folder: Path, model: str, count: int = 3) -> RunFolder:
+    """A run that kept tokens: the first answer has *count* tokens, the right one a single one."""
+    run = answered(folder, at_random(5), DATA, model=model, probe="statement")
+
+    def kept(row: dict[str, Any]) -> dict[str, Any]:
+        end = [["\n" if row["template"] else ".", None]]
+        right, first = [*SHARED, MIDDLE, *end], [*SHARED, *[[" w", -12.25]] * count, *end]
+        gold = f"c{EVEN[int(row['query_id'][1:])][0]:02}"
+        both = {gold: right} if row["top_ids"][0] == gold else {gold: right, row["top_ids"][0]: first}
+        columns = [{"id": id_, "tokens": [own[0] for own in each], "log_probs": [own[1] for own in each]}
+                   for id_, each in both.items()]  # fmt: skip
+        return {"token_log_probs": columns}
+
+    return again(run, kept)
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE])
+def test_tokens_are_shown_when_a_fact_is_opened(opened, tmp_path, main, viewport):
+    """Boxes with numbers, those that both statements share above each other; nothing for a run that kept none."""
+    page = opened(made(tmp_path, [with_tokens(tmp_path / "t", "t"), main.folders[1]]).url, viewport)
+    page.evaluate("fathom.choice.set({q: ['subject 7']})")
+    page.locator("#evidence-table button", has_text="subject 7").first.click()
+    lines = page.locator("#fact tbody tr")
+    assert lines.nth(1).locator(".tokens").count() == 0
+    boxes = lines.nth(0).locator("td").nth(0).locator(".tokens")
+    labels = boxes.locator("p").all_inner_texts()
+    assert labels == ["Right answer: −4.8 nats", "First answer: −38.5 nats"]
+    texts = [
+        [own.replace("\n", " ") for own in boxes.locator("ol").nth(at).locator("li").all_inner_texts()] for at in (0, 1)
+    ]
+    assert texts[0] == ["subject −0.50", "is −1.25", "<b>c</b> −3.00", "", "", ". –"]
+    assert texts[1] == ["subject −0.50", "is −1.25", "w −12.25", "w −12.25", "w −12.25", ". –"]
+    lefts = [
+        [round(own.bounding_box()["x"]) for own in boxes.locator("ol").nth(at).locator("li").all()] for at in (0, 1)
+    ]
+    assert lefts[0] == lefts[1]
+    assert boxes.locator("ol").nth(0).get_attribute("aria-label") == "Right answer: −4.8 nats, by token"
+    assert boxes.locator("b").count() == 0, "a token is text"
+    assert lines.nth(0).locator("td").nth(1).locator("ol li").last.inner_text().startswith("↵")
+    assert page.evaluate(OVERFLOWING) == []
+    assert fits(page)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        if scheme == "dark":
+            assert violations(page) == []
+
+
+def test_one_statement_is_shown_where_the_first_answer_is_right(opened, tmp_path):
+    folder = with_tokens(tmp_path / "t", "t")
+    right = next(row for row in folder.predictions().to_pylist() if len(row["token_log_probs"]) == 1)
+    page = opened(made(tmp_path, [folder]).url)
+    page.evaluate("id => fathom.choice.set({open: [fathom.evidence.facts.find((own) => own.startsWith(id))]})",
+                  f"{right['query_id'].replace('q', 's')}|")  # fmt: skip
+    cell = page.locator("#fact tbody td").nth(right["template"])
+    assert cell.locator(".tokens p").all_inner_texts() == ["Right answer: −4.8 nats"]
+
+
 # --- a prompt is what was asked
 
 

@@ -144,6 +144,13 @@ class StatementOptions(SpokenOptions, ReversibleOptions, ScreenedOptions, Likeli
         False, 'End few-shot statements with ")" after the answer, as their example lines do.', Group.PROMPTS
     )
     top_k: int = opt(10, "How many of the best answers to record.", Group.OUTPUT, ge=0)
+    keep_tokens: bool = opt(
+        False,
+        "Also record the log-probability of each token of the statements with the gold answer and with the first "
+        "answer; the report shows them.",
+        Group.OUTPUT,
+        LATER,  # no circumstance: of a run that is resumed otherwise only some predictions would have them
+    )
     max_rank: int | None = opt(
         None, "Stop once the rank is known to be greater (Hits@k needs no more than k); much faster.", ge=1
     )

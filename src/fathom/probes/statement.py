@@ -53,6 +53,7 @@ from fathom.scoring.statements import (
     score_encoded,
     score_statements,
     text_likelihoods,
+    token_scores,
 )
 from fathom.scoring.tokens import Bos, Tokens, resolve_bos
 from fathom.store.predictions import KEEP_SCORES_UP_TO, NO_TEMPLATE, Scoring
@@ -169,7 +170,9 @@ class StatementProbe(ShardedProbe):
         return _EncodedShard(wording, reasons, askable, statements)
 
     def _statements(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> _Statements:
-        prompts = [prompt for query in queries for prompt in wording.statements(query, space.names)]
+        return self._tokenised([prompt for query in queries for prompt in wording.statements(query, space.names)])
+
+    def _tokenised(self, prompts: list[Prompt]) -> _Statements:
         if isinstance(self.model, EncoderDecoder | LikelihoodServer):
             return _Statements(prompts, None)
         return _Statements(prompts, encode_statements(self.model, prompts, self.bos))
@@ -213,6 +216,8 @@ class StatementProbe(ShardedProbe):
     def _searched(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
         """Search for the ranks; score in full the queries that the search refuses."""
         answers, refused = self._searcher.rank(wording, queries, space)
+        if self.options.keep_tokens:
+            self._keep_searched(wording, [query for query in queries if query.id in answers], space, answers)
         return answers | (self._scored(self._statements(wording, refused, space), refused, space) if refused else {})
 
     def _scored(self, encoded: _Statements, queries: Sequence[Query], space: CandidateSet) -> dict[str, list[Columns]]:
@@ -227,7 +232,43 @@ class StatementProbe(ShardedProbe):
                 self._answer(query, space, statements[own], StatementScores(scores[own], counts[own]))
                 for scores, counts in reduced
             ]
+            if self.options.keep_tokens:
+                scored = dict(enumerate(zip(encoded.prompts[own], statements[own], strict=True)))
+                self._keep_tokens(query, space, answers[query.id], scored)
         return answers
+
+    def _keep_searched(
+        self, wording: Wording, queries: Sequence[Query], space: CandidateSet, answers: Mapping[str, list[Columns]]
+    ) -> None:
+        """Score the statements to keep, as a search has no scores of tokens."""
+        places = {
+            query.id: sorted({place for row in answers[query.id] for place in _kept_places(query, space, row)})
+            for query in queries
+        }
+        prompts = [
+            prompt
+            for query in queries
+            for prompt in wording.statements(query, [space.names[place] for place in places[query.id]])
+        ]
+        scored = iter(zip(prompts, self._run(self.model, self._tokenised(prompts)) if prompts else (), strict=True))
+        for query in queries:
+            self._keep_tokens(query, space, answers[query.id], {place: next(scored) for place in places[query.id]})
+
+    def _keep_tokens(
+        self,
+        query: Query,
+        space: CandidateSet,
+        columns: Sequence[Columns],
+        scored: Mapping[int, tuple[Prompt, ScoredStatement]],
+    ) -> None:
+        """Add the column ``token_log_probs``. :param scored: by place of the candidate."""
+        for way, row in zip(self.ways, columns, strict=True):
+            kept = []
+            for place in _kept_places(query, space, row):
+                prompt, statement = scored[place]
+                scores = token_scores(self.model, prompt.text, statement, way.score)
+                kept.append({"id": space.ids[place], **scores._asdict()})
+            row["token_log_probs"] = kept or None
 
     def _run(self, model: Model, encoded: _Statements) -> list[ScoredStatement]:
         pll = Pll(self.options.pll)
@@ -287,3 +328,11 @@ class StatementProbe(ShardedProbe):
         if not reduced.counts.all():
             return "no token of a statement can be scored (a first token needs something before it: --bos)"
         return None
+
+
+def _kept_places(query: Query, space: CandidateSet, row: Columns) -> list[int]:
+    """Return the places of the best gold answer and of the first answer, once if they are the same."""
+    if row.get("unscored") is not None:
+        return []
+    gold = space.places(query.gold)[int(np.argmax(row["gold_scores"]))]
+    return list(dict.fromkeys([gold, *space.places(row["top_ids"][:1])]))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.data.templates import capitalized
+from fathom.report.tokens import KeptTokens
 from fathom.results.declarations import NATS
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
@@ -160,6 +161,7 @@ class Evidence:
         self._hits: list[tuple[Array, Array]] = []
         self._identities: list[tuple[str, ...]] = []
         self._parts: list[PredictionColumns] = []
+        self._tokens: list[KeptTokens] = []
 
     def add_run(self, folder: RunFolder, rows: Rows, model: str) -> list[RunFacts]:
         """Add a view for each scoring, and return its facts."""
@@ -178,6 +180,10 @@ class Evidence:
         self._identities.append(outcome.distinguishing)
         self._hits.append((narrow(facts), narrow(hits)))
         self._parts.append(PredictionColumns(*map(narrow, columns)))
+        self._tokens.append(KeptTokens.of_table(outcome.rows.table, outcome.places, self._number))
+
+    def _number(self, text: str) -> int:
+        return self.pool.add(showable(text))
 
     def finish(self) -> PredictionColumns:
         """Name the views, and return their predictions end to end."""
@@ -190,6 +196,11 @@ class Evidence:
         whole = PredictionColumns(*(column for [column] in columns))
         self._parts.append(whole)
         return whole
+
+    @property
+    def tokens(self) -> KeptTokens:
+        """Tokens that the runs kept, in the order of the predictions."""
+        return KeptTokens.joined(self._tokens)
 
     @property
     def hits(self) -> Floats:

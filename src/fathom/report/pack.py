@@ -17,6 +17,7 @@ from fathom.report.charts import places_of
 from fathom.report.counting import Dimension, Kinds, label_of, weights, weights_by_template
 from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, PredictionColumns, narrow, showable
 from fathom.report.slices import Slice
+from fathom.report.tokens import KeptTokens
 from fathom.results.estimates import Estimate
 from fathom.results.samples import RELATION
 
@@ -52,7 +53,7 @@ def packed_evidence(
     of_pairs: OfPairs,
 ) -> Iterator[str]:
     """Yield all that the script shows and counts, in pieces. :param drawings: with specifications and classes."""
-    columns = _columns(evidence, predictions, dims)
+    columns = _columns(evidence, predictions, dims) | _token_columns(evidence.tokens)
     for drawing in drawings:
         if drawing["classes"]:
             columns[f"of {drawing['name']}"] = partial(places_of, drawing["keys"], dims, predictions)
@@ -126,6 +127,17 @@ def _columns(
         "value": lambda: _with_least_missing(predictions.values.T.ravel()),
         "template": lambda: narrow(dims["template"].codes),
         **{f"{name}Class": partial(narrow, dims[name].codes) for name in ("rank", "confidence", "score", "length")},
+    }
+
+
+def _token_columns(tokens: KeptTokens) -> dict[str, Callable[[], Array]]:
+    """Return functions that make the columns of tokens; none if no run kept any."""
+    if not len(tokens.texts):
+        return {}
+    return {
+        "tokenCount": lambda: narrow(tokens.counts.ravel()),
+        "tokenText": lambda: narrow(tokens.texts),
+        "tokenValue": lambda: narrow(tokens.values),
     }
 
 

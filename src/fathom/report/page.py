@@ -36,7 +36,7 @@ from fathom.store.written import check_output
 from fathom.studies import STUDIES
 
 LIBRARIES = ("altair", "itables", "jinja2", "vl_convert")
-MODULES = ("dom", "evidence", "choice", "charts", "compare", "facts", "controls", "main")
+MODULES = ("dom", "evidence", "choice", "charts", "compare", "tokens", "facts", "controls", "main")
 """Parts of the script; each imports only from those before it."""
 GENERATOR = b'<meta name="generator" content="Fathom'
 """Marks a report, which alone may be replaced by another."""

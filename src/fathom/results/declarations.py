@@ -76,9 +76,10 @@ def _earlier() -> dict[str, Any]:
 
 
 def _said(identity: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options that are not at their defaults, except those in every recipe."""
+    """Return the options that are not at their defaults, except those in every recipe or without effect on numbers."""
     options = identity.get("options", {})
-    elsewhere = {"templates", "reduction", "score", "dtype"} | ({"seed"} if not options.get("limit") else set())
+    elsewhere = {"templates", "reduction", "score", "dtype", "keep_tokens"}
+    elsewhere |= {"seed"} if not options.get("limit") else set()
     said = {
         name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
         for name, value in options.items()

@@ -131,19 +131,21 @@ def _split(tokens: Tokens, start: int, end: int | None) -> Pair:
         if end is None:
             raise BadInput("--form split: nothing precedes an answer, and the tokenizer has no EOS to read instead")
         source = np.array([end])
-    target = Tokens(tokens.ids[start:], tokens.roles[start:], tokens.words[start:], tokens.mixed)
+    own = slice(start, None)
+    target = Tokens(tokens.ids[own], tokens.roles[own], tokens.words[own], tokens.mixed, tokens.spans[own])
     return Pair(tuple(source.tolist()), target)
 
 
 def _spans(tokens: Tokens, spans: Sequence[tuple[int, int]], signs: Sequence[int]) -> Tokens:
     """Return sentinel, answer, sentinel, …; the first is not scored, those after an answer are scored as its end."""
-    ids, roles, words = [signs[0]], [int(Role.SPECIAL)], [-1]
+    ids, roles, words, places = [signs[0]], [int(Role.SPECIAL)], [-1], [(0, 0)]
     for (start, stop), sign in zip(spans, signs[1:], strict=True):
         ids += [*tokens.ids[start:stop].tolist(), sign]
         roles += [*tokens.roles[start:stop].tolist(), int(Role.TEMPLATE)]
         words += [*tokens.words[start:stop].tolist(), -1]
-    as_ids, as_roles, as_words = (np.array(column, dtype=np.int64) for column in (ids, roles, words))
-    return Tokens(as_ids, as_roles, as_words, tokens.mixed)
+        places += [*tokens.spans[start:stop].tolist(), (0, 0)]
+    as_ids, as_roles, as_words, as_spans = (np.array(own, dtype=np.int64) for own in (ids, roles, words, places))
+    return Tokens(as_ids, as_roles, as_words, tokens.mixed, as_spans)
 
 
 def _runs(wanted: NDArray[np.bool_]) -> list[tuple[int, int]]:

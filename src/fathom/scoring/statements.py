@@ -19,7 +19,7 @@ from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.masked import Pll, masked_log_probs
 from fathom.scoring.memory import Budget
 from fathom.scoring.seq2seq import Form, as_pair, seq2seq_log_probs
-from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked, token_texts
 
 SPECIAL, ANSWER = int(Role.SPECIAL), int(Role.ANSWER)  # members of enumerations are slow to look up
 Step = TypeVar("Step")
@@ -108,6 +108,17 @@ class ScoredStatement(NamedTuple):
     fault: str | None = None
 
 
+class TokenScores(NamedTuple):
+    """The tokens of a statement without special ones.
+
+    :param tokens: the text of each.
+    :param log_probs: in nats; None for a token that does not count.
+    """
+
+    tokens: list[str]
+    log_probs: list[float | None]
+
+
 class StatementScores(NamedTuple):
     """Scores of statements in one scoring.
 
@@ -142,6 +153,16 @@ def reduce_all(
     if scoring.reduction is Reduction.MEAN:
         scores[some] /= counts[some]
     return StatementScores(scores, counts)
+
+
+def token_scores(model: Model, text: str, statement: ScoredStatement, score: Score) -> TokenScores:
+    """Return what a scored statement's score consists of. :param text: of the statement."""
+    tokens, log_probs = statement.tokens, statement.log_probs
+    assert log_probs is not None
+    counted = np.where(counted_tokens(tokens, score, model.attention), log_probs, np.nan)
+    texts, shown = token_texts(model.tokenizer, text, tokens), np.flatnonzero(tokens.roles != SPECIAL).tolist()
+    values = [None if np.isnan(value) else value for value in counted[shown].tolist()]
+    return TokenScores([texts[place] for place in shown], values)
 
 
 def score_statements(

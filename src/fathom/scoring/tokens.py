@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from itertools import chain, pairwise
 from threading import Lock
@@ -54,12 +54,15 @@ class Tokens:
     :param roles: :class:`Role` of each, shape (n,).
     :param words: number of the pre-token ("word") of each, −1 for special tokens, shape (n,).
     :param mixed: number of tokens with letters from both inside and outside the answer.
+    :param spans: characters [start, end) of each, (0, 0) of tokens that were added, shape (n, 2); for
+        :func:`token_texts` alone.
     """
 
     ids: NDArray[np.int64]
     roles: NDArray[np.int64]
     words: NDArray[np.int64]
     mixed: int
+    spans: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
     @property
     def answer_tokens(self) -> int:
@@ -131,10 +134,28 @@ def _encode(
     mixed = _mixed(prompts, row, roles)
     if first is not None:
         row, roles = _with_bos(prompts, encodings, row, roles, first)
+    spans = np.column_stack([row.start, row.end])
     return [
-        Tokens(row.ids[start:end], roles[start:end], row.words[start:end], count)
+        Tokens(row.ids[start:end], roles[start:end], row.words[start:end], count, spans[start:end])
         for (start, end), count in zip(pairwise(row.bounds.tolist()), mixed, strict=True)
     ]
+
+
+def token_texts(tokenizer: PreTrainedTokenizerBase, text: str, tokens: Tokens) -> list[str]:
+    """Return the part of *text* that each token stands for, with the white space before it.
+
+    A character of several tokens is part of the first alone. Tokens that were added have their own names.
+    """
+    texts, before = [], 0
+    for id_, (start, end) in zip(tokens.ids.tolist(), tokens.spans.tolist(), strict=True):
+        if end == 0:
+            texts.append(str(tokenizer.convert_ids_to_tokens(id_)))
+            continue
+        # More than white space in front is another part of the text: an encoder-decoder's source.
+        begin = before if start < before or text[before:start].isspace() else start
+        texts.append(text[begin:end])
+        before = max(before, end)
+    return texts
 
 
 def _encodings(tokenizer: PreTrainedTokenizerBase, texts: list[str], special: bool) -> Sequence[Any]:
@@ -255,6 +276,8 @@ def _with_bos(
     before = begins[~present]
     longer = row._replace(
         ids=np.insert(row.ids, before, first),
+        start=np.insert(row.start, before, 0),
+        end=np.insert(row.end, before, 0),
         words=np.insert(words, before, -1),
         bounds=row.bounds + np.concatenate([[0], np.cumsum(~present)]),
     )

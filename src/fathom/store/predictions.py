@@ -22,6 +22,7 @@ class Scoring(NamedTuple):
     parts: tuple[tuple[str, str], ...] = ()
 
 
+_TOKENS = [("id", pa.string()), ("tokens", pa.list_(pa.string())), ("log_probs", pa.list_(pa.float32()))]
 SCHEMA = pa.schema(
     [
         ("query_id", pa.string()),
@@ -55,6 +56,7 @@ SCHEMA = pa.schema(
         ("recall", pa.float64()),
         ("prompt_log_prob", pa.float64()),
         ("prompt_tokens", pa.int64()),
+        ("token_log_probs", pa.list_(pa.struct(_TOKENS))),
         ("unscored", pa.string()),
     ]
 )
@@ -73,6 +75,9 @@ cost, cost without pruning, and would cost one statement at a time.
 ``gold_letters``: of the gold option.
 ``prompt_log_prob``, where ``--perplexity`` was asked for: nats, the sum over the ``prompt_tokens`` scored tokens of the
 prompt with the (first) gold answer in it; special tokens are not scored.
+``token_log_probs``, with ``--keep-tokens``: the statements with the best gold answer and, if that is another, the first
+answer. For each the answer's id, its tokens without special ones, and their scores in nats, null for tokens that
+``scoring`` does not count. Their sum, or mean, is the answer's score.
 ``unscored``: why there is no rank and no credit.
 Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
 """
@@ -83,7 +88,7 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
-LATER = ("prompt_log_prob", "prompt_tokens", "not_ranked", "letters", "gold_letters")
+LATER = ("prompt_log_prob", "prompt_tokens", "not_ranked", "letters", "gold_letters", "token_log_probs")
 """Columns that runs of version 0.1.0 or earlier lack."""
 NO_TEMPLATE = -1
 """Value of the column ``template`` where few-shot lines or nothing replaces the relation's template."""

@@ -3,6 +3,7 @@ import { unpacked } from "./dom.js";
 // Facts and predictions in columns, and what they say about each run and fact.
 
 export const UNSURE = 65535; // an unknown confidence
+const NOT_SCORED = 65535; // a token that does not count
 
 // The length of a JSON header, the header, then columns of numbers.
 export async function readEvidence() {
@@ -96,6 +97,22 @@ class Evidence {
     const answer = (place, right) => ({ text: this.texts[this.answer[place]], value: score(place), right });
     const each = Array.from({ length: this.best }, (_, n) => answer(n * this.count + at, (this.golden[at] >> n) & 1));
     return each.filter(({ text }) => text);
+  }
+
+  // Tokens of the statements with the right answer and with the first one, if the run kept them; the second is empty
+  // where both are the same. value: log-probability in nats; null where it does not count.
+  tokens(at) {
+    if (!this.tokenCount) return [[], []];
+    if (!this.tokenEnd) {
+      let end = 0;
+      this.tokenEnd = Uint32Array.from(this.tokenCount, (count) => (end += count));
+    }
+    const nats = (place) => (this.tokenValue[place] === NOT_SCORED ? null : -this.tokenValue[place] / 100);
+    const token = (place) => ({ text: this.texts[this.tokenText[place]], value: nats(place) });
+    return [2 * at, 2 * at + 1].map((own) => {
+      const [end, count] = [this.tokenEnd[own], this.tokenCount[own]];
+      return Array.from({ length: count }, (_, number) => token(end - count + number));
+    });
   }
 
   weights = (kept, shown, asked, { fact, view, template, weight, alone } = this) =>

@@ -1,5 +1,6 @@
 import { all, byId, isolated, make, opener, percent } from "./dom.js";
 import { UNSURE } from "./evidence.js";
+import { tokenBoxes } from "./tokens.js";
 
 // The table of facts, and every prompt and answer of the opened one.
 
@@ -111,7 +112,7 @@ function answerList(evidence, at) {
   const [rank, credit] = [evidence.rank[at], `credit ${percent(evidence.right[at])}`];
   const ranked = rank < 0 ? `beyond rank ${-rank}` : `rank of the right answer: ${Number(rank.toFixed(1))}`;
   const note = make("p", { className: "score" }, Number.isNaN(rank) ? credit : ranked);
-  return make("div", {}, prompt, make("ol", {}, ...lines), note);
+  return make("div", {}, prompt, make("ol", {}, ...lines), note, ...tokenBoxes(evidence, at));
 }
 
 // --- the tab
