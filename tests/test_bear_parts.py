@@ -156,11 +156,14 @@ def test_parts_are_read_instead_of_the_dump_while_it_and_what_is_wanted_are_the_
     assert passes("changed") == 2
 
 
-def test_an_infeasible_plan_keeps_what_was_read(tmp_path, monkeypatch):
+def test_an_infeasible_plan_keeps_what_was_read(tmp_path, monkeypatch, caplog):
+    """Of a dump that is worth it, and says so."""
+    monkeypatch.setattr("fathom.building.bear.build._WORTH_KEEPING", 1)
     options = options_in(tmp_path, "json", 1)
     write_plan(tmp_path, "P17", small=FEW | {"least_popularity": 1_000})
-    with pytest.raises(BadInput, match="no relation meets"):
+    with caplog.at_level("INFO"), pytest.raises(BadInput, match="no relation meets"):
         build_bear(options)
+    assert "out.parts has what was read" in caplog.text
     monkeypatch.setattr(DumpPass, "_part", None)
     write_plan(tmp_path, "P17")
     assert build_bear(options).chosen["small"][0].answers

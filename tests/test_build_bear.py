@@ -1263,3 +1263,32 @@ def test_a_sheet_with_an_unknown_judgement_or_none_is_one_line(tmp_path, judgeme
     refused = fathom("build", "review", judged(tmp_path / "audit.csv", *judgements))
     assert refused.exception.exit_code == 2
     assert correspond(refused.exception.faults, expected)
+
+
+def test_a_word_that_is_unknown_in_many_cells_is_one_line(tmp_path):
+    words_ = ["ok", "right", *["OK"] * 8, "several", "rihgt"]
+    with pytest.raises(BadInput) as refused:
+        read_audit(judged(tmp_path / "audit.csv", *words_))
+    expected = ("right, wrong, several or unclear",)
+    assert correspond(
+        refused.value.faults,
+        ("audit.csv:2", "'ok'", "lines 4, 5, 6, 7, 8 and 3 more", *expected),
+        ("audit.csv:13", "'rihgt'", *expected),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("empty.json", b"", "is empty"),
+        ("empty.json.gz", gzip.compress(b""), "is empty"),
+        ("no.json", b"[\n]\n", "no entity"),
+    ],
+)
+def test_a_dump_without_an_entity_is_refused_and_leaves_nothing(tmp_path, name, content, expected, caplog):
+    (tmp_path / name).write_bytes(content)
+    plan = write_plan(tmp_path, "P17")
+    with pytest.raises(BadInput, match=mentions(name, expected)):
+        build_bear(BearBuildOptions(input=[tmp_path / name], plan=plan, out=tmp_path / "out"))
+    assert "has what was read" not in caplog.text
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([name, "plan.yaml"])

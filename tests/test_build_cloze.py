@@ -681,6 +681,22 @@ def test_which_filter_emptied_it(tmp_path):
         build(tmp_path, [medline(tmp_path / "b.xml")], "tin\n")
 
 
+def test_files_without_a_record_are_named(tmp_path):
+    """Also where nothing else is there: bytes of no format, in a file that is called XML."""
+    noise = tmp_path / "noise.xml"
+    noise.write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(BadInput, match=mentions("no record", "noise.xml")):
+        build(tmp_path, [noise], "aspirin\n")
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(23):
+        (many / f"{number:02}.xml").write_bytes(b"")
+    with pytest.raises(BadInput) as error:
+        build(tmp_path, [many], "aspirin\n")
+    assert stated(error.value.faults, "many/19.xml: no records")
+    assert mentioned(error.value.faults[-1], "3 more files")
+
+
 def test_a_folder_is_whole_or_not_there(tmp_path):
     def write_and_raise(error: Exception) -> None:
         with whole_folder(tmp_path / "out") as folder:

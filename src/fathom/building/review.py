@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.building.sheets import Row, read_sheet, write_sheet
-from fathom.errors import BadInput
-from fathom.reading import Faults
+from fathom.errors import BadInput, refuse
 from fathom.results.tables import Table
 
 REVIEW_FILE, AUDIT_FILE = "review.csv", "audit.csv"
 REVIEWERS = ("reviewer_1", "reviewer_2")
 YES, NO = "yes", "no"
+_LINES = 5
+"""Further lines with the same fault that a message lists."""
 RIGHT, WRONG, SEVERAL, UNCLEAR = "right", "wrong", "several right answers", "unclear"
 
 
@@ -37,8 +38,9 @@ class ReviewSheet(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """The judgements, for messages."""
-        *first, last = dict.fromkeys(self.words.values())
+        """The word to write for each judgement, for messages."""
+        words = {judgement: word for word, judgement in reversed(self.words.items())}
+        *first, last = (words[judgement] for judgement in dict.fromkeys(self.words.values()))
         return f"{', '.join(first)} or {last}"
 
     def write(self, path: Path, rows: Iterable[Row]) -> None:
@@ -55,7 +57,7 @@ INSTANCES = ReviewSheet(
     ("relation", "statement", "subject", "subject_id", "answer", "answer_id", "source", "judgement", "comment"),
     ("judgement",),
     {"right": RIGHT, "r": RIGHT, "wrong": WRONG, "w": WRONG}
-    | {SEVERAL: SEVERAL, "several": SEVERAL, "s": SEVERAL, "unclear": UNCLEAR, "u": UNCLEAR},
+    | {"several": SEVERAL, SEVERAL: SEVERAL, "s": SEVERAL, "unclear": UNCLEAR, "u": UNCLEAR},
 )
 
 
@@ -92,23 +94,33 @@ def review_table(path: Path) -> Table:
 
 
 def _judged(path: Path, sheet: ReviewSheet, *needed: str) -> list[tuple[Row, tuple[str, ...]]]:
-    """Return the rows, each with the judgement in each column, "" if there is none."""
-    faults = Faults()
-    rows = [
-        (row, tuple(_judgement(path, line, name, row[name], sheet, faults) for name in sheet.judged))
-        for line, row in read_sheet(path, {*needed, *sheet.judged}, sheet.columns, f"the filled-in {REVIEW_FILE}")
-    ]
-    faults.stop_if_any()
+    """Return the rows, each with the judgement in each column, "" if there is none.
+
+    :raises BadInput: one fault for each unknown word in each column, however often it is written.
+    """
+    lines: dict[tuple[str, str], list[int]] = {}
+    rows = []
+    for line, row in read_sheet(path, {*needed, *sheet.judged}, sheet.columns, f"the filled-in {REVIEW_FILE}"):
+        given = [(name, " ".join(row[name].lower().split())) for name in sheet.judged]
+        for name, word in given:
+            if word and word not in sheet.words:
+                lines.setdefault((name, word), []).append(line)
+        rows.append((row, tuple(sheet.words.get(word, "") for _, word in given)))
+    refuse(
+        f"{path}:{own[0]}: {name}: expected {sheet.expected}, found {word[:40]!r}{_further(own[1:])}"
+        for (name, word), own in lines.items()
+    )
     if not any(judgement for _, judgements in rows for judgement in judgements):
         raise BadInput(f"{path}: no judgements yet: write {sheet.expected} in {' and '.join(sheet.judged)}")
     return rows
 
 
-def _judgement(path: Path, line: int, column: str, text: str, sheet: ReviewSheet, faults: Faults) -> str:
-    given = " ".join(text.lower().split())
-    if given and given not in sheet.words:
-        faults.add(path, line, f"{column}: expected {sheet.expected}, found {text.strip()[:40]!r}")
-    return sheet.words.get(given, "")
+def _further(lines: Sequence[int]) -> str:
+    """Return the first of further lines with the same fault, and how many more there are."""
+    if not lines:
+        return ""
+    more = f" and {len(lines) - _LINES:,} more" if len(lines) > _LINES else ""
+    return f"; also in lines {', '.join(map(str, lines[:_LINES]))}{more}"
 
 
 class Judgements(NamedTuple):

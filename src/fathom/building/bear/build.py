@@ -44,6 +44,7 @@ from fathom.formats.base import ABOUT
 from fathom.formats.bear import DATES, POPULARITIES, BearInstance, BearRelation, write_bear, write_shared
 from fathom.progress import Progress, log, unseen
 from fathom.reading import Json, stands
+from fathom.reading.bounds import MEGABYTE
 from fathom.results.tables import Table, render
 from fathom.store.files import check_name, make_folder, write_json, write_json_lines, write_text
 from fathom.store.locks import exclusive_folder
@@ -52,6 +53,8 @@ from fathom.store.outputs import obstacles, signature_of, whole_folder
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
 LICENCE = "CC0-1.0 (Wikidata)"
 INFEASIBLE = "relation is infeasible in the largest variant"
+_WORTH_KEEPING = MEGABYTE
+"""Bytes of parts that are kept and mentioned after a refusal."""
 
 
 class BuiltBear(NamedTuple):
@@ -107,17 +110,32 @@ def build_bear(
 
 @contextmanager
 def _desk(desk: Path, keep: bool) -> Iterator[None]:
-    """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*."""
-    parts = "[0-9a-f]" * 16
+    """Keep others out of the folder of parts, and remove the parts if the build succeeds, unless *keep*.
+
+    If the build ends early they stay, except those of refused data that are read again in no time.
+    """
     with exclusive_folder(desk):
         try:
             yield
-        except BaseException:
-            if any(desk.glob(parts)):
+        except BaseException as error:
+            parts = list(_parts(desk))
+            size = sum(file.stat().st_size for folder in parts for file in folder.iterdir())
+            if isinstance(error, BadInput) and size < _WORTH_KEEPING:
+                _remove([] if keep else parts)
+            elif parts:
                 log(f"{desk} has what was read of the dump; the same command reads that instead")
             raise
-        for folder in desk.glob(parts) if not keep else ():
-            shutil.rmtree(folder, ignore_errors=True)
+        if not keep:
+            _remove(_parts(desk))
+
+
+def _parts(desk: Path) -> Iterator[Path]:
+    return desk.glob("[0-9a-f]" * 16)
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -115,6 +115,9 @@ class Dump:
                     break
         self._progress(self._size, self._size)
         self._report_end(cut, is_open, faults)
+        if not self._entities and not faults.found:
+            empty = "the file is empty" if not self._unpacked else "no entity in it"
+            raise BadInput(f"{self.path}: {empty}: expected Wikidata's JSON dump, one entity per line")
         if not self._entities or len(faults.found) > max(1, _ODD_SHARE * self._entities):
             faults.stop_if_any()
         if faults.found:

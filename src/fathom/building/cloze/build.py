@@ -33,6 +33,9 @@ from fathom.reading import Json
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
+_EMPTY = 20
+"""How many files without a record are listed."""
+
 
 def build_cloze(
     files: ClozeFiles, options: ClozeBuildOptions = ClozeBuildOptions(), progress: Progress = unseen
@@ -63,10 +66,11 @@ def build_cloze(
         rows = builder.collect(folder / "work")
         steps = builder.counts.steps(listed.types, options.after)
         if not steps[-1].left:
-            raise BadInput(counts.explain_empty(steps, builder.troubles.notes()))
+            raise BadInput(counts.explain_empty(steps, [*builder.troubles.notes(), *builder.without_records()]))
         frequencies = builder.write(folder, rows)
         shutil.rmtree(folder / "work")
-        notes += builder.guessable() + builder.troubles.notes() + builder.empty() + builder.counts.notes()
+        notes += builder.guessable() + builder.troubles.notes() + builder.without_records()
+        notes += builder.without_sentences() + builder.counts.notes()
         write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
     return counts.BuiltCloze(files.out, steps, frequencies, notes)
 
@@ -219,12 +223,17 @@ class _Builder:
         except UnreadableDocument as error:
             self.troubles.add(self.sources[number], "text", str(error))
 
-    def empty(self) -> list[str]:
-        """Report files without a record, and types without a sentence."""
-        empty = [f"{source.name}: no records" for source in self.sources if not self._records[source.name]]
+    def without_records(self) -> list[str]:
+        """Report files without a record."""
+        empty = [source.name for source in self.sources if not self._records[source.name]]
+        more = [f"{len(empty) - _EMPTY:,} more files: no records"] if len(empty) > _EMPTY else []
+        return [*(f"{name}: no records" for name in empty[:_EMPTY]), *more]
+
+    def without_sentences(self) -> list[str]:
+        """Report types without a sentence."""
         types = {self.listed.entities[entity].type for entity, count in self._sentences.items() if count}
         gone = [type_ for type_ in self.listed.types if type_ not in types]
-        return [*empty, *(f"{type_}: no sentence is left: not in the data set" for type_ in gone)]
+        return [f"{type_}: no sentence is left: not in the data set" for type_ in gone]
 
     def guessable(self) -> list[str]:
         """Report how many sentences an n-gram model answers, by type, and how many it does not."""
