@@ -305,6 +305,7 @@ def test_error_table_shows_the_surest_mistake() -> None:
     # only q2, template 0 has no chance: .75 on Aachen, .15 on the right Bonn. q1's tie at template 1 may be right.
     entropy = -(0.75 * math.log(0.75) + 0.15 * math.log(0.15) + 0.1 * math.log(0.1)) / math.log(3)
     assert len(table.rows) == 1
+    assert table.columns[4:7] == ("first_answer", "first_rank", "first_probability")
     assert table.rows[0][:5] == ("sum/full", "R1", "q2", 0, "It is Aachen.")
     assert table.rows[0][5:7] == (1, pytest.approx(0.75))
     assert table.rows[0][7] == "It is Bonn."
@@ -313,7 +314,7 @@ def test_error_table_shows_the_surest_mistake() -> None:
 
 def test_error_table_sorts_by_confidence_and_counts_ties() -> None:
     rows = [
-        scored("q2", 0, [0.4, 0.2, 0.4], 3, 3),  # winners a and c share rank 1.5; a has the smaller id
+        scored("q2", 0, [0.4, 0.2, 0.4], 3, 3),  # first answers a and c share rank 1.5; a has the smaller id
         scored("q3", 1, [0.8, 0.2], 2, 2),
     ]
     first, second = error_table(Fake(rows), 5).rows

@@ -39,8 +39,10 @@ class ReviewSheet(NamedTuple):
     @property
     def expected(self) -> str:
         """The word to write for each judgement, for messages."""
-        words = {judgement: word for word, judgement in reversed(self.words.items())}
-        *first, last = (words[judgement] for judgement in dict.fromkeys(self.words.values()))
+        words: dict[str, str] = {}
+        for word, judgement in self.words.items():
+            words.setdefault(judgement, word)
+        *first, last = words.values()
         return f"{', '.join(first)} or {last}"
 
     def write(self, path: Path, rows: Iterable[Row]) -> None:

@@ -15,7 +15,7 @@ from fathom.report.evidence import View, narrow, showable
 from fathom.results.baselines import LEGENDS
 from fathom.results.claims import MOST_SENTENCES
 from fathom.results.comparison import Comparison
-from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.estimates import Estimate, format_value, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.pairing import common_facts
 from fathom.results.rows import Floats
@@ -63,22 +63,13 @@ class ForestLine(NamedTuple):
     @property
     def value(self) -> str:
         """The number as text."""
-        return self._text(self.number.value) if self.is_known else "–"
-
-    @property
-    def interval(self) -> str:
-        """The ends of its interval as text; "" without one."""
-        ends = [end for end in self.number[1:3] if end is not None]
-        return f"[{', '.join(self._text(end).removesuffix(' %') for end in ends)}]" if len(ends) == 2 else ""
+        return format_value(self.number.value, self.number.form) if self.is_known else "–"
 
     @property
     def strongest(self) -> str:
         """The best baseline, such as "majority 20.1 %"."""
         name = max(self.baselines, key=self.baselines.__getitem__, default="")
-        return f"{name} {self._text(self.baselines[name])}" if name else "–"
-
-    def _text(self, value: float) -> str:
-        return f"{100 * value:.1f} %" if self.number.form.endswith("%") else f"{value:.3f}"
+        return f"{name} {format_value(self.baselines[name], self.number.form)}" if name else "–"
 
 
 class Forest(NamedTuple):
@@ -141,7 +132,8 @@ def _line(name: str, side: RunSide, facts: Sequence[str], metric: Metric) -> For
     at = side.facts.at(facts)
     known = {name: values[at].astype(float) for name, values in side.baselines[metric.name].items()}
     means = {name: float(np.nanmean(own)) for name, own in known.items() if not np.isnan(own).all()}
-    number = side.facts.mean(metric.name, side.facts.values(metric), facts, form=metric.shown)
+    form = metric.shown if metric.shown.endswith("%") else ".3f"
+    number = side.facts.mean(metric.name, side.facts.values(metric), facts, form=form)
     return ForestLine(name, number, means, verdict.partition(":")[0])
 
 

@@ -25,8 +25,8 @@ def error_table(run: RunFolder, count: int) -> Table:
     """List the most confident wrong predictions of each scoring (as table 5 of Wiland et al. 2024).
 
     One row per query and template: the preferred and the right statement, each with its rank among all candidates and
-    its softmax probability. Wrong predictions have an expected Hits@1 of 0. Ranks are unfiltered, so a winner may be
-    another known answer. Of tied winners the one with the smallest id is shown.
+    its softmax probability. Wrong predictions have an expected Hits@1 of 0. Ranks are unfiltered, so the first answer
+    may be another known one. Of tied answers the one with the smallest id is shown.
 
     :param count: number of predictions per scoring.
     """
@@ -38,14 +38,15 @@ def error_table(run: RunFolder, count: int) -> Table:
         sure = rows.confidence.top_probability
         wrong.sort(key=lambda place: (-sure[place], rows.query_ids[rows.query[place]], rows.template[place]))
         body += [_error(rows, place) for place in wrong[:count]]
-    which, winner = ("scoring", "relation", "query", "template"), ("winner", "winner_rank", "winner_probability")
+    which = ("scoring", "relation", "query", "template")
+    first = ("first_answer", "first_rank", "first_probability")
     return Table(
-        (*which, *winner, "gold", "gold_rank", "gold_probability", "uncertainty"),
+        (*which, *first, "gold", "gold_rank", "gold_probability", "uncertainty"),
         tuple(body),
         "Surest wrong answers",
-        dict.fromkeys(("winner_probability", "gold_probability", "uncertainty"), ".4f")
-        | dict.fromkeys(("winner_rank", "gold_rank"), "g"),
-        hidden=frozenset({"relation", "query", "template", "winner_rank", "gold_probability", "uncertainty"}),
+        dict.fromkeys(("first_probability", "gold_probability", "uncertainty"), ".4f")
+        | dict.fromkeys(("first_rank", "gold_rank"), "g"),
+        hidden=frozenset({"relation", "query", "template", "first_rank", "gold_probability", "uncertainty"}),
         notes=() if body else ("no wrong prediction with the log-likelihoods of all its candidates",),
     )
 
@@ -55,12 +56,12 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
     space = rows.spaces[query]
     assert space is not None  # rows.confidence holds only predictions with candidates
     ids, names = rows.candidates[space]
-    winner = min(np.flatnonzero(scores == scores.max()).tolist(), key=lambda at: ids[at])
+    first = min(np.flatnonzero(scores == scores.max()).tolist(), key=lambda at: ids[at])
     gold = max(rows.gold_places(place), key=lambda at: float(scores[at]))
     probabilities, prompt = softmax(scores), _sentence(rows, place)
     capitalize = rows.identity.get("options", {}).get("capitalize", True)
     cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
-    for answer in (winner, gold):
+    for answer in (first, gold):
         cells += [_statement(prompt, names[answer], capitalize), _rank(scores, answer), float(probabilities[answer])]
     return (*cells, float(rows.confidence.uncertainty[place]))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fathom.metrics.significance import LEVEL, holm, smallest_difference
 from fathom.metrics.uncertainty import at_confidence
-from fathom.results.estimates import Estimate
+from fathom.results.estimates import Estimate, format_value
 
 SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
@@ -198,7 +198,7 @@ def _against_margin(claim: Claim, family: int) -> tuple[bool, bool | None]:
 
 def percent(value: float) -> str:
     """Return a share as "61.5 %"."""
-    return f"{100 * value:.1f} %"
+    return format_value(value, ".1%")
 
 
 def difference_in_words(decision: Decision, is_share: bool = True) -> str:

@@ -38,10 +38,16 @@ from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
+PERCENT = " %"
 RESOLUTION = 4 / (PERMUTATIONS + 1)
 EMPTY_WHOLE = "there is none of which this could be a share"
 OVER_MODELS = "no interval: a mean over models, which were chosen"
 _SIGNED = (-1.0, 1.0)
+
+
+def format_value(value: float, form: str) -> str:
+    """Return a value in a display format, a share ".1%" as "61.5 %"."""
+    return f"{100 * value:{form[:-1]}f}{PERCENT}" if form.endswith("%") else format(value, form)
 
 
 class Estimate(NamedTuple):
@@ -78,15 +84,18 @@ class Estimate(NamedTuple):
         """Return "61.5 % [55.0, 67.6]", or why it is undefined."""
         if np.isnan(self.value):
             return f"undefined: {self.note}"
-        is_share = self.form.endswith("%")
-        form, scale = (f"{self.form[:-1]}f", 100) if is_share else (self.form, 1)
-        text = format(scale * self.value, form) + " %" * is_share
-        if self.low is None or self.high is None:
-            return text
-        return f"{text} [{format(scale * self.low, form)}, {format(scale * self.high, form)}]"
+        return f"{format_value(self.value, self.form)} {self.ends}".rstrip()
 
     def __repr__(self) -> str:
         return f"<Estimate {self}, n = {self.n:,}>"
+
+    @property
+    def ends(self) -> str:
+        """Its interval as text, such as "[55.0, 67.6]"; "" without one."""
+        if self.low is None or self.high is None:
+            return ""
+        low, high = (format_value(end, self.form).removesuffix(PERCENT) for end in (self.low, self.high))
+        return f"[{low}, {high}]"
 
     def shown(self, form: str) -> Estimate:
         """Return the same estimate in another display format."""
