@@ -180,7 +180,7 @@ def expected_scores(model, before: str, said: str) -> float:
 
 @pytest.mark.parametrize("more", [{}, {"max_rank": 3}, {"max_rank": 4, "prune": False}])
 def test_statements_are_scored_as_the_assistants_turn(model, data, tmp_path, more):
-    options = PROBES["statement"].options(chat=True, system="Be brief.", perplexity=True, **more)
+    options = PROBES["statement"].options(chat=True, system="Be brief.", perplexity=True, keep_tokens=True, **more)
     folder = run("statement", model, data, options, tmp_path / "r")
     before = ChatTemplate(model.tokenizer, "Be brief.").before_reply("State a fact.")
     assert before == (
@@ -199,6 +199,11 @@ def test_statements_are_scored_as_the_assistants_turn(model, data, tmp_path, mor
         assert row["prompt_tokens"] == len(model.tokenizer(said[place])["input_ids"])
         if row["gold_scores"]:
             assert row["gold_scores"] == pytest.approx([wanted[place]], abs=1e-4)
+            own = row["token_log_probs"][0]
+            assert ("".join(own["tokens"]), sum(own["log_probs"])) == (
+                said[place],
+                pytest.approx(wanted[place], abs=1e-4),
+            )
             assert row["scored_tokens"] <= len(model.tokenizer(said[place])["input_ids"]) + 8
             compared += 1
         if row["scores"] is not None:

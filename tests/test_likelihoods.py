@@ -269,8 +269,11 @@ def same(here, there, within=1e-3):
 @pytest.mark.parametrize("tells", ["prompt_logprobs", "grammar"])
 def test_the_statement_probe(standin, folder, tmp_path, tells):
     server = standin(tells)
-    here, there = both(server, folder, "statement", tmp_path, templates=(0,), perplexity=True)
+    here, there = both(server, folder, "statement", tmp_path, templates=(0,), perplexity=True, keep_tokens=True)
     rows = same(here, there)
+    kept = [run.folder.predictions().column("token_log_probs").to_pylist()[0][0] for run in (here, there)]
+    assert kept[0]["tokens"] == kept[1]["tokens"]
+    assert kept[0]["log_probs"] == pytest.approx(kept[1]["log_probs"], abs=1e-3)
     perplexities = [run.folder.predictions().column("prompt_log_prob").to_pylist() for run in (here, there)]
     assert perplexities[0] == pytest.approx(perplexities[1], abs=1e-3)
     manifest = there.folder.manifest
