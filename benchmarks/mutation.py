@@ -77,6 +77,8 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "uncertainty memory_slope::test_tetrad_by_hand studies approaches": "metrics/correlation",
     "uncertainty": "metrics/uncertainty",
     "discrimination": "metrics/discrimination results/discrimination",
+    "study_profile study_contract": "studies/profile",
+    "study_calibration study_contract": "studies/calibration results/calibration",
     "significance": "metrics/significance",
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",

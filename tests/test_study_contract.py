@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+def with_two_templates(desk: Desk) -> Desk:
+    other = copy(desk)
+    other.shape = replace(desk.shape, templates=2)
+    return other
+
+
 STOPPED = "refused: --max-rank"
 CASES = {
     "agreement": Case(
@@ -159,6 +166,18 @@ CASES = {
         ("facts", 4),
     ),
     "length-bias": Case(lambda desk: [desk.run("m")], STOPPED, "1 facts without a rank", ("facts", 4)),
+    "profile": Case(
+        lambda desk: [desk.run("m"), desk.run("m", probe="generation")],
+        '"known": 0.25',  # the first of four
+        "1 facts that not all runs scored",
+        ("facts", 4),
+    ),
+    "calibration": Case(
+        lambda desk: [with_two_templates(desk).run("m")],
+        "1 answers without a confidence",
+        "1 answers without a confidence",
+        ("answers", 4),
+    ),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
     "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, "1 facts that not all", None),
     "relations": Case(lambda desk: [desk.run("m"), desk.run("m", data="E")], STOPPED, '"facts D": 1', None),
@@ -250,6 +269,10 @@ class TestOfFinishedRuns:
         runs = [*of_each[0], *of_each[1]]
         if name in ("agreement", "memory-slope"):  # of so many runs as they take
             runs = [of_each[place % 2][place] for place in range(len(of_each[0]))]
+        if name == "profile":  # of one model
+            with pytest.raises(BadInput, match="models/x/m, models/y/m"):
+                study.analyse(runs)
+            return
         text = render(study.tables(study.analyse(runs, **study.options(**case.options).model_dump())), "json")
         assert "models/x" in text
         assert "models/y" in text

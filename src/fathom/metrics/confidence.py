@@ -11,9 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr, ndtr
+from scipy.special import entr, logsumexp, ndtr
 
 Floats = npt.NDArray[np.float64]
+TEMPERATURES = (float(np.log(0.01)), float(np.log(100)))
+"""Logarithms of the smallest and the largest temperature that is tried."""
+LOWEST = -1000.0
+"""Log-probability counted for an answer without any probability, so that it alone does not decide."""
 
 
 def softmax(scores: npt.ArrayLike) -> Floats:
@@ -103,6 +107,33 @@ def _target(gold: Sequence[int], options: int) -> Floats:
     target = np.zeros(options)
     target[list(gold)] = 1.0 / len(set(gold))
     return target
+
+
+def fit_temperature(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) -> float:
+    """Return the temperature T at which the softmax of scores / T has the smallest log loss (Guo et al. 2017).
+
+    :param scores: log-likelihoods of each query's options; at least one query.
+    :param gold: positions of the right ones, whose probabilities add up.
+    """
+    from scipy.optimize import minimize_scalar  # slow to load
+
+    arrays = [np.asarray(row, float) for row in scores]
+    lengths = np.array([len(row) for row in arrays])
+    groups = []
+    for length in np.unique(lengths):  # queries of one length at a time, as a matrix
+        places = np.flatnonzero(lengths == length).tolist()
+        right = np.stack([_target(gold[place], int(length)) > 0 for place in places])
+        groups.append((np.stack([arrays[place] for place in places]), right))
+
+    def loss(log_temperature: float) -> float:
+        total = 0.0
+        for logs, right in groups:
+            scaled = logs / np.exp(log_temperature)
+            found = logsumexp(np.where(right, scaled, -np.inf), axis=1) - logsumexp(scaled, axis=1)
+            total -= float(np.maximum(found, LOWEST).sum())
+        return total
+
+    return float(np.exp(minimize_scalar(loss, bounds=TEMPERATURES, method="bounded").x))
 
 
 class Bin(NamedTuple):

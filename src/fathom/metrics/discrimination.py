@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,3 +62,16 @@ def auroc_components(scores: npt.ArrayLike, positive: npt.ArrayLike) -> Componen
     shares, is_positive = placements(scores, positive), np.asarray(positive, bool)
     weights = np.where(is_positive, 1 / is_positive.sum(), 1 / (~is_positive).sum())
     return Components(2 * shares - shares[is_positive].mean(), weights)
+
+
+def midranks(values: npt.ArrayLike, groups: Sequence[str]) -> Floats:
+    """Return each value's place among those of its group, from 0 to 1, ties in the middle, shape (n).
+
+    Their AUROC is 0.5 if scores separate groups alone.
+    """
+    given, group = np.asarray(values, float), np.unique(np.asarray(groups), return_inverse=True)[1]
+    ranks = np.empty(len(given))
+    for number in range(int(group.max(initial=-1)) + 1):
+        own = given[group == number]
+        ranks[group == number] = _share_below(own, np.sort(own))
+    return ranks

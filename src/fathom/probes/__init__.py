@@ -27,6 +27,7 @@ class Entry(NamedTuple):
     :param further: names of further metrics for its summary alone.
     :param by: names of metrics that its breakdowns show in addition to accuracy and MRR.
     :param headline: whether its summary opens with the metrics, or with a table of its tasks.
+    :param way: how the model answers: candidates are ranked, an option is chosen, or the answer is generated.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Entry(NamedTuple):
     further: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     headline: Literal["metrics", "tasks"] = "metrics"
+    way: Literal["ranked first", "chosen", "generated"] = "ranked first"
 
     @property
     def options(self) -> type[EvaluationOptions]:
@@ -104,6 +106,7 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.choice:ChoiceProbe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
+            way="chosen",
         ),
         Entry(
             "generation",
@@ -111,6 +114,7 @@ PROBES: Registry[Entry] = Registry(
             "fathom.probes.generation:GenerationProbe",
             "Pose few-shot questions, let the model write, and compare its answers with labels and aliases.",
             "fathom probe generation --model gpt2 --data geography --out runs/written --shots 5",
+            way="generated",
         ),
         Entry(
             "link",

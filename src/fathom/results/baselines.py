@@ -200,6 +200,10 @@ class RunBaselines:
         rows = Rows(facts.run, cluster=facts.cluster)
         self._ranked, self.missing = baselines(rows), why_no_frequency(rows)
 
+    def hits(self, k: int, part: RunFacts | None = None) -> dict[str, Floats]:
+        """Return expected Hits@k of each baseline, by fact of a part or all of the run; NaN where it is unknown."""
+        return {name: (part or self._facts).per_fact(ranked.hits(k)) for name, ranked in self._ranked.items()}
+
     def compare(
         self, k: int, facts: Sequence[str], part: RunFacts | None = None, sample: Sample | None = None
     ) -> list[BaselineComparison]:
@@ -209,8 +213,8 @@ class RunBaselines:
         """
         side, results = part or self._facts, []
         own, cut = side.hits(k)[side.at(facts)], "accuracy" if k == 1 else f"hits@{k}"
-        for name, ranked in self._ranked.items():
-            others = side.per_fact(ranked.hits(k))[side.at(facts)]
+        for name, values in self.hits(k, side).items():
+            others = values[side.at(facts)]
             both = ~np.isnan(own + others)
             if both.any():
                 drawn = sample.only(both) if sample else side.sample(list(compress(facts, both)))
@@ -229,7 +233,7 @@ class RunBaselines:
     def known(self, facts: Sequence[str]) -> list[str]:
         """Return the facts on which the run is right more often than each baseline that they have."""
         at = self._facts.at(facts)
-        each = [self._facts.per_fact(ranked.hits(1))[at] for ranked in self._ranked.values()]
+        each = [values[at] for values in self.hits(1).values()]
         bar = np.fmax.reduce([np.zeros(len(at)), *each])
         return list(compress(facts, self._facts.hits(1)[at] > bar))
 

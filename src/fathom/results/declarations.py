@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NATS = "nats"
+RANKED, CHOSEN, GENERATED = "ranked first", "chosen", "generated"
+"""Ways in which a model can know an answer."""
 
 
 class Declarations(NamedTuple):
@@ -19,6 +21,7 @@ class Declarations(NamedTuple):
 
     :param scorings: each with its ``unit`` (nats, cosine, score or credit), and others such as ``masks``, ``pooling``.
     :param headline: the first table: "metrics", or "tasks", a line for each relation.
+    :param way: :data:`RANKED`, :data:`CHOSEN` or :data:`GENERATED`.
     :param cuts: the k of Hits@k in the headline.
     :param further: names of metrics that only such runs show.
     :param by: names of metrics that breakdowns show in addition to accuracy and MRR.
@@ -28,6 +31,7 @@ class Declarations(NamedTuple):
 
     scorings: Mapping[str, Mapping[str, str]]
     headline: str
+    way: str
     cuts: tuple[int, ...]
     further: tuple[str, ...]
     by: tuple[str, ...]
@@ -44,7 +48,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
-    usual |= {"usual": {}, "told": {}}
+    usual |= {"usual": {}, "told": {}, "way": earlier.get("way", RANKED)}
     shows = usual | manifest.get("shows", earlier)
     noted = manifest.get("circumstances", {})
     notes = noted.get("notes") or [
@@ -53,6 +57,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     return Declarations(
         shows["scorings"],
         shows["headline"],
+        shows["way"],
         tuple(shows["cuts"]),
         tuple(shows["further"]),
         tuple(shows["by"]),

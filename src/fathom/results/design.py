@@ -51,17 +51,22 @@ def read_design(file: Path) -> Design:
     return design
 
 
+def design_file(run: RunFolder) -> Path | None:
+    """Return the design in the folder of the model that a run evaluated; None if there is none."""
+    command = run.manifest["circumstances"].get("command") or {}
+    file = Path(str(command.get("model", ""))) / FILE
+    return file if stands(file) else None
+
+
 def design_of(run: RunFolder, file: Path | None = None) -> Design:
     """Return the design of the model that a run evaluated. :param file: by default the one in the model's folder.
 
     :raises BadInput: the model has no design.
     """
+    file = file or design_file(run)
     if file is None:
-        command = run.manifest["circumstances"].get("command") or {}
-        file = Path(str(command.get("model", ""))) / FILE
-        if not stands(file):
-            raise BadInput(
-                f"{run.path}: the model {run.manifest['identity']['model']['name']} has no {FILE} in its folder, so "
-                "which facts it has read is unknown: give --design FILE, or make a model with fathom plant"
-            )
+        raise BadInput(
+            f"{run.path}: the model {run.manifest['identity']['model']['name']} has no {FILE} in its folder, so which "
+            "facts it has read is unknown: give --design FILE, or make a model with fathom plant"
+        )
     return read_design(file)

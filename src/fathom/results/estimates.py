@@ -128,7 +128,7 @@ def point_estimate(why: str, recipe: str = "", value: float = float("nan"), n: i
     return Estimate(value, None, None, None, why, n, recipes.without_sample(recipe), form=form)
 
 
-def _estimate(
+def as_estimate(
     result: Interval, n: int, recipe: str, sample: Sample, form: str = "+.3f", *, tested: bool = True, note: str = ""
 ) -> Estimate:
     """:param tested: whether zero is in question. :param note: precedes the note of the interval."""
@@ -163,12 +163,12 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
         result = between_folds(means, sample, metric.error_folds, weights, metric.limits)
     else:
         values: npt.ArrayLike = means if metric.fold else means[0]
-        result = _between(values, sample, metric.limits, weights, metric.fold)
+        result = between(values, sample, metric.limits, weights, metric.fold)
     missing = metric.partial and len(places) < len(asked)
     note = f"of {len(places)} of {len(asked)} {metric.partial}" if missing else ""
     n = len(set(rows.query[places].tolist())) if metric.mean_over == "queries" else len(places)
     line = _recipe_of(rows, metric.name, places)
-    return _estimate(result, n, line, sample, metric.shown, tested=False, note=note)
+    return as_estimate(result, n, line, sample, metric.shown, tested=False, note=note)
 
 
 def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
@@ -236,7 +236,7 @@ def mean(
     """Return the mean of values, shape (n), drawn as *sample*, with its interval; undefined without values."""
     if not np.size(values):
         return point_estimate(NOTHING, recipe, form=form)
-    return _estimate(_between(values, sample, limits, weights), np.size(values), recipe, sample, form, tested=False)
+    return as_estimate(between(values, sample, limits, weights), np.size(values), recipe, sample, form, tested=False)
 
 
 def difference(
@@ -252,9 +252,9 @@ def difference(
     n = np.size(first)
     if not n:
         return point_estimate(NOTHING, recipe, form=form)
-    result = _between(np.subtract(first, second), sample, limits, weights)
+    result = between(np.subtract(first, second), sample, limits, weights)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
-    return _estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
+    return as_estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
 
 
 def over_seeds(
@@ -273,9 +273,9 @@ def over_seeds(
     if not np.isnan(result.error + result.seed_error):
         noise = Noise(seeds, float(np.sqrt(max(result.error**2 - result.seed_error**2, 0.0))), result.seed_error)
     if not tested:
-        return _estimate(result, n, recipe, drawn, ".3f", tested=False), noise
+        return as_estimate(result, n, recipe, drawn, ".3f", tested=False), noise
     smallest = _smallest(result, not values.any(), limits, n)
-    return _estimate(result, n, recipe, drawn)._replace(smallest=smallest), noise
+    return as_estimate(result, n, recipe, drawn)._replace(smallest=smallest), noise
 
 
 def _smallest(result: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
@@ -300,10 +300,10 @@ def beyond(
     """
     value = float(np.average(other, weights=weights))
     if np.ptp(own) < 1e-12:
-        result = _shifted(_between(own, sample, limits, weights), -value, limits)
+        result = _shifted(between(own, sample, limits, weights), -value, limits)
     else:
-        result = _between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
-    return value, _estimate(result, np.size(own), recipe, sample, "+.1%")
+        result = between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
+    return value, as_estimate(result, np.size(own), recipe, sample, "+.1%")
 
 
 def contrast(
@@ -345,8 +345,8 @@ def contrast(
     span = limits[1] - limits[0]
     own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
     permuted = permutation_test(given, part.astype(float), labels, own_units)
-    result = _widened(_between(signed, sample, (-span, span), weights), permuted, span)
-    return _estimate(result, len(given), recipe, sample, "+.1%")
+    result = _widened(between(signed, sample, (-span, span), weights), permuted, span)
+    return as_estimate(result, len(given), recipe, sample, "+.1%")
 
 
 def _widened(result: Interval, p_value: float, span: float) -> Interval:
@@ -383,20 +383,22 @@ def _shifted(result: Interval, by: float, limits: tuple[float, float]) -> Interv
     return moved._replace(p_value=float(2 * ndtr(-z)))
 
 
-def _between(
+def between(
     values: npt.ArrayLike,
     sample: Sample,
     limits: tuple[float, float],
     weights: Floats | None = None,
     fold: Fold | None = None,
 ) -> Interval:
-    """See :func:`fathom.metrics.uncertainty.interval`."""
+    """See :func:`fathom.metrics.uncertainty.interval`. :param values: shape (n); with *fold* shape (columns, n)."""
     if sample.within is not None and sample.clusters is not None:  # each cluster's mean is one value of its group
         _, first, cluster = np.unique(np.asarray(sample.clusters), return_index=True, return_inverse=True)
-        each = np.ones(np.size(values)) if weights is None else weights
+        each = np.ones(len(cluster)) if weights is None else weights
         weights = np.bincount(cluster, each).astype(float)
-        values = np.bincount(cluster, each * np.asarray(values, float)) / weights
-        sample = Sample(sample.key, None, np.asarray(sample.within)[first])
+        columns: Any = [values] if fold is None else values
+        means = [np.bincount(cluster, each * np.asarray(column, float)) / weights for column in columns]
+        groups = (None if labels is None else np.asarray(labels)[first] for labels in (sample.within, sample.also))
+        values, sample = means if fold else means[0], Sample(sample.key, None, *groups)
     return interval(values, sample.clusters, **sample.ways, weights=weights, limits=limits, fold=fold)
 
 
@@ -413,8 +415,8 @@ def between_folds(
     :param folds: both take ``errors``, the standard error of each column's mean.
     """
     unlimited = (-np.inf, np.inf)
-    errors = np.nan_to_num([_between(mean, sample, unlimited, weights).error for mean in means])
-    upper, lower = (_between(means, sample, unlimited, weights, partial(fold, errors=errors)) for fold in folds)
+    errors = np.nan_to_num([between(mean, sample, unlimited, weights).error for mean in means])
+    upper, lower = (between(means, sample, unlimited, weights, partial(fold, errors=errors)) for fold in folds)
     if upper.low is None or lower.low is None:
         return upper._replace(estimate=float(np.clip(upper.estimate, *limits)), low=None, high=None, spread=None)
     value, low, high = np.clip([upper.estimate, min(lower.low, upper.low), upper.high], *limits).tolist()
@@ -431,29 +433,29 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe: str) -> Estimate:
         return point_estimate(EMPTY_WHOLE, recipe)
     # As a weighted mean, so that what has no whole is no unit that could represent others.
     drawn, weights = sample.only(there), whole[there]
-    result = _between(part[there] / weights, drawn, SHARE, weights)
-    return _estimate(result, int(there.sum()), recipe, drawn, ".1%", tested=False)
+    result = between(part[there] / weights, drawn, SHARE, weights)
+    return as_estimate(result, int(there.sum()), recipe, drawn, ".1%", tested=False)
 
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe: str) -> Estimate:
     """Return Pearson's r of pairs, shape (n) each, with Fisher's interval; NaN if one side does not vary."""
-    return _estimate(fits.correlate(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample, ".3f")
+    return as_estimate(fits.correlate(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample, ".3f")
 
 
 def slope(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
     """Return the slope of y on x, shape (n) each; see :func:`fathom.metrics.correlation.slope`."""
-    return _estimate(fits.slope(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
+    return as_estimate(fits.slope(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
 
 
 def intercept(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
     """Return the height of the line of y on x at x = 0, with interval and p value."""
-    return _estimate(fits.intercept(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
+    return as_estimate(fits.intercept(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample)
 
 
 def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sample, recipe: str) -> Estimate:
     """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
     result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
-    return _estimate(result, np.size(gain), recipe, sample)
+    return as_estimate(result, np.size(gain), recipe, sample)
 
 
 def below(number: Estimate, bound: float) -> Estimate:

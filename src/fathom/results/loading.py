@@ -153,13 +153,14 @@ def read_runs(
     :raises BadInput: with the faults of all runs; fewer than two results.
     """
     load = partial(wanted_of, scorings=scoring, cluster=cluster)
-    results = read_each(runs, scoring, lambda run, model: load(run, model=model), reduce, _given_twice(runs))
+    results = read_each(runs, scoring, lambda run, model: load(run, model=model), reduce, given_twice(runs))
     if len(results) < 2:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
     return results
 
 
-def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
+def given_twice(runs: Sequence[RunFolder]) -> list[str]:
+    """Return a fault for each run that is given more than once."""
     places = grouped((run.path.resolve(), run.path) for run in runs)
     return [
         f"{paths[0]} is given {'twice' if len(paths) == 2 else f'{len(paths)} times'}: give it once "

@@ -111,6 +111,7 @@ def _shows(found: Results) -> dict[str, Any]:
     return {
         "scorings": {name: {"unit": "nats"} for name in scorings},
         "headline": _PROBE.headline,
+        "way": _PROBE.way,
         "cuts": list(_PROBE.cuts),
         "further": list(_PROBE.further),
         "by": list(_PROBE.by),

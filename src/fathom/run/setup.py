@@ -141,6 +141,7 @@ def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
     return {
         "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in probe.scorings},
         "headline": entry.headline,
+        "way": entry.way,
         "cuts": list(entry.cuts),
         "further": list(entry.further),
         "by": list(entry.by),

@@ -65,6 +65,7 @@ class ProbeDeclarations(Object):
 
     scorings: dict[str, dict[str, str]] = {}
     headline: str = "metrics"
+    way: str = ""
     cuts: list[int] = []
     further: list[str] = []
     by: list[str] = []

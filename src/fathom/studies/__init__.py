@@ -177,6 +177,19 @@ STUDIES: Registry[Study] = Registry(
             options.LengthBiasOptions,
         ),
         _of_runs(
+            "profile",
+            PROBES,
+            "In which ways is a fact known? Ranked first, chosen, generated, or in one direction only; one model.",
+            options.ProfileOptions,
+            "runs/gpt2-statement runs/gpt2-generation",
+        ),
+        _of_runs(
+            "calibration",
+            PROBES,
+            "Does confidence say what is right? Calibration error, Brier score and AUROC, with temperature scaling.",
+            options.CalibrationOptions,
+        ),
+        _of_runs(
             "repeated",
             PROBES,
             "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",

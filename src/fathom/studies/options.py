@@ -90,6 +90,23 @@ class LengthBiasOptions(RunsOptions):
     tokenizer: str | None = opt(None, "Model whose tokenizer counts the answers' tokens (after a space) for all runs.")
 
 
+class ProfileOptions(RunsOptions):
+    """Options of the study of the ways in which facts are known."""
+
+    design: Path | None = opt(
+        None, "planted.jsonl of a planted model, or a file in its format; by default the one in the model's folder."
+    )
+    above: float = opt(
+        0.5, "A fact is known in a way if more than this share of its templates has the right answer.", ge=0, lt=1
+    )
+
+
+class CalibrationOptions(RunsOptions):
+    """Options of the study of confidence."""
+
+    seed: Seed = opt(0, "Seed of the halves between which temperatures are fitted and applied.")
+
+
 class RepeatedOptions(RunsOptions):
     """Options of the study of repeated answers."""
 

@@ -1,0 +1,250 @@
+"""Does a model's confidence say whether it is right? By the softmax of its scores, and by agreement across templates.
+
+Confidence is calibrated if answers given with a confidence of 0.7 are right in 70 % of cases, and informative if right
+answers have more of it than wrong ones (AUROC). Temperature scaling divides the scores by one number (Guo et al. 2017),
+fitted on the other half of the sampling units.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.metrics.discrimination import midranks
+from fathom.metrics.uncertainty import Labels
+from fathom.results import estimates
+from fathom.results.answers import confident
+from fathom.results.calibration import Scaled, calibration_difference, calibration_error, scale_temperature
+from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.discrimination import above_chance, auroc
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.loading import read_each, wanted_of
+from fathom.results.names import distinguished
+from fathom.results.rows import Floats, Ints, Rows, grouped
+from fathom.results.samples import Sample
+from fathom.results.tables import Cell, Table
+from fathom.store.folder import RunFolder
+
+SOFTMAX, AGREEMENT = "softmax", "agreement"
+RIGHT = 0.5
+"""An answer is right if its expected share of right answers, over ties, is above this."""
+
+
+class Judged(NamedTuple):
+    """Answers with their confidence, shape (n) each.
+
+    :param right: whether each is right; a share if tied.
+    :param queries: index of each answer's query. :param templates: number of its template; −1 for all of them.
+    """
+
+    confidence: Floats
+    right: Floats
+    queries: Ints
+    templates: Ints
+
+
+class Measures(NamedTuple):
+    """What one kind of confidence is worth. :param brier: mean squared distance from being right."""
+
+    error: Estimate
+    brier: Estimate
+    auroc: Estimate
+
+
+class Confidence(NamedTuple):
+    """One kind of confidence in one run.
+
+    :param run: name of the run. :param kind: :data:`SOFTMAX` or :data:`AGREEMENT`.
+    :param scaled: after temperature scaling; None where there are no scores, or one sampling unit.
+    :param left_out: number of predictions, or queries, without a confidence.
+    :param answers: fact, template, confidence, scaled confidence, right.
+    """
+
+    run: str
+    kind: str
+    accuracy: Estimate
+    mean: Estimate
+    measures: Measures
+    scaled: Measures | None
+    temperatures: tuple[float, float] | None
+    claims: list[Claim]
+    left_out: int
+    answers: list[tuple[Cell, ...]]
+
+    def called(self, run: str) -> Confidence:
+        """Return it under another name of the run."""
+        own = [claim._replace(name=f"{run}, {claim.name}") for claim in self.claims]
+        return self._replace(run=run, claims=own)
+
+
+def analyse(
+    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", seed: int = 0
+) -> list[Confidence]:
+    """Measure the confidence of each run.
+
+    :param seed: of the halves between which temperatures are fitted and applied.
+    :raises BadInput: a run has neither the scores of all candidates nor several templates.
+    """
+
+    def load(run: RunFolder, model: str) -> list[RunFacts]:
+        outcomes = wanted_of(run, scoring, model, cluster)
+        rows = Rows(run, cluster=cluster)  # with the scores of all candidates
+        return [RunFacts(run, rows, outcome.scoring, model) for outcome in outcomes]
+
+    found = read_each(runs, scoring, load, lambda one: (one.distinguishing, list(_of_run(one, seed))))
+    names = distinguished([own for own, _ in found])
+    return [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
+
+
+def _of_run(outcome: RunFacts, seed: int) -> Iterator[Confidence]:
+    rows = outcome.rows
+    places = confident(rows, outcome.scoring)
+    agreeing = _agreement(rows, outcome.scoring)
+    if not len(places) and not len(agreeing.right):
+        raise BadInput(
+            f"{outcome.path} has neither the log-likelihoods of all candidates (at most 1,000, without --max-rank) nor "
+            "several templates with ranked answers: no confidence"
+        )
+    if len(places):
+        judged = Judged(
+            rows.confidence.top_probability[places], rows.hits(1)[places], rows.query[places], rows.template[places]
+        )
+        scores, golds = [rows.scores(at) for at in places.tolist()], [rows.gold_places(at) for at in places.tolist()]
+        scaled = scale_temperature(scores, golds, _units(rows, judged.queries), seed)
+        yield _measured(outcome, SOFTMAX, judged, len(outcome.places), scaled)
+    if len(agreeing.right):
+        yield _measured(outcome, AGREEMENT, agreeing, len(set(rows.query[outcome.places].tolist())))
+
+
+def _agreement(rows: Rows, scoring: str) -> Judged:
+    """Return, for each query with several templates, the share of these whose first answer is the most frequent one.
+
+    It is right if it is a gold or another known answer. Tied first answers share their template's vote.
+    """
+    found = []
+    for query, places in grouped((int(rows.query[place]), place) for place in rows.of(scoring).tolist()).items():
+        tops = [rows.top_answers(place) for place in places if rows.scored[place]]
+        if len(places) > 1 and len(tops) == len(places) and all(tops):
+            votes = Counter[str]()
+            for top in tops:
+                votes.update(dict.fromkeys(top, 1 / len(top)))
+            most = max(votes.values())
+            first = [answer for answer, count in votes.items() if count > most - 1e-9]
+            right = {*rows.gold[query], *(rows.known[query] or ())}
+            found.append((most / len(tops), sum(answer in right for answer in first) / len(first), query))
+    columns = np.array(found, dtype=float).reshape(-1, 3).T
+    return Judged(columns[0], columns[1], columns[2].astype(np.int64), np.full(len(found), -1))
+
+
+def _sample(rows: Rows, queries: Ints) -> Sample:
+    """Return how answers were drawn; those of one fact were drawn together."""
+    sample = rows.sample(queries.tolist())
+    facts = rows.unit[queries]
+    if sample.clusters is not None or len(np.unique(facts)) == len(facts):
+        return sample
+    return sample._replace(clusters=facts)
+
+
+def _units(rows: Rows, queries: Ints) -> Labels:
+    """Return the sampling unit of each answer, of which no part is fitted on another."""
+    sample = rows.sample(queries.tolist())
+    chosen = sample.also if sample.clusters is None else sample.clusters
+    return rows.unit[queries] if chosen is None else chosen
+
+
+def _measured(outcome: RunFacts, kind: str, judged: Judged, total: int, scaled: Scaled | None = None) -> Confidence:
+    """:param total: number of answers, with those that have no confidence."""
+    rows, sure, right = outcome.rows, judged.confidence, judged.right
+    sample, is_right = _sample(rows, judged.queries), judged.right > RIGHT
+
+    def recipe(name: str) -> str:
+        return f"{name} of {kind}{outcome.recipe('')}"
+
+    def measures(confidence: Floats, name: str = "") -> Measures:
+        return Measures(
+            calibration_error(confidence, right, sample, recipe(f"calibration error{name}")),
+            estimates.mean((confidence - right) ** 2, sample, recipe(f"Brier score{name}"), form=".3f"),
+            auroc(confidence, is_right, sample, recipe(f"AUROC of being right{name}")),
+        )
+
+    after = [None] * len(sure) if scaled is None else scaled.confidence.tolist()
+    facts = [rows.fact_ids[query] or rows.query_ids[query] for query in judged.queries.tolist()]
+    return Confidence(
+        "",
+        kind,
+        estimates.mean(right, sample, recipe("accuracy")),
+        estimates.mean(sure, sample, recipe("mean confidence")),
+        measures(sure),
+        None if scaled is None else measures(scaled.confidence, " after scaling"),
+        None if scaled is None else scaled.temperatures,
+        _claims(outcome, kind, judged, sample, scaled),
+        total - len(right),
+        list(zip(facts, judged.templates.tolist(), sure.tolist(), after, right.tolist(), strict=True)),
+    )
+
+
+def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled: Scaled | None) -> list[Claim]:
+    """Return that confidence is informative, within relations too, and that scaling lowers the calibration error."""
+    rows, is_right = outcome.rows, judged.right > RIGHT
+    within = midranks(judged.confidence, [rows.relations[query] for query in judged.queries.tolist()])
+    contrasts = [
+        Contrast(name, above_chance(scores, is_right, sample, f"AUROC − 0.5{own} of {kind}{outcome.recipe('')}"), 1)
+        for name, own, scores in (("AUROC", "", judged.confidence), ("within relations", " within relations", within))
+    ]
+    claims = [Claim(f"confidence by {kind} is informative", tuple(contrasts))]
+    if scaled is not None:
+        name = "temperature scaling lowers the calibration error"
+        sides, line = (judged.confidence, scaled.confidence), f"{name}{outcome.recipe('')}"
+        lower = calibration_difference(*sides, judged.right, sample, line)
+        claims.append(Claim(name, (Contrast("calibration error before − after", lower, 1),)))
+    return claims
+
+
+def conclude(findings: Sequence[Confidence]) -> list[str]:
+    """Say whether each confidence is informative, and whether a temperature improves it."""
+    return sentences(decide([claim for one in findings for claim in one.claims]), is_share=False)
+
+
+def tables(findings: Sequence[Confidence]) -> list[Table]:
+    """Return the measures of each confidence without and with scaling, then the claims."""
+    lines = [
+        (one.run, one.kind, temperature, one.accuracy.n, one.accuracy, one.mean, *measures)
+        for one in findings
+        for temperature, measures in (
+            (None, one.measures),
+            ("–".join(f"{value:.2f}" for value in sorted(one.temperatures or ())), one.scaled),
+        )
+        if measures is not None
+    ]
+    left_out = [(f"{one.run} {one.kind}", one.left_out) for one in findings]
+    columns = ("run", "confidence", "temperature", "answers", "accuracy", "mean confidence")
+    notes = [
+        "calibration error: debiased, in ten bins of equal size; Brier: mean squared distance from being right",
+        "AUROC: chance that a right answer is more confident than a wrong one",
+        "agreement: share of templates whose first answer is the most frequent one, over queries",
+    ]
+    if any(one.temperatures for one in findings):
+        notes.append("temperature: of the two halves, each fitted on the other; – : unscaled")
+    notes += [f"{name}: {count} answers without a confidence are excluded" for name, count in left_out if count]
+    one_run = ("run",) if len({one.run for one in findings}) == 1 else ()
+    hidden = ("mean confidence", "mean confidence low", "mean confidence high", "AUROC p", *one_run)
+    decisions = decide([claim for one in findings for claim in one.claims])
+    claims = [
+        (decision.claim.name, decision.estimate, decision.word, decision.reason or None) for decision in decisions
+    ]
+    return [
+        Table.of(lines, "confidence", notes, columns=(*columns, "error", "Brier", "AUROC"), inline=True, hidden=hidden),
+        Table.of(claims, "claims", columns=("claim", "difference", "verdict", "reason"), hidden=("reason",)),
+    ]
+
+
+def files(findings: Sequence[Confidence]) -> dict[str, Table]:
+    """Return every answer with its confidence."""
+    columns = ("run", "by", "fact", "template", "confidence", "scaled", "right")
+    rows = [(one.run, one.kind, *answer) for one in findings for answer in one.answers]
+    return {"calibration-answers": Table(columns, tuple(rows), "answers")}

@@ -1,0 +1,298 @@
+"""In which ways does a model know a fact? Runs of one model by different probes, or in both directions, joined by fact.
+
+Ranking an answer first, choosing it among options and generating it are different abilities, and so is the reverse
+direction (Berglund et al. 2024). Each fact falls into one cell. For a planted model the cells are compared with its
+design: facts that it never read must be known every way no more often than by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.results import estimates
+from fathom.results.baselines import BaselineComparison, RunBaselines, above_chance
+from fathom.results.claims import Claim, Contrast, Decision, decide, percent, sentences
+from fathom.results.declarations import CHOSEN, GENERATED
+from fathom.results.design import Design, design_file, read_design
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.loading import check_same, given_twice, read_each, wanted_of
+from fathom.results.names import distinguished
+from fathom.results.pairing import common_facts
+from fathom.results.recipes import MINUS, combined
+from fathom.results.rows import Floats, grouped
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+
+EVERY, NONE, RECOGNISED = "known every way", "known in no way", "recognised but not generated"
+FORWARD, REVERSE = "one direction only: forward", "one direction only: reverse"
+HEAD = "head"
+"""Direction of queries for the subject."""
+_HINTS = {CHOSEN: "fathom probe choice", GENERATED: "fathom probe generation", "reverse": "--reverse"}
+
+
+class Way(NamedTuple):
+    """One way of asking, over the facts in common.
+
+    :param kind: how the model answers. :param reverse: whether the subject is asked for.
+    :param known: 1 for each known fact, else 0. :param baselines: expected Hits@1 of each baseline, NaN where unknown.
+    :param share: of the known facts.
+    """
+
+    name: str
+    kind: str
+    reverse: bool
+    known: Floats
+    baselines: Mapping[str, Floats]
+    share: Estimate
+    recipe: str
+
+    @property
+    def guessing(self) -> Floats:
+        """Chance that random guessing is right."""
+        return self.baselines["random"]
+
+
+class Pair(NamedTuple):
+    """Two ways. :param only_first: share of facts known by the first alone; *only_second* likewise."""
+
+    first: str
+    second: str
+    only_first: Estimate
+    only_second: Estimate
+    claim: Claim
+
+
+class Exposed(NamedTuple):
+    """The facts in a cell among those stated equally often. :param stated: in which directions."""
+
+    exposures: int
+    stated: str
+    cell: str
+    share: Estimate
+
+
+class Checked(NamedTuple):
+    """The cells against a design.
+
+    :param control: claim that unread facts are known every way more often than by chance; None without unread facts.
+    :param left_out: facts that the design lacks, and those taught as questions.
+    """
+
+    exposed: list[Exposed]
+    unread: Estimate | None
+    control: Claim | None
+    left_out: tuple[int, int]
+
+
+class Profile(NamedTuple):
+    """:param cells: label and share. :param of_facts: cell of each fact. :param left_out: facts that a run lacks."""
+
+    model: str
+    ways: list[Way]
+    cells: list[tuple[str, Estimate]]
+    pairs: list[Pair]
+    facts: Sequence[str]
+    of_facts: list[str]
+    left_out: int
+    checked: Checked | None
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Of the pairs, then of the control, as one family."""
+        control = [self.checked.control] if self.checked and self.checked.control else []
+        return decide([*(pair.claim for pair in self.pairs), *control])
+
+
+def analyse(
+    runs: Sequence[RunFolder],
+    scoring: Sequence[str] = (),
+    cluster: str = "",
+    design: Path | None = None,
+    above: float = 0.5,
+) -> Profile:
+    """Assign each fact that all runs scored to a cell.
+
+    :param runs: of one model.
+    :param design: of a planted model; by default the one in the model's folder, if any.
+    :param above: a fact is known if more than this share of its templates has the right answer.
+    :raises BadInput: several models, a run twice, or no fact in common.
+    """
+    check_same(runs, ("model",))
+    load = partial(wanted_of, scorings=scoring, cluster=cluster)
+    whole = read_each(runs, scoring, lambda run, model: load(run, model=model), lambda one: one, given_twice(runs))
+    sides = [part for one in whole for part in _by_direction(one)]
+    facts = common_facts(sides, same_candidates=False)
+    ways = list(_ways(sides, facts, above))
+    file = design or next(filter(None, map(design_file, runs)), None)
+    sample, kinds = (
+        sides[0].sample(facts),
+        [_cell(pattern, ways) for pattern in zip(*(w.known for w in ways), strict=True)],
+    )
+    recipe = partial(combined, recipes=[way.recipe for way in ways], sign=" and ")
+    labels = np.array(kinds)
+    shares = {label: estimates.mean(labels == label, sample, recipe(label)) for label in _labels(kinds, ways)}
+    pairs = [_pair(*two, sides[0], facts) for two in combinations(ways, 2)]
+    every = set[str]().union(*(side.facts for side in sides))
+    checked = _check(read_design(file), ways, labels, sides[0], facts, list(shares)) if file else None
+    return Profile(sides[0].model, ways, list(shares.items()), pairs, facts, kinds, len(every) - len(facts), checked)
+
+
+def _by_direction(outcome: RunFacts) -> Iterator[RunFacts]:
+    """Yield the queries for answers, and those for subjects, if there are any."""
+    rows = outcome.rows
+    asks_heads = np.array([rows.directions[query] == HEAD for query in rows.query[outcome.places].tolist()])
+    for name, own in (("tail", ~asks_heads), (HEAD, asks_heads)):
+        if own.any():
+            part = "" if own.all() else f"direction:{name}"
+            yield RunFacts(outcome.run, rows, outcome.scoring, outcome.model, outcome.places[own], part)
+
+
+def _ways(sides: Sequence[RunFacts], facts: Sequence[str], above: float) -> Iterator[Way]:
+    reverse = [side.rows.directions[side.queries[0]] == HEAD for side in sides]
+    kinds = [side.rows.declared.way for side in sides]
+    titles = [f"{kind}, reverse" if back else kind for kind, back in zip(kinds, reverse, strict=True)]
+    names = distinguished([(title, *side.distinguishing[1:]) for title, side in zip(titles, sides, strict=True)])
+    for name, kind, back, side in zip(names, kinds, reverse, sides, strict=True):
+        at = side.at(facts)
+        known = (side.hits(1)[at] > above).astype(float)
+        baselines = {title: values[at] for title, values in RunBaselines(side).hits(1).items()}
+        baselines["random"] = np.nan_to_num(baselines["random"])  # without candidates nothing is guessed
+        share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {above:g}"))
+        yield Way(name, kind, back, known, baselines, share, side.recipe(""))
+
+
+def _cell(pattern: Sequence[float], ways: Sequence[Way]) -> str:
+    """Return the cell of a fact. :param pattern: 1 for each way in which it is known."""
+    if all(pattern) or not any(pattern):
+        return EVERY if pattern[0] else NONE
+    known = list(map(bool, pattern))
+    reverse, generated = [way.reverse for way in ways], [way.kind == GENERATED for way in ways]
+    if known in (reverse, [not back for back in reverse]):
+        return REVERSE if known == reverse else FORWARD
+    if known == [not writes for writes in generated]:
+        return RECOGNISED
+    return f"only {' and '.join(way.name for way, own in zip(ways, known, strict=True) if own)}"
+
+
+def _labels(kinds: Sequence[str], ways: Sequence[Way]) -> list[str]:
+    """Return the cells in the order of the table: the named ones, then others by size, then "in no way"."""
+    possible = {EVERY: True, RECOGNISED: 0 < sum(way.kind == GENERATED for way in ways) < len(ways)}
+    named = [name for name, shown in possible.items() if shown or name in kinds]
+    others = {name for name in kinds if name not in (*named, NONE)}
+    return [*named, *sorted(others, key=lambda name: (-kinds.count(name), name)), NONE]
+
+
+def _pair(first: Way, second: Way, side: RunFacts, facts: Sequence[str]) -> Pair:
+    sample, name = side.sample(facts), f"{first.name}{MINUS}{second.name}"
+    recipe = partial(combined, recipes=[first.recipe, second.recipe])
+    difference = estimates.difference(first.known, second.known, sample, recipe(name))
+    own, other = (way.known - way.guessing for way in (first, second))
+    beyond = estimates.difference(own, other, sample, recipe(f"{name}, over guessing"), (-2.0, 2.0))
+    alone = first.known * (1 - second.known), second.known * (1 - first.known)
+    only_first, only_second = (estimates.mean(part, sample, recipe(f"only one of {name}")) for part in alone)
+    claim = Claim(name, (Contrast("difference", difference), Contrast("over random guessing", beyond)))
+    return Pair(first.name, second.name, only_first, only_second, claim)
+
+
+def _check(
+    design: Design, ways: Sequence[Way], labels: np.ndarray, side: RunFacts, facts: Sequence[str], cells: Sequence[str]
+) -> Checked:
+    """Compare the cells of facts with how often these were stated.
+
+    :raises BadInput: the design has none of the facts.
+    """
+    known = [at for at, fact in enumerate(facts) if fact in design]
+    if not known:
+        raise BadInput(f"the design has none of the {len(facts)} facts, such as {facts[0]}: is it of other data?")
+    untaught = [at for at in known if not design[facts[at]].taught]
+    read = ((at, design[facts[at]]) for at in untaught)
+    groups = grouped(((one.exposures, " and ".join(one.directions) if one.exposures else ""), at) for at, one in read)
+    exposed = []
+    for (exposures, stated), places in sorted(groups.items()):
+        sample = side.sample([facts[at] for at in places])
+        line = f"|exposures:{exposures}"
+        exposed += [
+            Exposed(exposures, stated, cell, estimates.mean(labels[places] == cell, sample, side.recipe(cell) + line))
+            for cell in cells
+        ]
+    unread = [at for at in untaught if design[facts[at]].exposures == 0]
+    left_out = len(facts) - len(known), len(known) - len(untaught)
+    if not unread:
+        return Checked(exposed, None, None, left_out)
+    own = (labels[unread] == EVERY).astype(float)
+    sample = side.sample([facts[at] for at in unread])
+    compared = []
+    for name in dict.fromkeys(name for way in ways for name in way.baselines):
+        each = np.array([way.baselines[name][unread] for way in ways if name in way.baselines])
+        if not np.isnan(each).all(axis=0).any():
+            chance = np.nanprod(each, axis=0)  # an upper bound if some ways lack the baseline
+            line = side.recipe(f"{EVERY}{MINUS}{name}") + "|exposures:0"
+            compared.append(BaselineComparison(name, *estimates.beyond(own, chance, sample, line)))
+    claim = above_chance("unread facts are known every way more often than by chance", compared)
+    return Checked(exposed, estimates.mean(own, sample, side.recipe(EVERY) + "|exposures:0"), claim, left_out)
+
+
+# --- in words
+
+
+def conclude(findings: Profile) -> list[str]:
+    """Say how many facts are in each cell, how the ways differ, and whether the control holds."""
+    parts = [f"{percent(share.value)} {label}" for label, share in findings.cells if share.value or label == EVERY]
+    spoken = [f"{findings.model}: of {len(findings.facts):,} facts, {', '.join(parts)}."]
+    decisions, checked = findings.decisions, findings.checked
+    spoken += sentences(decisions[: len(findings.pairs)]) if findings.pairs else []
+    if checked is None:
+        return spoken
+    if checked.unread is None or checked.control is None:
+        return [*spoken, "The design has no unread facts here, so there is no control."]
+    control = "more often than by chance: they do not serve as a control"
+    if not decisions[-1].holds:
+        control = f"not significantly more often than by chance ({decisions[-1].word})"
+    return [*spoken, f"Unread facts are known every way in {checked.unread} of cases, {control}."]
+
+
+def tables(findings: Profile) -> list[Table]:
+    """Return ways, cells, pairs of ways, and cells by exposures."""
+    kinds = {way.kind for way in findings.ways} | {"reverse" for way in findings.ways if way.reverse}
+    missing = [f"{kind} ({hint})" for kind, hint in _HINTS.items() if kind not in kinds]
+    notes = ["guessing: expected share of random guessing"]
+    notes += [f"not among the runs: {', '.join(missing)}"] if missing else []
+    notes += [f"{findings.left_out} facts that not all runs scored are excluded"] if findings.left_out else []
+    ways = [(way.name, way.share.n, way.share, float(way.guessing.mean())) for way in findings.ways]
+    cells = [(label, round(share.value * share.n), share) for label, share in findings.cells]
+    made = [
+        Table.of(ways, "ways", notes, columns=("way", "facts", "known", "guessing"), formats={"guessing": ".1%"}),
+        Table.of(cells, "cells", columns=("cell", "facts", "share")),
+    ]
+    if findings.pairs:
+        pairs = [
+            (pair.first, pair.second, pair.only_first, pair.only_second, decision.estimate, decision.word)
+            for pair, decision in zip(findings.pairs, findings.decisions, strict=False)
+        ]
+        of_pairs = ("first", "second", "only first", "only second", "difference", "verdict")
+        legend = "difference: first minus second; significant if it exceeds that of random guessing, too"
+        made.append(Table.of(pairs, "pairs of ways", [legend], columns=of_pairs, main="difference"))
+    if findings.checked:
+        absent, taught = findings.checked.left_out
+        notes = [f"{absent} facts that the design lacks are excluded"] if absent else []
+        notes += [f"{taught} facts that were taught as questions are excluded"] if taught else []
+        exposed = [(*one[:3], one.share.n, one.share) for one in findings.checked.exposed]
+        columns = ("exposures", "stated", "cell", "facts", "share")
+        hidden = () if any(one.stated for one in findings.checked.exposed) else ("stated",)
+        made.append(Table.of(exposed, "cells by exposures", notes, columns=columns, hidden=hidden))
+    return made
+
+
+def files(findings: Profile) -> dict[str, Table]:
+    """Return the cell of every fact, and the ways in which it is known."""
+    known = zip(*(way.known.astype(bool).tolist() for way in findings.ways), strict=True)
+    rows = [(fact, cell, *own) for fact, cell, own in zip(findings.facts, findings.of_facts, known, strict=True)]
+    return {"profile-facts": Table(("fact", "cell", *(way.name for way in findings.ways)), tuple(rows), "facts")}

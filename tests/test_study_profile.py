@@ -1,0 +1,183 @@
+"""The ways in which a model knows facts, counted by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.data.selection.reversal import reverse_queries
+from fathom.errors import BadInput
+from fathom.results.tables import render
+from fathom.store.folder import RunFolder
+from fathom.studies import STUDIES, profile
+from tests.answerers import EVEN, Answerer, answered, world
+
+FACTS = [f"s{number:03}" for number in range(100)]
+
+
+def knows(subjects: Collection[str], never: int = 19) -> Answerer:
+    """Ranks the gold answer of these subjects first, and that of others last."""
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        of_subject = query.subject if query.direction == "tail" else query.gold[0]
+        score = 1.0 if of_subject in subjects else -1.0
+        return [score if id_ in query.gold else 0.0 for id_ in space.ids]
+
+    return answer
+
+
+def run(folder: Path, known: range, probe: str = "statement", data: QuerySet | None = None, **more: str) -> RunFolder:
+    own = {FACTS[number] for number in known}
+    return answered(
+        folder / f"{probe}-{len(list(folder.iterdir()))}", knows(own), data or world(EVEN), probe=probe, **more
+    )
+
+
+def cells(found: profile.Profile) -> dict[str, float]:
+    return {label: round(share.value, 6) for label, share in found.cells}
+
+
+def test_cells_by_hand(tmp_path: Path) -> None:
+    """Ranked first: 0 to 59; generated: 40 to 69. Both 20, ranked alone 40, generated alone 10, neither 30 of 100."""
+    found = profile.analyse([run(tmp_path, range(60)), run(tmp_path, range(40, 70), "generation")])
+    expected = {profile.EVERY: 0.2, profile.RECOGNISED: 0.4, "only generated": 0.1, profile.NONE: 0.3}
+    assert cells(found) == expected
+    assert list(cells(found)) == list(expected)
+    [pair] = found.pairs
+    assert (pair.only_first.value, pair.only_second.value) == (0.4, 0.1)
+    difference, beyond = (contrast.estimate.value for contrast in pair.claim.contrasts)
+    assert difference == pytest.approx(0.3)
+    assert beyond == pytest.approx(0.3)  # both choose among the same twenty
+    assert found.decisions[0].holds
+    assert found.ways[0].guessing.tolist() == pytest.approx([0.05] * 100)
+    first, *_ = profile.conclude(found)
+    assert "100 facts" in first
+    assert "20.0 % known every way" in first
+    listed = profile.files(found)["profile-facts"].rows
+    assert [row[1:] for row in listed if row[0].startswith(("s000|", "s050|", "s065|", "s099|"))] == [
+        (profile.RECOGNISED, True, False),
+        (profile.EVERY, True, True),
+        ("only generated", False, True),
+        (profile.NONE, False, False),
+    ]
+
+
+def test_one_direction_only(tmp_path: Path) -> None:
+    """Forward 0 to 49, reverse 30 to 39: facts with the same answer keep their own identity."""
+    both = [[number % 20] for number in range(20)]
+    data = world(both, relations=1)
+    runs = [run(tmp_path, range(15), data=data), run(tmp_path, range(10, 18), data=reverse_queries(data))]
+    found = profile.analyse(runs)
+    assert [way.name for way in found.ways] == ["ranked first", "ranked first, reverse"]
+    assert cells(found) == {profile.EVERY: 0.25, profile.FORWARD: 0.5, profile.REVERSE: 0.15, profile.NONE: 0.1}
+
+
+def test_three_ways_name_their_combinations(tmp_path: Path) -> None:
+    """Ranked by two probes (0 to 59, 0 to 19) and chosen (0 to 39): 20 every way, 20 by two ways, 20 by one."""
+    runs = [run(tmp_path, range(60)), run(tmp_path, range(20), "vocabulary"), run(tmp_path, range(40), "choice")]
+    found = profile.analyse(runs)
+    assert [way.name for way in found.ways] == ["ranked first statement", "ranked first vocabulary", "chosen"]
+    assert cells(found) == {
+        profile.EVERY: 0.2,
+        "only ranked first statement": 0.2,
+        "only ranked first statement and chosen": 0.2,
+        profile.NONE: 0.4,
+    }
+    assert len(found.pairs) == 3
+
+
+def test_one_way_says_what_is_missing(tmp_path: Path) -> None:
+    found = profile.analyse([run(tmp_path, range(60))])
+    assert cells(found) == {profile.EVERY: 0.6, profile.NONE: 0.4}
+    text = render(profile.tables(found), "text")
+    for missing in ("chosen", "generated", "reverse"):
+        assert missing in text
+
+
+def test_differences_of_guessing_are_no_knowledge(tmp_path: Path) -> None:
+    """Among two options guessing is right in half of the facts, among twenty in one of twenty."""
+    wide, narrow = world(EVEN), world([[number % 2] for number in range(100)], size=2)
+    few = {FACTS[number] for number in range(0, 100, 20)}
+    half = {FACTS[number] for number in range(0, 100, 2)}
+    answered(tmp_path / "a", knows(few), wide)
+    answered(tmp_path / "b", knows(half), narrow, probe="choice")
+    for folder in (tmp_path / "a", tmp_path / "b"):  # the answers of the two worlds differ
+        _forget_answers(folder)
+    found = profile.analyse([RunFolder.open(folder) for folder in (tmp_path / "a", tmp_path / "b")])
+    difference, beyond = (contrast.estimate for contrast in found.pairs[0].claim.contrasts)
+    assert difference.value == pytest.approx(-0.45)
+    assert beyond.value == pytest.approx(0)
+    assert not found.decisions[0].holds
+
+
+def _forget_answers(folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / "queries.parquet")
+    facts = [f"{fact.rpartition('|')[0]}|*" for fact in table["fact_id"].to_pylist()]
+    at = table.schema.get_field_index("fact_id")
+    pq.write_table(table.set_column(at, "fact_id", [facts]), folder / "queries.parquet")
+
+
+def design(folder: Path, data: QuerySet, exposures: dict[int, range], taught: range = range(0)) -> Path:
+    counts = {number: count for count, numbers in exposures.items() for number in numbers}
+    lines = [
+        {"query_id": query.id, "fact_id": query.fact_id, "exposures": counts[number]}
+        | ({"taught": ["question"]} if number in taught else {})
+        for number, query in enumerate(data.queries)
+        if number in counts
+    ]
+    file = folder / "planted.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return file
+
+
+def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
+    """Of 50 read ten times 40 are known both ways; of 40 unread none. 5 of the read were taught as questions, 10 facts
+    are not in the design."""
+    data = world(EVEN)
+    file = design(tmp_path, data, {10: range(50), 0: range(50, 90)}, range(5))
+    runs = [run(tmp_path, range(40)), run(tmp_path, range(40), "generation")]
+    found = profile.analyse(runs, design=file)
+    shares = {(one.exposures, one.cell): one.share.value for one in found.checked.exposed}
+    assert shares[10, profile.EVERY] == pytest.approx(35 / 45)
+    assert shares[0, profile.EVERY] == 0
+    assert found.checked.left_out == (10, 5)
+    assert not found.decisions[-1].holds
+    assert "not significantly more often" in profile.conclude(found)[-1]
+
+
+def test_unread_facts_that_are_known_are_no_control(tmp_path: Path) -> None:
+    data = world(EVEN)
+    file = design(tmp_path, data, {1: range(50), 0: range(50, 100)})
+    found = profile.analyse([run(tmp_path, range(80)), run(tmp_path, range(80), "generation")], design=file)
+    assert found.checked.unread.value == pytest.approx(0.6)
+    assert found.decisions[-1].holds
+    assert "do not serve as a control" in profile.conclude(found)[-1]
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    one, other = run(tmp_path, range(10)), run(tmp_path, range(10), "generation", model="n")
+    with pytest.raises(BadInput, match="one model, found models/m, models/n"):
+        profile.analyse([one, other])
+    with pytest.raises(BadInput, match="twice"):
+        profile.analyse([one, one])
+    elsewhere = run(tmp_path, range(10), "generation", world([[19]] * 10))
+    with pytest.raises(BadInput, match="no ranked fact in common"):
+        profile.analyse([one, elsewhere])
+    wrong = tmp_path / "wrong.jsonl"
+    wrong.write_text('{"query_id": "x", "exposures": 1}', encoding="utf-8")
+    with pytest.raises(BadInput, match="none of the 100 facts"):
+        profile.analyse([one], design=wrong)
+
+
+def test_a_study_of_the_registry_saves_the_list_of_facts(tmp_path: Path) -> None:
+    study = STUDIES["profile"]
+    study.save(study.analyse([run(tmp_path, range(3))]), tmp_path / "out")
+    lines = (tmp_path / "out" / "profile-facts.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 101
+    assert lines[0] == "fact,cell,ranked first"
