@@ -16,7 +16,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
-from fathom.plans.forecast import forecast
+from fathom.plans.forecast import run_states
 from fathom.plans.options import WorkerOptions
 from fathom.plans.record import changed_steps, note_plan, read_record
 from fathom.plans.steps import Opened, ProbeStep
@@ -201,7 +201,7 @@ def test_a_plan_that_changed_says_which_runs(
     assert code == 2
     assert mentioned(log, "3 runs", "2 finished", "--redo", "e/m/capitals", "options.shots: there 2, here 3")
     assert written(out) == before
-    states = {row.run: row.state for row in forecast(read_plan(plan, out), out)}
+    states = {row.run: row.state for row in run_states(read_plan(plan, out), out, Opened())}
     assert states["s/a/capitals"] == "finished"
     assert "--redo" in states["e/a/capitals"]
     with monkeypatch.context() as killed:
@@ -243,25 +243,25 @@ def test_a_run_of_another_name_is_not_repeated(plan: Path, tmp_path: Path) -> No
     assert written(out) == before
 
 
-def test_dry_run_forecasts_from_finished_runs(fathom: Command, plan: Path, tmp_path: Path) -> None:
-    """Of 10 queries in 2 s and none in between, 30 queries take three times as long; with three runs, by a line."""
+def test_dry_run_estimates_the_runs_that_are_left(fathom: Command, plan: Path, tmp_path: Path) -> None:
+    """Each of 10 facts makes a statement of each of 196 capitals, in each of six templates."""
     out = tmp_path / "out"
-    only(plan, "  s: {probe: statement, models: a, data: capitals, matrix: {limit: [10, 20, 30]}}")
-    code, printed, _ = fathom("plan", plan, "--out", out, "--dry-run")
-    assert code == 0
-    assert not out.exists()
-    assert printed.count("to be made") == 3
+    only(plan, "  s: {probe: statement, models: a, data: capitals, matrix: {limit: [10, 20, 30], seed: [0, 1]}}")
     made = read_plan(plan, out)
+    code, printed, log = fathom("plan", plan, "--out", out, "--dry-run", "--format", "json")
+    assert code == 0, log
+    assert not out.exists()
+    rows = json.loads(printed)["plan"]
+    assert [row["state"] for row in rows] == 6 * ["to be made"]
+    assert [row["queries"] for row in rows] == [10, 10, 20, 20, 30, 30]
+    texts = [row["texts"] for row in rows]
+    assert texts[2:] == [2 * texts[0], 2 * texts[0], 3 * texts[0], 3 * texts[0]]
+    assert all(row["minutes"] > 0 for row in rows)
     note_plan(made, out, read_record(made.steps, out))
-    for step, seconds in zip(made.steps[:2], (2.0, 3.0), strict=True):
-        step.make(Opened())
-        circumstances = json.loads((step.folder / "manifest.json").read_text())
-        circumstances["circumstances"]["seconds"] = seconds
-        (step.folder / "manifest.json").write_text(json.dumps(circumstances))
-    rows = forecast(made, out)
-    assert [row.queries for row in rows] == [10, 20, 30]
-    assert [row.seconds for row in rows] == pytest.approx([0, 0, 30 * 5 / 30])
-    assert fathom("plan", plan, "--out", out, "--dry-run", "--format", "json")[1].count('"finished"') == 2
+    made.steps[0].make(Opened())
+    rows = json.loads(fathom("plan", plan, "--out", out, "--dry-run", "--format", "json")[1])["plan"]
+    assert rows[0]["state"] == "finished"
+    assert rows[0]["minutes"] is None
 
 
 def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_planning_five_hundred_runs_takes_two_seconds(plan: Path, tmp_path: Path
     only(plan, f"  s: {{probe: statement, matrix: {{seed: [{seeds}]}}}}", "  length-bias: {runs: s, each: seed}")
     began = time.process_time()
     made = read_plan(plan, tmp_path / "out")
-    rows = forecast(made, tmp_path / "out")
+    rows = run_states(made, tmp_path / "out", Opened())
     assert time.process_time() - began < 2
     assert len(rows) == 504
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from fathom._version import VERSION
 
 if TYPE_CHECKING:  # the same for type checkers, which run nothing
-    from fathom.api import Result, evaluate_links, merge_runs, open_run, probe, resume_run, run_plan, train_links
+    from fathom.api import (
+        Result,
+        evaluate_links,
+        forecast,
+        merge_runs,
+        open_run,
+        probe,
+        resume_run,
+        run_plan,
+        train_links,
+    )
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
     from fathom.data.templates import Template
@@ -57,6 +67,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
     "compare",
     "diff",
     "evaluate_links",
+    "forecast",
     "load_model",
     "merge_runs",
     "open_run",
@@ -73,7 +84,7 @@ __all__ = [  # noqa: RUF022 # the version, then by name
 _WHERE = {
     name: module
     for module, names in {
-        "fathom.api": "Result evaluate_links merge_runs open_run probe resume_run run_plan train_links",
+        "fathom.api": "Result evaluate_links forecast merge_runs open_run probe resume_run run_plan train_links",
         "fathom.data.knowledge": "KnowledgeGraph",
         "fathom.data.queries": "CandidateSet Query QuerySet Relation",
         "fathom.data.templates": "Template",

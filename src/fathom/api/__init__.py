@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fathom.api.links import evaluate_links, train_links
 from fathom.api.result import ModelSource, Out, Result, Source, read_source
 from fathom.data.selection.filters import narrow
-from fathom.errors import BadInput, FathomError, MissingExtra
+from fathom.errors import BadInput, FathomError, MissingExtra, refuse
 from fathom.options import chosen_options, parse_options
 from fathom.probes import PROBES, Entry
 from fathom.probes.models import check_loaded, open_model
@@ -25,8 +25,11 @@ from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
     from fathom.plans.execution import PlanResult
+    from fathom.run.forecast import Forecast
 
-__all__ = ["Result", "evaluate_links", "merge_runs", "open_run", "probe", "resume_run", "run_plan", "train_links"]
+__all__ = [
+    "Result", "evaluate_links", "forecast", "merge_runs", "open_run", "probe", "resume_run", "run_plan", "train_links",
+]  # fmt: skip
 
 
 def probe(
@@ -50,11 +53,8 @@ def probe(
     :param options: of a probe that is named, checked at run time.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """
-    entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
-    kind = entry.options
-    if not issubclass(kind, ProbeOptions):
-        raise BadInput(f"the {entry.name} probe needs a {entry.needs}: fathom kgc evaluate, or fathom.evaluate_links")
     faults: list[str] = []
+    entry, kind = _probe_of(asked)
     chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
     with starting(f"{entry.name} probe: opening data and model", progress):
         queryset = _collect(faults, lambda: read_source(data))
@@ -74,6 +74,33 @@ def probe(
         folder = run(entry, local, part, chosen, place, report, command)
     detail(f"kept in {folder.path}")
     return Result(folder, chosen.cluster).keep_metrics()
+
+
+def forecast(
+    asked: str | ProbeOptions, model: str | Path, data: Source, progress: ProgressSetting = None, **options: Any
+) -> Forecast:
+    """Estimate the work, time and memory of :func:`probe` on this machine, without reading weights or calling a server.
+
+    :param model: name or folder.
+    :raises BadInput: everything that is wrong with options, data and model; or the work cannot be known.
+    """
+    faults: list[str] = []
+    entry, kind = _probe_of(asked)
+    chosen = _collect(faults, lambda: chosen_options(asked, options, lambda given: parse_options(kind, given)))
+    with starting(f"{entry.name} probe: estimating", progress):
+        queryset = _collect(faults, lambda: read_source(data))
+        refuse(faults)
+        from fathom.run.forecast import Forecaster  # it loads a model library
+
+        return Forecaster().forecast(entry, str(model), queryset, chosen)
+
+
+def _probe_of(asked: str | ProbeOptions) -> tuple[Entry, type[ProbeOptions]]:
+    """Return a probe of language models and the kind of its options. :raises BadInput: it is none."""
+    entry = _entry_of(asked) if isinstance(asked, ProbeOptions) else PROBES.find(asked)
+    if not issubclass(entry.options, ProbeOptions):
+        raise BadInput(f"the {entry.name} probe needs a {entry.needs}: fathom kgc evaluate, or fathom.evaluate_links")
+    return entry, entry.options
 
 
 def _entry_of(options: ProbeOptions) -> Entry:

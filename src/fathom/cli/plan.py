@@ -40,7 +40,7 @@ class PlanFiles(PlanFolder):
     """Options of ``fathom plan``."""
 
     plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
-    dry_run: bool = opt(False, "Only check the plan, and print the state and the estimated time of each run.")
+    dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
     redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
 
 
@@ -55,9 +55,11 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with starting("checking the plan"):
         plan = read_plan(chosen.plan, out)
     if chosen.dry_run:
-        from fathom.plans.forecast import forecast, forecast_table
+        from fathom.plans.forecast import forecast_table
 
-        printed.show([forecast_table(forecast(plan, out))])
+        with shown("estimating runs") as progress:
+            table = forecast_table(plan, out, progress)
+        printed.show([table])
         return
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report

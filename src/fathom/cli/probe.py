@@ -26,6 +26,12 @@ class ProbeFiles(BaseModel):
     model: str = opt(..., "Name or folder of a transformers model, or its name at --server.", Group.MODEL)
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
     out: RunFolder
+    dry_run: bool = opt(
+        False,
+        "Only print how many queries, texts and tokens there are, and the estimated time and memory; no weights are "
+        "read, no server is called.",
+        Group.RUN,
+    )
 
 
 def make(does: str) -> typer.Typer:
@@ -48,7 +54,10 @@ def make(does: str) -> typer.Typer:
 def _command(entry: Entry) -> Callable[..., None]:
     def command(files: ProbeFiles, given: Given) -> None:
         with starting(f"{entry.name} probe: loading libraries"):
-            from fathom.api import probe
+            from fathom.api import forecast, probe
+        if files.dry_run:
+            say("\n".join(forecast(entry.name, files.model, files.data, **given).lines()))
+            return
         result = probe(entry.name, files.model, files.data, files.out, **given)
         if not result.is_complete():
             say_unfinished(files.out, result.folder.describe())

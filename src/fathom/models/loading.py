@@ -28,6 +28,7 @@ from fathom.models.local import LocalModel
 from fathom.models.model_files import check_attributes, check_sizes
 from fathom.models.placement import DeviceMap, check_map, each_weight, spreading
 from fathom.models.quantisation import precision_of, quantised_options
+from fathom.models.shapes import share_by_shape, weights_on_meta
 from fathom.progress import LOG
 
 _UNUSUAL = "a \u1e9e \u6f22 \U0010fffd"
@@ -95,6 +96,39 @@ def load(
         raise BadInput(f"{error} (its weights are quantised, {identity.dtype}: does it run as it is?)") from error
     model.made_of = tuple(parts.folders)
     return model if screen is None else _screened(model, screen)
+
+
+def load_shape(
+    name: str,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    revision: str | None = None,
+    tokenizer: str | None = None,
+    kind: str | None = None,
+    adapter: Sequence[str] | None = None,
+    trust_remote_code: bool = False,
+) -> LocalModel | EncoderDecoder:
+    """Make a model of the shape of :func:`load`'s without reading weights, to time its passes.
+
+    The weights are random, and all of one name and shape share their memory. ``parameters`` counts those of the model.
+
+    :raises BadInput: a problem with configuration, tokenizer or options.
+    """
+    place, parts, options = device_of(device), _parts(name, adapter or (), tokenizer, revision), {}
+    options["trust_remote_code"] = trust_remote_code
+    config = _config(parts, name, options)
+    attention = attention_of(config, parts.weights.name, kind)
+    encoder = from_pretrained(AutoTokenizer, parts.tokenizer, options)
+    _check_tokenizer(encoder, attention, parts.tokenizer.name)
+    precision = DTYPES.get(dtype) or getattr(config, "dtype", None) or torch.float32
+    with weights_on_meta():
+        network = loader(config, attention).from_config(config, dtype=precision, **options)
+    parameters = sum(weight.numel() for weight in network.parameters())
+    share_by_shape(network, place)
+    model = _model(network, encoder, attention, Identity(name, revision, precision_of(network), "none"))
+    model.parameters = parameters
+    return model
 
 
 def find_model(

@@ -5,7 +5,7 @@
 - :mod:`~fathom.plans.file`: PLAN.yaml, read and checked, with :mod:`~fathom.plans.content` and
   :mod:`~fathom.plans.studies`;
 - :mod:`~fathom.plans.record`: what each run was made of, by which changes are noticed;
-- :mod:`~fathom.plans.forecast`: the state and the time of each run, for ``--dry-run``;
+- :mod:`~fathom.plans.forecast`: the state of each run and the work that is left, for ``--dry-run``;
 - :mod:`~fathom.plans.execution`: the whole plan, its studies and its report;
 - :mod:`~fathom.plans.planned_study`: the plans that come with studies, such as ``fathom study ablation``;
 - :mod:`~fathom.plans.grid`: the plan of ``fathom kgc study``.

@@ -1,80 +1,57 @@
-"""The state of a plan's runs, and the time that is left (``fathom plan --dry-run``).
-
-The time of a run is extrapolated from finished runs of the same probe and model by the line of ``study compute-time``.
-With fewer than three of them it is proportional to the number of queries.
-"""
+"""The state of a plan's runs, and the work that is left (``fathom plan --dry-run``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fathom.data.selection.options import Selection
 from fathom.errors import BadInput
-from fathom.metrics.correlation import fit_line
 from fathom.plans.file import Plan
-from fathom.plans.record import changed_steps, check_needs, count_queries, read_record
+from fathom.plans.record import changed_steps, check_needs, read_record
 from fathom.plans.steps import Opened, ProbeStep
-from fathom.results.rows import grouped
+from fathom.probes import PROBES
+from fathom.progress import Progress, unseen
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+
+if TYPE_CHECKING:
+    from fathom.run.forecast import Forecast
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
 
 
-class RunForecast(NamedTuple):
+class RunState(NamedTuple):
     """One run.
 
     :param state: finished, how far it is, why it failed, or whether the plan has changed it.
-    :param queries: None where only the model's tokenizer can count them.
-    :param seconds: estimated for what is left; None without a finished run of its probe and model.
+    :param left: share of the run that is left; 0 for one that shares another's folder.
+    :param step: None for the runs that a study makes.
     """
 
     run: str
     state: str
-    queries: int | None
-    seconds: float | None
+    left: float
+    step: ProbeStep | None
 
 
-def forecast(plan: Plan, out: Path) -> list[RunForecast]:
-    """Return the state and the estimated time of each run.
+def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
+    """Return the state of each run.
 
     :raises BadInput: *out* is no folder of a plan; a model is missing, or a selection leaves no query.
     """
-    record, opened = read_record(plan.steps, out), Opened()
+    record = read_record(plan.steps, out)
     check_needs(plan, plan.steps, opened)
     changed = changed_steps(plan.steps, record)
-    counts: dict[tuple[str, Selection], int | None] = {}
-    points = grouped(
-        ((step.probe, str(step.model)), (made.queries().num_rows, float(made.manifest["circumstances"]["seconds"])))
-        for step in plan.steps
-        if step not in changed and (made := _sound(step)) is not None
-    )
-    rows: list[RunForecast] = []
+    rows: list[RunState] = []
     names: dict[int, str] = {}
     for run in plan.runs:
-        step = run.step
-        if names.setdefault(id(step), run.name) != run.name:
-            rows.append(RunForecast(run.name, f"same as {names[id(step)]}", None, 0.0))
-            continue
-        state, left = (CHANGED, 1.0) if step in changed else _state(step)
-        key = str(step.data), Selection.from_options(step.options)
-        if key not in counts:
-            counts[key] = count_queries(step, opened)
-        seconds = _seconds(points.get((step.probe, str(step.model)), ()), counts[key]) if left else 0.0
-        rows.append(RunForecast(run.name, state, counts[key], None if seconds is None else seconds * left))
+        if names.setdefault(id(run.step), run.name) != run.name:
+            rows.append(RunState(run.name, f"same as {names[id(run.step)]}", 0.0, run.step))
+        else:
+            state, left = (CHANGED, 1.0) if run.step in changed else _state(run.step)
+            rows.append(RunState(run.name, state, left, run.step))
     own = [study for study in plan.studies if study.models]
-    return rows + [RunForecast(f"runs of {study.name}", "made by the study", None, None) for study in own]
-
-
-def _sound(step: ProbeStep) -> RunFolder | None:
-    """Return a finished run that can be read."""
-    try:
-        run = step.finished()
-        return run if run is not None and run.queries().num_rows else None
-    except BadInput:
-        return None
+    return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in own]
 
 
 def _state(step: ProbeStep) -> tuple[str, float]:
@@ -86,35 +63,57 @@ def _state(step: ProbeStep) -> tuple[str, float]:
         return "to be made", 1.0
     try:
         done, total = len(folder.finished()), len(folder.manifest["plan"])
+        return folder.progress(folder.manifest["plan"]), 1 - done / total
     except BadInput as error:
         return f"damaged: {error}", 1.0
-    return (FINISHED, 0.0) if done >= total else (f"{done:,} of {total:,} shards", 1 - done / total)
 
 
-def _seconds(points: Sequence[tuple[int, float]], queries: int | None) -> float | None:
-    """Extrapolate the time of a run. :param points: number of queries and seconds of finished runs."""
-    if not points or queries is None:
-        return None
-    counts, times = zip(*points, strict=True)
-    if len(points) >= 3 and len(set(counts)) > 1:
-        line = fit_line(counts, times)
-        return max(float(line.slope * queries + line.intercept), 0.0)
-    return float(queries * sum(times) / max(sum(counts), 1))
+def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
+    """Estimate each run that is left; runs that differ in their seed alone share an estimate.
 
-
-def forecast_table(rows: Sequence[RunForecast]) -> Table:
-    """Return a row for each run, with the total in a note."""
-    left = [row for row in rows if row.state != FINISHED and not row.state.startswith("same as")]
-    known = [row.seconds for row in left if row.seconds is not None]
-    total = sum(not row.state.startswith("same as") for row in rows)
-    notes = [f"{total - len(left)} of {total} runs finished"]
-    if left:
-        unknown = f"; {len(left) - len(known)} unknown: no finished run of their probe and model" * (
-            len(known) < len(left)
-        )
-        notes.append(f"estimated time of {len(known)} runs: {sum(known):,.0f} s{unknown}")
-    columns = ("run", "state", "queries", "estimated s")
+    :raises BadInput: as :func:`run_states`.
+    """
+    opened = Opened()
+    states = run_states(plan, out, opened)
+    left = [(state, state.step) for state in states if state.left and state.step is not None]
+    rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
+    notes: dict[str, None] = {}
+    minutes, estimate = 0.0, _Estimates(opened)
+    for number, ((run, _, share, _), step) in enumerate(left):
+        progress(number, len(left))
+        try:
+            found = estimate(step)
+        except BadInput as error:
+            notes[f"{run} is not estimated: {error}"] = None
+            continue
+        notes |= dict.fromkeys(f"assumed: {note}" for note in found.assumes)
+        rows[run] |= {"queries": found.queries, "texts": found.texts, "tokens": found.tokens, "calls": found.calls}
+        if found.seconds is not None and found.memory is not None:
+            minutes += found.seconds * share / 60
+            rows[run] |= {"minutes": found.seconds * share / 60, "GB": found.memory / 1e9}
+    distinct = [state for state in states if not state.state.startswith("same as")]
+    total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished; "
+    columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
-        [dict(zip(columns, row, strict=True)) for row in rows], "plan", notes, columns=columns,
-        formats={"estimated s": ",.0f"},
+        [{name: row.get(name) for name in columns} for row in rows.values()], "plan",
+        [f"{total}about {minutes:,.1f} minutes left for the others, one after the other", *notes],
+        columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
+
+
+class _Estimates:
+    """Estimates of steps; those that differ in their seed alone are made once."""
+
+    def __init__(self, opened: Opened) -> None:
+        from fathom.run.forecast import Forecaster
+
+        self._opened, self._forecaster = opened, Forecaster()
+        self._known: dict[str, Forecast] = {}
+
+    def __call__(self, step: ProbeStep) -> Forecast:
+        """:raises BadInput: the run cannot be estimated."""
+        key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
+        if key not in self._known:
+            entry, data = PROBES.find(step.probe), self._opened.data(step.data)
+            self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
+        return self._known[key]

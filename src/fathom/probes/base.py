@@ -67,6 +67,17 @@ class Probe(ABC):
     def plan(self) -> Sequence[str]:
         """Return the names of the shards, in order. The same options and data give the same plan."""
 
+    def work(self, shard: str) -> Mapping[str, int]:
+        """Return the number of prompts of a shard by relation: one for each query and template. By default one."""
+        return {"": 1}
+
+    def count_texts(self, shard: str) -> int:
+        """Return the number of texts that a shard scores; by default one per prompt.
+
+        :raises BadInput: the work cannot be known before the run.
+        """
+        return sum(self.work(shard).values())
+
     def expect(self, shards: Sequence[str]) -> None:  # noqa: B027
         """Announce the order of the next shards, so that work of the host can run ahead of the device."""
 
@@ -200,6 +211,9 @@ class ShardedProbe(Probe):
 
     def plan(self) -> list[str]:
         return list(self._parts)
+
+    def work(self, shard: str) -> Counter[str]:
+        return Counter(query.relation for part in self._parts[shard] for query in part.queries)
 
     def expect(self, shards: Sequence[str]) -> None:
         order = [part for shard in shards for part in self._parts[shard]]

@@ -70,6 +70,10 @@ class Chooser(ABC):
         """Return the numbers of the query's templates; :data:`NO_TEMPLATE` for the question itself."""
         return (NO_TEMPLATE,)
 
+    def count_texts(self, query: Query) -> int:
+        """Return how many texts one prompt of the query is scored with."""
+        return 1
+
     @abstractmethod
     def prompt(self, query: Query, number: int) -> str:
         """Return the text of the prompt, ``[Y]`` in the answer's place."""
@@ -117,6 +121,9 @@ class ChoiceProbe(ShardedProbe):
     def circumstances(self) -> Facts:
         return self.chooser.circumstances()
 
+    def count_texts(self, shard: str) -> int:
+        return sum(self.chooser.count_texts(query) for part in self._parts[shard] for query in part.queries)
+
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard
         reasons = {query.id: unrankable(query, self.queryset.candidates[query.candidates]) for query in queries}
@@ -157,6 +164,9 @@ class _ChatChooser(Chooser):
         self.cutter = Cutter(options.cut_reasoning)
         self.orders = Orders(data, options.orders, options.seed)
         self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
+
+    def count_texts(self, query: Query) -> int:
+        return len(self.orders.of(query))
 
     def prompt(self, query: Query, number: int) -> str:
         return f"{self._instructed(query, self.orders.of(query)[0])}\n{ANSWER}"
@@ -234,6 +244,10 @@ class _LikelihoodChooser(Chooser):
 
     def prompt(self, query: Query, number: int) -> str:
         return self._prompts(query, self.orders.of(query)[0], [ANSWER])[0].text
+
+    def count_texts(self, query: Query) -> int:
+        kinds = {WAYS[name][0] for name in self.options.score}
+        return len(kinds) * len(self.orders.of(query)) * len(self.data.candidates[query.candidates])
 
     def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         ways = [WAYS[name] for name in self.options.score]

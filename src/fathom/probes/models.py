@@ -39,6 +39,14 @@ def open_model(name: str, options: ProbeOptions) -> Model | ChatServer | Likelih
     return _likelihood_server(name, options)
 
 
+def open_shape(name: str, options: ProbeOptions) -> Model:
+    """Make a model of the shape of a named one without reading its weights. :raises BadInput: there is none."""
+    from fathom.models.loading import load_shape
+
+    unread = {"device_map", "quantize", "allow_pickle", "screen"}
+    return load_shape(name, **{key: value for key, value in _loading(options).items() if key not in unread})
+
+
 def check_model(name: str, options: ProbeOptions) -> None:
     """Check that a model to be loaded here exists. :raises BadInput: it does not."""
     if not _is_served(options):

@@ -135,6 +135,11 @@ class OntologyProbe(SlotProbe):
             return queryset
         return with_folds(queryset, options.folds or FOLDS, options.seed)
 
+    def count_texts(self, shard: str) -> int:
+        if self.options.soft:
+            raise BadInput("--soft: the time of training templates cannot be estimated")
+        return super().count_texts(shard)
+
     def resolved(self) -> Facts:
         texts = {task: [template.text for template in own] for task, own in sorted(self.user_templates.items())}
         digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16] if texts else None

@@ -127,6 +127,9 @@ class StatementProbe(ShardedProbe):
         idle = {"pll": "it concerns masked models"} if causal else {"bos": "it concerns causal models"}
         return idle | (dict.fromkeys((*FEW_SHOT_OPTIONS, "closing"), NO_LINES) if self._lines is None else {})
 
+    def count_texts(self, shard: str) -> int:
+        return sum(len(part.queries) * len(self.queryset.candidates[part.space]) for part in self._parts[shard])
+
     def circumstances(self) -> Facts:
         engine = {"engine": self._engine} if self.model.attention is Attention.CAUSAL else {}
         return {**self._counts, **super().circumstances(), **engine}
