@@ -138,7 +138,7 @@ def ease(random: Random, facts: int, _: int, shift: float) -> bool:
 
 
 def seeds(random: Random, relations: int, trainings: int, noise: float) -> bool:
-    """Two equal models of several trainings, as in ``kgc study``. :param noise: how much trainings differ."""
+    """Two equal models of several trainings, as in the study of memory. :param noise: how much trainings differ."""
     relation = np.repeat(np.arange(relations), 260 // relations)
     fact = 0.7 * random.standard_normal(relations)[relation] + random.standard_normal(len(relation)) - 0.4
     model = 0.3 * random.standard_normal((2, 1, len(relation)))

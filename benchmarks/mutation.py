@@ -44,7 +44,7 @@ OPERATORS = [
 KEPT = "golden::test_a_run_of_an_earlier_version_is_read"
 TESTS = {  # test files, the fastest first → modules; the slowest first, so that no process ends long before the others
     "entailment": "studies/reasoning/entailment",
-    "controls_memory grid": "studies/memory studies/memory_tables studies/memory_plan plans/grid",
+    "controls_memory grid": "studies/memory studies/memory_tables plans/links",
     "study_contract choice": "studies/reasoning/choice",
     "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
     "study_contract controls_planned cli::test_masked_and_ablation "

@@ -33,12 +33,11 @@ STUDY_KINDS = {
     "parts-2": [("--part", "1/2"), ("--part", "2/2")],
 }
 PLAN = """
-data: graph
-worlds: [base, anonymised-er]
-seeds: [0, 1]
-models:
-  TransE: {model: TransE, epochs: 100, patience: null, validate_every: 50}
-  ComplEx: {model: ComplEx, epochs: 100, patience: null, validate_every: 50}
+data: {graph: {data: graph, worlds: [base, anonymised-er]}}
+runs:
+  TransE: &long {predictor: TransE, epochs: 100, patience: null, validate_every: 50, matrix: {seed: [0, 1]}}
+  ComplEx: {<<: *long, predictor: ComplEx}
+studies: [memory]
 """
 
 
@@ -75,9 +74,9 @@ def probe(kind: str, model: Path, out: Path, asked: list[str]) -> ShardTimes:
 
 
 def study(kind: str, plan: Path, out: Path) -> ShardTimes:
-    took = run_all(kind, *(("kgc", "study", str(plan), "--out", str(out), *more) for more in STUDY_KINDS[kind]))
-    ends = [file.stat().st_mtime for file in out.glob("cells*/**/*")]
-    return ShardTimes(max(ends) - (out / "study.json").stat().st_mtime, took, os.getloadavg()[0])
+    took = run_all(kind, *(("plan", str(plan), "--out", str(out), *more) for more in STUDY_KINDS[kind]))
+    ends = [file.stat().st_mtime for file in out.glob("runs/**/*")]
+    return ShardTimes(max(ends) - (out / "plan.json").stat().st_mtime, took, os.getloadavg()[0])
 
 
 @benchmark

@@ -116,13 +116,13 @@ class DiesOfOneCell(StepWorker):
     """Whoever makes it dies."""
 
     def make(self, name: str) -> Any:
-        if name == "cells/m/only/anonymised-er":
+        if name == "runs/m/graph/anonymised-er/seed=0":
             os._exit(1)
         return super().make(name)
 
 
-class WithoutTheStudy(StepWorker):
+class WithoutThePlan(StepWorker):
     """On a machine with other folders."""
 
     def load(self, job: Job) -> Any:
-        return super().load(job._replace(notice=job.notice._replace(file=Path("/nowhere/study.json"))))
+        return super().load(job._replace(notice=job.notice._replace(file=Path("/nowhere/plan.json"))))

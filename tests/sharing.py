@@ -73,13 +73,15 @@ def asked_twice(log: Path) -> list[str]:
 
 
 def kept(study: Path) -> dict[str, object]:
-    """What is in the files of a study, but for times, and who made them."""
+    """What is in the worlds, predictors and runs of a plan, but for times, and who made them."""
     found: dict[str, object] = {}
     for file in study.rglob("*"):
         name = file.relative_to(study).as_posix()
+        if name.partition("/")[0] not in ("worlds", "predictors", "runs"):
+            continue
         if file.name == "curve.jsonl":
             found[name] = [json.loads(line) | {"seconds": 0} for line in file.read_text().splitlines()]
-        elif file.name == "link.json" or name.endswith("run/manifest.json"):
+        elif file.name == "link.json" or (name.startswith("runs/") and file.name == "manifest.json"):
             content = json.loads(file.read_text())
             found[name] = {key: content.get(key) for key in ("identity", "plan", "shows", "notes")}
             ended = content.get("ended") or {}

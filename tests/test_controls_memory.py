@@ -20,7 +20,7 @@ from fathom.results.estimates import Noise
 from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology
-from fathom.studies.memory_plan import Cell, CellState, ModelPlan, StudyPlan
+from fathom.studies.memory import Cell, CellState
 from tests.answerers import (
     EVEN,
     Answerer,
@@ -107,31 +107,30 @@ Hits = Mapping[str, Mapping[str, tuple[float, float]]]
 """Model → world → Hits@10 with pre-trained and with random weights."""
 
 
-def grid_of(out: Path, *hits: Hits, **plan: object) -> tuple[StudyPlan, list[CellState]]:
+def grid_of(out: Path, *hits: Hits) -> list[CellState]:
     """A finished grid whose cells rank a share of the test facts within ten (eighth, and the others eleventh).
 
     :param hits: of each seed.
     """
     data = world(EVEN)
-    worlds = dict.fromkeys(name for of_model in hits[0].values() for name in of_model)
-    models = {name: ModelPlan(model="simkgc", worlds=tuple(of_model)) for name, of_model in hits[0].items()}
-    given = StudyPlan(data="graph", worlds=tuple(worlds), models=models, seeds=tuple(range(len(hits))), **plan)
     states = []
-    for seed, of_seed in zip(given.trainings, hits, strict=True):
+    for seed, of_seed in enumerate(hits):
         for name, of_model in of_seed.items():
             for place, shares in of_model.items():
                 for init, share in zip(("pretrained", "random"), shares, strict=True):
                     cell = Cell(name, init, place, seed)
                     identity = {"kind": "m", "options": {}, "weights": None, "data": {"name": "d", "places": ""}}
-                    write_json(cell.model_folder(out) / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
+                    folder = out / name / init / place / str(seed)
+                    write_json(folder / "model" / MANIFEST, {"identity": identity, "ended": {"why": "epochs"}})
                     answer = knowing(known_of(data, [share]), at_rank(11), well=at_rank(8))
-                    states.append(CellState(cell, answered(cell.folder(out) / "run", answer, data, probe="link"), ""))
-    return given, states
+                    run = answered(folder / "run", answer, data, probe="link")
+                    states.append(CellState(cell, folder / "model", out / "worlds" / place, run))
+    return states
 
 
-def taken_apart(out: Path, *hits: Hits, **plan: object) -> memory.Memory:
+def taken_apart(out: Path, *hits: Hits, **options: object) -> memory.Memory:
     """Of :func:`grid_of`."""
-    return memory.analyse(*grid_of(out, *hits, **plan), out)
+    return memory.analyse(grid_of(out, *hits), **options)
 
 
 def terms(found: memory.Memory) -> dict[str, float]:
@@ -345,12 +344,12 @@ class TestSeeds:
 
     def test_what_a_seed_lacks_is_left_out_of_that_seed_alone(self, tmp_path: Path) -> None:
         """Without base from pre-trained weights by the second seed: memory is of the others, structure of all."""
-        plan, states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS))
+        states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS))
         lacking = [
             state._replace(run=None, failed="no memory") if state.cell == Cell("m", "pretrained", BASE, 1) else state
             for state in states
         ]
-        found = memory.analyse(plan, lacking, tmp_path)
+        found = memory.analyse(lacking)
         assert terms(found)["memory of names (base)"] == 0.6
         assert terms(found)["structure"] == 0.15
         assert [term.noise.seeds for term in found.terms] == [2, 3, 3, 3, 3]
@@ -359,11 +358,9 @@ class TestSeeds:
         assert found.cells[0].hits.value == pytest.approx((0.9 + 0.85) / 2)
 
     def test_cells_of_no_seed_in_common(self, tmp_path: Path) -> None:
-        plan, states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS[:2]))
-        there = {Cell("m", "pretrained", BASE), Cell("m", "random", BASE, 1), Cell("m", "random", MEANINGLESS)}
-        found = memory.analyse(
-            plan, [state if state.cell in there else state._replace(run=None) for state in states], tmp_path
-        )
+        states = grid_of(tmp_path, *({"m": hits} for hits in SEEDS[:2]))
+        there = {Cell("m", "pretrained", BASE, 0), Cell("m", "random", BASE, 1), Cell("m", "random", MEANINGLESS, 0)}
+        found = memory.analyse([state if state.cell in there else state._replace(run=None) for state in states])
         formulas = {term.name: term.formula for term in found.terms}
         assert terms(found) == {"structure": 0.1}
         assert formulas["memory of names (base)"].endswith(f"(no cell {NAMELESS} pretrained, {NAMELESS} random)")
@@ -371,12 +368,8 @@ class TestSeeds:
         lacking = next(line for line in found.cells if line.cell == Cell("m", "pretrained", NAMELESS))
         assert (lacking.hits, lacking.numbers, lacking.noise, lacking.why) == (None, {}, Noise(0), "not yet")
         assert lacking.trainings[0][1:] == (None, 0, "not yet", 0, None, 0.0)
-        only = {
-            Cell("m", init, world, seed) for init, seed in (("pretrained", None), ("random", 1)) for world in SEEDS[0]
-        }
-        found = memory.analyse(
-            plan, [state if state.cell in only else state._replace(run=None) for state in states], tmp_path
-        )
+        only = {Cell("m", init, world, seed) for init, seed in (("pretrained", 0), ("random", 1)) for world in SEEDS[0]}
+        found = memory.analyse([state if state.cell in only else state._replace(run=None) for state in states])
         assert found.terms[0].formula.endswith("one seed for all)")
 
     def test_claims_terms_gaps_and_contrasts_of_a_metric_are_one_family(self, tmp_path: Path) -> None:
@@ -413,7 +406,7 @@ class TestSeeds:
             row = apart.objects()[0]
             assert row["smallest"] == found.terms[0].value.smallest
             assert row["p (Holm)"] == found.terms[0].adjusted
-            assert row["seeds"] == len(found.plan.seeds)
+            assert row["seeds"] == len(found.cells[0].trainings)
             assert row["error by training"] == found.terms[0].noise.training
         assert len(memory_tables.tables(one)) == 6
         trainings = memory_tables.tables(three)[-1].objects()
@@ -438,10 +431,3 @@ class TestSeeds:
         assert [row[name] for name in ("unscored", "seconds", "epochs", "best")] == [4, 70, None, 3]
         of_each = memory_tables.tables(found)[-1].objects()[:3]
         assert [(row["seed"], row["epochs"], row["seconds"]) for row in of_each] == [(0, 5, 10), (1, 4, 20), (2, 5, 40)]
-
-    def test_a_seed_of_the_study_that_is_not_nought_is_told(self, tmp_path: Path) -> None:
-        """Its cells have none of their own, so that a study of one seed may go on with more."""
-        plan, states = grid_of(tmp_path, {"m": SEEDS[0]}, {"m": SEEDS[1]}, seed=0)
-        found = memory.analyse(plan, states, tmp_path)
-        found = replace(found, plan=found.plan.model_copy(update={"seed": 7}))
-        assert [row["seed"] for row in memory_tables.tables(found)[-1].objects()[:2]] == [7, 1]

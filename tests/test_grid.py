@@ -1,4 +1,4 @@
-"""The study grid on predictors that train in a blink: cells, resumption, failures, and what they add up to."""
+"""Link predictors in a plan, which train in a blink: cells, resumption, failures, and what they add up to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,29 +28,27 @@ from fathom.links.base import Predictor, rank_links
 from fathom.links.options import LinkTraining, TextTraining
 from fathom.metrics.descriptive import tukey_fences
 from fathom.models.base import Identity
-from fathom.plans.grid import CellStep, read_plan, run_grid, states
+from fathom.plans.execution import PlanResult, carry_out
+from fathom.plans.file import Plan, read_plan
+from fathom.plans.forecast import forecast_table
 from fathom.plans.options import WorkerOptions
+from fathom.plans.studies import cell_of
 from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared_folder
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
-from fathom.studies.memory import Curve, correlations
-from fathom.studies.memory_plan import Cell, cells_of
+from fathom.studies.memory import Cell, CellState, Curve, Memory, correlations
 from fathom.training.loop import NotANumber
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
 from tests.sharing import kept
 
 ENTITIES = [f"e{number:02d}" for number in range(40)]
-PLAN = """
-data: graph
-worlds: [base, anonymised-er, fully-anonymised-erd]
-line: blind
-contrasts: [[reader, other]]
-models:
-  reader: {model: reader, weights: none}
-  other: {model: reader, weights: none, knows: 0.0, random_from: reader}
-  blind: {model: blind, worlds: base}
-"""
+DATA = "data: {graph: {data: graph, worlds: [base, anonymised-er, fully-anonymised-erd]}}\n"
+READER = "  reader: {predictor: reader, weights: none}\n"
+OTHER = "  other: {predictor: reader, weights: none, knows: 0.0, random_from: reader}\n"
+BLIND = "  blind: {predictor: blind, data: graph/base}\n"
+STUDY = "studies: {memory: {line: blind, contrasts: [[reader, other]]}}\n"
+PLAN = f"{DATA}runs:\n{READER}{OTHER}{BLIND}{STUDY}"
 
 
 class ReaderOptions(TextTraining):
@@ -124,25 +123,47 @@ def plan_file(tmp_path):
     return file
 
 
-def test_the_cells_of_a_plan(plan_file):
-    cells = cells_of(read_plan(plan_file))
-    assert cells[:4] == [
-        Cell("reader", "pretrained", "base"),
-        Cell("reader", "random", "base"),
-        Cell("other", "pretrained", "base"),  # its random twin is the reader's
-        Cell("blind", "", "base"),
+def grid(file: Path, out: Path, options: WorkerOptions | None = None, **more: object) -> tuple[Plan, PlanResult]:
+    plan = read_plan(file, out)
+    return plan, carry_out(plan, out, options, **more)
+
+
+def cells(plan: Plan, result: PlanResult) -> list[CellState]:
+    states = {id(state.step): state for state in result.states}
+    return [cell_of(run, states[id(run.step)]) for run in plan.runs]
+
+
+def analysed(plan: Plan, result: PlanResult) -> Memory:
+    options = dict(plan.studies[0].options) if plan.studies else {}
+    return memory.analyse(cells(plan, result), **options)
+
+
+def finished(result: PlanResult) -> int:
+    return sum(state.run is not None for state in result.states)
+
+
+def test_the_cells_of_a_plan(plan_file, tmp_path):
+    plan = read_plan(plan_file, tmp_path / "out")
+    assert [run.name for run in plan.runs if "base" in run.name] == [
+        "reader/graph/base/init=pretrained",
+        "reader/graph/base/init=random",
+        "other/graph/base/init=pretrained",
+        "other/graph/base/init=random",
+        "blind/graph/base",
     ]
-    assert len(cells) == 3 * 3 + 1
+    shared = {run.step.name for run in plan.runs if run.name.endswith("base/init=random")}
+    assert shared == {"runs/reader/graph/base/init=random"}  # the other's random twin is the reader's
+    assert len(plan.steps) == 3 * 3 + 1
+    assert "not estimated: 10" in forecast_table(plan, tmp_path / "out").notes[1]
     plan_file.write_text(PLAN.replace("knows: 0.0", "seconds: 0.5"))
-    assert read_plan(plan_file).models["other"].seconds == 0.5
+    assert {step.training.seconds for step in read_plan(plan_file, tmp_path / "out").steps} == {None, 0.5}
 
 
 def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     """The reader knows everything by true names: Hits@10 is 1 in base, 0 elsewhere; memory = (1 − 0) − (0 − 0)."""
-    plan = read_plan(plan_file)
-    found = run_grid(plan, tmp_path / "out")
-    assert all(state.run is not None for state in found)
-    result = memory.analyse(plan, found, tmp_path / "out")
+    plan, made = grid(plan_file, tmp_path / "out")
+    assert finished(made) == 10
+    result = analysed(plan, made)
     terms = {(term.model, term.name): term.value for term in result.terms}
     assert terms["reader", "memory of names (base)"].value == 1.0
     assert terms["other", "memory of names (base)"].value == 0.0
@@ -152,6 +173,7 @@ def test_a_study_finds_the_memory_that_is_there(plan_file, tmp_path):
     assert gaps["reader", "anonymised-er"] == 0.0
     contrasts = {one.name: one.value.value for one in result.contrasts}
     assert contrasts == {"base": 1.0, "anonymised-er": 0.0, "fully-anonymised-erd": 0.0}
+    assert len(result.cells) == 10
     [trained] = result.cells[0].trainings
     assert (trained.epochs, trained.best_epoch, trained.seconds, trained.why) == (3, 3, 3.0, "epochs")
     curves = result.curves["reader"]
@@ -171,9 +193,9 @@ KNOWN = {
 
 def knows_so_many(self, links, top, keep_scores=False):
     """The right answer comes second where it is known: Hits@1 is 0, Hits@10 is 1. Elsewhere it comes last."""
-    *_, init, world, _ = Path(self.identity.name).parts
+    *_, world, init = Path(self.identity.name).parts
     ids = [int(id_[1:]) for id_ in self.graph.entities.column("id").to_pylist()]
-    known = KNOWN[world][init == "random"]
+    known = KNOWN[world][init == "init=random"]
     scores = torch.arange(len(ids), dtype=torch.float32).repeat(len(links), 1)
     for row, (given, gold) in enumerate(zip(links.given.tolist(), links.gold.tolist(), strict=True)):
         scores[row, gold] = len(ids) - 1.5 if (ids[given] + ids[gold]) % 10 < known else -1.0
@@ -188,11 +210,8 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     (tmp_path / "graph" / "train.tsv").write_text("".join(f"{e}\tp\t{e}\n" for e in ENTITIES))
     facts = [f"e10\t{'rs'[n % 2]}\te{11 + n}\n" for n in range(10)]
     (tmp_path / "graph" / "test.tsv").write_text("".join(facts))
-    plan_file.write_text(
-        f"data: graph\nworlds: [{', '.join(KNOWN)}]\nmodels:\n  reader: {{model: reader, weights: none}}\n"
-    )
-    plan = read_plan(plan_file)
-    result = memory.analyse(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    plan_file.write_text(f"data: {{graph: {{data: graph, worlds: [{', '.join(KNOWN)}]}}}}\nruns:\n{READER}")
+    result = analysed(*grid(plan_file, tmp_path / "out"))
     assert [cell.hits.value for cell in result.cells] == pytest.approx(np.array(list(KNOWN.values())).ravel() / 10)
     assert {term.name: round(term.value.value, 9) for term in result.terms} == {
         "memory of names (base)": 0.6,
@@ -208,7 +227,7 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
     assert [gap.name for gap in result.gaps if gap.outlier] == ["base"]
     numbers = [line.hits for line in result.cells] + [line.value for line in result.terms + result.gaps]
     assert all(number.n == 10 and number.low <= number.value <= number.high for number in numbers)
-    *tables, metrics, others = memory_tables.tables(result)
+    *tables, metrics, others = memory_tables.tables(replace(result, audits=[], curves={}))
     assert all(row["recipe"].startswith("hits@10|data:") for table in tables for row in table.objects())
     assert "Hits@10" not in others.columns
     first = metrics.objects()[0]
@@ -218,7 +237,7 @@ def test_terms_gaps_and_fences_by_hand(plan_file, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkeypatch):
-    plan, train = read_plan(plan_file), Reader.train
+    train, out = Reader.train, tmp_path / "out"
 
     def failing(self, folder, progress):
         if "/anonymised-er" in str(folder) and "other" in str(folder):
@@ -227,19 +246,18 @@ def test_a_failed_cell_is_shown_and_the_rest_goes_on(plan_file, tmp_path, monkey
 
     monkeypatch.setattr(Reader, "train", failing)
     said = []
-    found = run_grid(plan, tmp_path / "out", tell=said.append)
-    failed = [state for state in found if state.failed]
-    assert [state.cell for state in failed] == [Cell("other", "pretrained", "anonymised-er")]
+    plan, made = grid(plan_file, out, tell=said.append)
+    failed = [cell for cell in cells(plan, made) if cell.failed]
+    assert [state.cell for state in failed] == [Cell("other", "pretrained", "anonymised-er", 0)]
     assert "failed: the loss is nan" in "\n".join(said)
-    typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--report-only", "--format", "json"]
-    assert "failed: the loss is nan" in CliRunner().invoke(make_app(), typed).output
+    assert "failed: the loss is nan" in (out / "studies" / "memory" / "memory.md").read_text()
     monkeypatch.setattr(Reader, "train", train)
-    assert [state for state in run_grid(plan, tmp_path / "out") if state.failed] == failed  # not by itself
-    assert all(state.run is not None for state in run_grid(plan, tmp_path / "out", retry_failed=True))
+    assert finished(grid(plan_file, out)[1]) == 9  # not by itself
+    assert finished(grid(plan_file, out, retry_failed=True)[1]) == 10
 
 
 def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
-    plan, train, trained = read_plan(plan_file), Reader.train, []
+    train, trained, out = Reader.train, [], tmp_path / "out"
 
     def counting(self, folder, progress):
         trained.append(folder)
@@ -249,143 +267,107 @@ def test_a_study_goes_on_where_it_stopped(plan_file, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Reader, "train", counting)
     with pytest.raises(KeyboardInterrupt):
-        run_grid(plan, tmp_path / "out")
-    assert sum(state.run is not None for state in states(plan, tmp_path / "out")) == 2
-    run_grid(plan, tmp_path / "out")
+        grid(plan_file, out)
+    typed = ["plan", str(plan_file), "--out", str(out), "--report-only"]
+    assert CliRunner().invoke(make_app(), typed).exit_code == 0
+    assert "not yet" in (out / "studies" / "memory" / "memory.md").read_text()
+    assert len(trained) == 3
+    assert finished(grid(plan_file, out)[1]) == 10
     assert len(trained) == 10 + 1  # the third was begun twice
-    run_grid(plan, tmp_path / "out")
+    grid(plan_file, out)
     assert len(trained) == 11
 
 
 @pytest.mark.slow
 def test_a_study_of_one_seed_goes_on_with_more(plan_file, tmp_path, monkeypatch):
-    """The cells of before stay what they are; further seeds have folders of their own, and their own options."""
-    train, trained = Reader.train, []
+    """The cells of before stay what they are; further seeds have folders of their own."""
+    train, trained, out = Reader.train, [], tmp_path / "out"
 
     def counting(self, folder, progress):
-        trained.append((self.options.seed, folder.relative_to(tmp_path / "out").parts[0]))
+        trained.append(self.options.seed)
         return train(self, folder, progress)
 
     monkeypatch.setattr(Reader, "train", counting)
-    run_grid(read_plan(plan_file), tmp_path / "out")
-    before = {file: file.read_bytes() for file in (tmp_path / "out" / "cells").rglob("*.json")}
-    plan_file.write_text(PLAN + "seeds: [0, 1, 7]\n")
-    plan, said = read_plan(plan_file), []
-    found = run_grid(plan, tmp_path / "out", tell=said.append)
-    assert trained == [(0, "cells")] * 10 + [(1, "cells-1")] * 10 + [(7, "cells-7")] * 10
-    assert said[0].startswith("[11/30] reader pretrained base seed 1")
-    assert {file: file.read_bytes() for file in (tmp_path / "out" / "cells").rglob("*.json")} == before
-    assert all(state.run is not None for state in found)
-    names = {state.run.manifest["identity"]["model"]["name"] for state in found if state.cell.world == "base"}
-    assert {"cells/reader/random/base/model", "cells-7/reader/random/base/model"} <= names
-    seeds = {state.run.manifest["identity"]["seed"] for state in found}
+    grid(plan_file, out)
+    before = {file: file.read_bytes() for file in (out / "predictors").rglob("*.json")}
+    seeds = "matrix: {seed: [0, 1, 7]}"
+    plan_file.write_text(PLAN.replace("none", f"none, {seeds}").replace("graph/base", f"graph/base, {seeds}"))
+    said = []
+    plan, made = grid(plan_file, out, tell=said.append)
+    assert trained.count(0) == trained.count(1) == trained.count(7) == 10
+    assert said[0].startswith("[11/30] reader/graph/base/init=pretrained,seed=1")
+    assert {file: file.read_bytes() for file in before} == before
+    assert finished(made) == 30
+    seeds = {state.run.manifest["identity"]["seed"] for state in made.states}
     assert seeds == {0}, "all seeds are asked the same"
-    result = memory.analyse(plan, found, tmp_path / "out")
+    result = analysed(plan, made)
     assert len(result.cells) == 10
-    assert [one.cell.seed for one in result.cells[0].trainings] == [None, 1, 7]
+    assert [one.cell.seed for one in result.cells[0].trainings] == [0, 1, 7]
     assert result.terms[0].noise.seeds == 3
-    assert [curve.cell.seed for curve in result.curves["reader"]] == [None] * 6
-    run_grid(plan, tmp_path / "out")
-    assert len(trained) == 30
-
-
-@pytest.mark.slow
-def test_a_study_may_have_other_seeds_than_its_own(plan_file, tmp_path):
-    out = tmp_path / "out"
-    plan_file.write_text(PLAN + "seeds: 3,4\n")
-    done = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert {folder.name for folder in out.iterdir() if folder.is_dir()} == {"worlds", "cells-3", "cells-4", ".steps"}
-    tables = json.loads((out / "memory.json").read_text())
-    assert {row["seed"] for row in tables["Hits@10 of every training"]} == {3, 4}
-    assert {row["seeds"] for row in tables["Every metric of every cell"]} == {2}
-    assert "validation curves of seed 3" in (out / "correlations.md").read_text()
+    assert [curve.cell.seed for curve in result.curves["reader"]] == [0] * 6
+    tables = json.loads((out / "studies" / "memory" / "memory.json").read_text())
+    assert {row["seed"] for row in tables["Hits@10 of every training"]} == {0, 1, 7}
+    assert {row["seeds"] for row in tables["Every metric of every cell"]} == {3}
 
 
 def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
     out = tmp_path / "out"
-    done = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", str(out)])
+    done = CliRunner().invoke(make_app(), ["plan", str(plan_file), "--out", str(out)])
     assert done.exit_code == 0, done.output
-    tables = json.loads((out / "memory.json").read_text())
+    study = out / "studies" / "memory"
+    tables = json.loads((study / "memory.json").read_text())
     [terms] = [rows for title, rows in tables.items() if title.startswith("What Hits@10 is made of")]
     assert terms[0]["formula"].startswith("[H(base, p) − H(base, r)]")
-    assert {"memory.json", "memory.md", "correlations.csv"} <= {file.name for file in out.iterdir()}
-    [row, *_] = next(iter(json.loads((out / "correlations.json").read_text()).values()))
+    [row, *_] = next(rows for title, rows in tables.items() if title.startswith("Pearson"))
     assert row["base pretrained"] == pytest.approx(1.0)
     assert "no sample" in row["note"]
     assert row["recipe"].startswith("pearson|data:base@")
-    assert (out / "bars-reader.png").stat().st_size > 1000
-
-
-@pytest.mark.slow
-def test_what_programs_read_is_tables_alone(plan_file, tmp_path, monkeypatch):
-    typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "out"), "--format", "json"]
-    first = CliRunner().invoke(make_app(), typed)
-    assert first.exit_code == 0, first.output
-    assert "[1/10] reader" in first.stderr
-    told, kept = json.loads(first.stdout), [tmp_path / "out" / f"{name}.json" for name in ("memory", "correlations")]
-    assert set(told) == {title for file in kept for title in json.loads(file.read_text())}
-    monkeypatch.setattr("fathom.cli.plan.is_quiet", lambda: True)
-    quiet = CliRunner().invoke(make_app(), typed)
-    assert quiet.stdout == first.stdout
-    assert "[1/10]" not in quiet.stderr
-
-
-READER = "  reader: {model: reader"
-LINE_TO_READER = f"line: blind\ncontrasts: [[reader, other]]\nmodels:\n{READER}"
+    assert (study / "bars-reader.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("model: blind, worlds: base", "model: blind, worlds: virtual-e"), "blind: virtual-e"),
-        (("knows: 0.0", "nose: 0.0"), ("other: ", "--nose")),
-        (("line: blind", "line: blond"), ("line: ", "'blond'")),
-        (("anonymised-er,", "anonymous-er,"), "anonymous-er"),
-        (("data: graph", "date: graph"), ("plan.yaml:2: date: ", "mean data", "data: ")),
-        (("data: graph", "data: ["), "not YAML"),
-        (("model: blind, worlds", "model: TransD2, worlds"), ("blind: --model: ", "'TransD2'")),
-        (("knows: 0.0", "asking: {knows: 0.0}"), ("other: asking: ", "knows", "expected one of nothing")),
-        (("model: blind,", "model: simkgc, weights: none, asking: {nose: 1},"), ("blind: asking: ", "rerank_hops")),
-        (("blind: {model: blind, worlds: base}", "blind: blind"), ("models.blind: ", "'blind'")),
-        (("knows: 0.0, random_from: reader", "random_from: other"), "random_from: other "),
-        (("line: blind", "seeds: [0, -1]"), ("seeds.1: ", "0", "-1")),
-        (("line: blind", "seeds: [0, 3, 0]"), ("seeds: ", "twice: 0", "'[0, 3, 0]'")),
-        (("line: blind", "seeds: some"), ("seeds.0: ", "integer")),
-        ((LINE_TO_READER, f"seeds: 1\nmodels:\n{READER}, seed: 5"), "reader: seed: "),
+        (("graph/base", "graph/virtual-e"), ("runs.blind.data: ", "'graph/virtual-e'")),
+        (("knows: 0.0", "nose: 0.0"), ("runs.other: ", "--nose")),
+        (("line: blind", "line: blond"), ("studies.memory.line: ", "'blond'", "blind")),
+        (("anonymised-er,", "anonymous-er,"), ("plan.yaml:1: data.graph.worlds", "anonymous-er")),
+        (("graph: {data: graph", "graph: {date: graph"), ("plan.yaml:1: ", "missing")),
+        (("predictor: blind", "predictor: TransD2"), ("runs.blind: ", "'TransD2'")),
+        (("knows: 0.0", "asking: {knows: 0.0}"), ("runs.other: asking: ", "knows", "expected one of nothing")),
+        (("predictor: blind,", "predictor: simkgc, weights: none, asking: {nose: 1},"), ("asking: ", "rerank_hops")),
+        (("{predictor: blind, data: graph/base}", "blind"), ("runs.blind: ", "'blind'")),
+        (("random_from: reader", "random_from: rider"), ("random_from: ", "'rider'", "reader")),
+        (("predictor: blind,", "predictor: blind, probe: statement,"), ("runs.blind.probe: ",)),
+        (("predictor: blind,", "predictor: blind, matrix: {seed: [0, -1]},"), ("runs.blind: ", "0", "-1")),
+        (("predictor: blind,", "probe: statement,"), ("runs.blind: ", "models:")),
+        ((READER + OTHER + BLIND, ""), "runs"),
     ],
 )
 def test_a_wrong_plan(plan_file, tmp_path, change, message):
     plan_file.write_text(PLAN.replace(*change))
     with pytest.raises(BadInput, match=mentions(message)):
-        run_grid(read_plan(plan_file), tmp_path / "out")
+        grid(plan_file, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_another_plan_in_the_same_folder(plan_file, tmp_path):
-    run_grid(read_plan(plan_file), tmp_path / "out")
+    """Other settings need --redo, also those of a predictor that the plan had dropped; a plan may grow."""
+    out = tmp_path / "out"
+    grid(plan_file, out)
     plan_file.write_text(PLAN.replace("knows: 0.0", "knows: 0.5"))
-    with pytest.raises(BadInput, match="another plan"):
-        run_grid(read_plan(plan_file), tmp_path / "out")
-    plan_file.write_text(PLAN.replace("fully-anonymised-erd]", "fully-anonymised-erd, virtual-e]"))
-    assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 4 * 3 + 1  # a plan may grow
-
-
-def test_a_model_that_was_left_out_does_not_come_back_as_another(plan_file, tmp_path):
-    """What is there of it would be reported as what the plan says now."""
-    less = "\n".join(line for line in PLAN.splitlines() if not line.startswith("  blind") and "line:" not in line)
-    for text in (PLAN, less):
-        plan_file.write_text(text)
-        run_grid(read_plan(plan_file), tmp_path / "out")
-    noted = (tmp_path / "out" / "study.json").read_text()
-    assert "cells/blind/only/base" in json.loads(noted)["steps"]
-    plan_file.write_text(PLAN.replace("{model: blind,", "{model: blind, learning_rate: 0.5,"))
+    with pytest.raises(BadInput, match=r"training\.knows: there 0\.0, here 0\.5"):
+        grid(plan_file, out)
+    plan_file.write_text(PLAN.replace(BLIND, "").replace("line: blind, ", ""))
+    grid(plan_file, out)
+    plan_file.write_text(PLAN.replace("predictor: blind,", "predictor: blind, learning_rate: 0.5,"))
     for parts in (WorkerOptions(), WorkerOptions(part="1/2")):
-        with pytest.raises(BadInput, match=r"blind\.learning_rate"):
-            run_grid(read_plan(plan_file), tmp_path / "out", parts)
-    assert (tmp_path / "out" / "study.json").read_text() == noted
-    plan_file.write_text(PLAN)
-    assert len(run_grid(read_plan(plan_file), tmp_path / "out")) == 10
+        with pytest.raises(BadInput, match=r"training\.learning_rate"):
+            grid(plan_file, out, parts)
+    _, made = grid(plan_file, out, redo=True)
+    assert finished(made) == 10
+    plan_file.write_text(PLAN.replace("fully-anonymised-erd]", "fully-anonymised-erd, virtual-e]"))
+    assert finished(grid(plan_file, out, redo=True)[1]) == 4 * 3 + 1
 
 
 def test_fences_by_hand():
@@ -429,8 +411,7 @@ def test_a_cell_without_ranks_does_not_end_the_report(plan_file, tmp_path, monke
         return found
 
     monkeypatch.setattr(Reader, "rank", nan)
-    plan = read_plan(plan_file)
-    result = memory.analyse(plan, run_grid(plan, tmp_path / "out"), tmp_path / "out")
+    result = analysed(*grid(plan_file, tmp_path / "out"))
     [blind] = [line for line in result.cells if line.cell.model == "blind"]
     assert blind.hits is None
     assert "no ranks to compare" in blind.why
@@ -438,34 +419,33 @@ def test_a_cell_without_ranks_does_not_end_the_report(plan_file, tmp_path, monke
 
 
 def test_a_training_that_came_to_nothing_is_tried_anew(plan_file, tmp_path, monkeypatch):
-    plan, train = read_plan(plan_file), Reader.train
+    train, out = Reader.train, tmp_path / "out"
 
     def nan(self, folder, progress):
         raise NotANumber("the loss is nan")
 
     monkeypatch.setattr(Reader, "train", nan)
-    assert all(state.failed for state in run_grid(plan, tmp_path / "out"))
+    assert finished(grid(plan_file, out)[1]) == 0
     monkeypatch.setattr(Reader, "train", train)
 
     def killed(folder: Path, **how: bool) -> None:
-        if folder.name == "model":
-            assert list(tmp_path.glob("out/.steps/**/failed.json")), "another part could begin in what is being removed"
+        if "predictors" in folder.parts:
+            assert list(out.glob(".steps/**/failed.json")), "another part could begin in what is being removed"
             raise KeyboardInterrupt
 
     with monkeypatch.context() as while_tidying:
         while_tidying.setattr("shutil.rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_grid(plan, tmp_path / "out", retry_failed=True)
-    again = run_grid(plan, tmp_path / "out", retry_failed=True)
-    assert not any(state.failed for state in again)
+            grid(plan_file, out, retry_failed=True)
+    assert finished(grid(plan_file, out, retry_failed=True)[1]) == 10
 
 
 @pytest.mark.slow
 def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
     """Real processes: they know nothing of the kinds made up here, so the plan is of embeddings."""
     pytest.importorskip("pykeen")
-    models = "".join(f"  m{n}: {{model: TransE, epochs: 2, patience: 1}}\n" for n in range(3))
-    plan_file.write_text(f"data: graph\nworlds: [base]\nmodels:\n{models}")
+    runs = "".join(f"  m{n}: {{predictor: TransE, epochs: {n + 2}, patience: 1}}\n" for n in range(3))
+    plan_file.write_text(f"data: [graph]\nruns:\n{runs}")
 
     def kill_one():
         while not (children := multiprocessing.active_children()):
@@ -474,9 +454,9 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
 
     killer = threading.Thread(target=kill_one)
     killer.start()
-    found = run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(workers=2))
+    _, made = grid(plan_file, tmp_path / "out", WorkerOptions(workers=2))
     killer.join()
-    failed = [state.failed for state in found if state.failed]
+    failed = [state.failed for state in made.states if state.failed]
     assert len(failed) == 1
     assert "ended with code -9" in failed[0]
 
@@ -484,12 +464,10 @@ def test_a_killed_process_takes_no_other_cell_with_it(plan_file, tmp_path):
 @pytest.mark.slow
 def test_a_killed_study_leaves_no_training_behind(plan_file, tmp_path):
     pytest.importorskip("pykeen")
-    plan_file.write_text(
-        "data: graph\nworlds: [base]\nmodels:\n  m: {model: TransE, epochs: 10000000, patience: null}\n"
-    )
+    plan_file.write_text("data: [graph]\nruns:\n  m: {predictor: TransE, epochs: 10000000, patience: null}\n")
     out = tmp_path / "out"
     code = "import sys; from fathom.cli import make_app; make_app()(sys.argv[1:])"
-    typed = [sys.executable, "-c", code, "kgc", "study", str(plan_file), "--out", str(out), "--workers", "2"]
+    typed = [sys.executable, "-c", code, "plan", str(plan_file), "--out", str(out), "--workers", "2"]
     study = subprocess.Popen(typed, process_group=0)
     waits_for(lambda: list(out.rglob("checkpoint.pt")))
     study.terminate()
@@ -513,59 +491,59 @@ def processes_of(group):
 
 
 def test_worlds_keep_the_questions(plan_file, tmp_path):
-    plan = read_plan(plan_file)
-    run_grid(plan, tmp_path / "out")
-    worlds = [read(tmp_path / "out" / "worlds" / world) for world in plan.worlds]
+    plan, _ = grid(plan_file, tmp_path / "out")
+    worlds = [read(folder) for folder in {step.data for step in plan.steps}]
+    assert len(worlds) == 3
     assert len({tuple(query.fact_id for query in world.queries) for world in worlds}) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda made: made["source"].update(content_hash="0"), ("worlds/anonymised-er: ", "another graph (0,")),
-        (lambda made: made.update(seed=3), ("worlds/anonymised-er: ", "seed 3", "expected 0")),
+        (lambda made: made["source"].update(content_hash="0"), ("worlds/graph/anonymised-er: ", "another graph (0,")),
+        (lambda made: made.update(seed=3), ("worlds/graph/anonymised-er: ", "seed 3", "expected 0")),
         (lambda made: made["options"].pop("sought"), ("earlier version", "sought", "delete")),
     ],
 )
 def test_worlds_made_otherwise_are_not_laid_beside_others(plan_file, tmp_path, change, message):
-    plan = read_plan(plan_file)
     out = tmp_path / "out"
-    build_worlds(read(plan.data).graph, out / "worlds", ["anonymised-er"])
-    file = out / "worlds" / "anonymised-er" / "manifest.json"
+    worlds = out / "worlds" / "graph"
+    build_worlds(read(plan_file.parent / "graph").graph, worlds, ["anonymised-er"])
+    file = worlds / "anonymised-er" / "manifest.json"
     made = json.loads(file.read_text())
     change(made)
     file.write_text(json.dumps(made))
     with pytest.raises(BadInput, match=mentions(message)):
-        run_grid(plan, out)
-    assert not (out / "worlds" / "base").exists()
-    assert not (out / "cells").exists()
+        grid(plan_file, out)
+    assert not (worlds / "base").exists()
+    assert not (out / "predictors").exists()
 
 
 def test_a_plan_may_let_relations_keep_their_names(plan_file, tmp_path):
     """Of the paper's two graphs, FB15k-237 has relations that can take no other's name."""
+    out = tmp_path / "out"
     (tmp_path / "graph" / "relation2text.txt").write_text("p\tnear\nq\tnear\nr\tnear\ns\tfar\n")
-    plan_file.write_text("data: graph\nworlds: [virtual-r]\nmodels:\n  reader: {model: reader, weights: none}\n")
+    text = f"data: {{graph: {{data: graph, worlds: virtual-r, relax: true}}}}\nruns:\n{READER}"
+    plan_file.write_text(text.replace("true", "false"))
     with pytest.raises(BadInput, match=mentions("4 relations", "relax: true")):
-        run_grid(read_plan(plan_file), tmp_path / "out")
-    plan_file.write_text(plan_file.read_text() + "relax: true\n")
-    found = run_grid(read_plan(plan_file), tmp_path / "out")
-    assert all(state.run is not None for state in found)
-    manifest = json.loads((tmp_path / "out" / "worlds" / "virtual-r" / "manifest.json").read_text())
+        grid(plan_file, out)
+    plan_file.write_text(text)
+    assert finished(grid(plan_file, out)[1]) == 2
+    manifest = json.loads((out / "worlds" / "graph" / "virtual-r" / "manifest.json").read_text())
     assert manifest["counts"]["relations_kept"]
-    plan_file.write_text(plan_file.read_text().replace("relax: true", "relax: false"))
+    plan_file.write_text(text.replace("true", "false"))
     with pytest.raises(BadInput, match="relax: there True, here False"):
-        run_grid(read_plan(plan_file), tmp_path / "out")
+        grid(plan_file, out)
 
 
 # --- several processes with --part
 
 
 TRANSE = """
-data: graph
-worlds: [base, anonymised-er]
-seeds: [0, 1]
-models:
-  m: {model: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8}
+data: {graph: {data: graph, worlds: [base, anonymised-er]}}
+runs:
+  m: {predictor: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8, matrix: {seed: [0, 1]}}
+studies: [memory]
 """
 
 
@@ -573,43 +551,43 @@ def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
     """Side by side: each cell made once, all files but for times those of one process; the last one reports."""
     pytest.importorskip("pykeen")
     plan_file.write_text(TRANSE)
-    run_grid(read_plan(plan_file), tmp_path / "alone")
-    typed = ["kgc", "study", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
+    plan, _ = grid(plan_file, tmp_path / "alone")
+    typed = ["plan", str(plan_file), "--out", str(tmp_path / "r"), "--part"]
     parts = [ForkedCall(command_line, *typed, f"{part}/2", said=tmp_path / f"said-{part}") for part in (1, 2)]
     codes, said = zip(*(part.ended(300) for part in parts), strict=True)
     assert codes == (0, 0)
     ends = [line for text in said for line in text.splitlines() if line.startswith("[")]
-    cells = [line.partition("] ")[2].partition(" (")[0] for line in ends]
-    assert sorted(cells) == sorted(map(str, cells_of(read_plan(plan_file))))
+    made = [line.partition("] ")[2].partition(" (")[0] for line in ends]
+    assert sorted(made) == sorted(run.name for run in plan.runs)
     assert any("Hits@10" in text for text in said)
-    made = {name: content for name, content in kept(tmp_path / "r").items() if "/" in name}  # without the report
-    assert made == {name: content for name, content in kept(tmp_path / "alone").items() if "/" in name}
+    assert kept(tmp_path / "r") == kept(tmp_path / "alone")
     assert not [left for name in (AT_WORK, CLAIMS) for left in (tmp_path / "r").rglob(name)]
 
 
 def test_a_part_leaves_what_another_has_in_hand(plan_file, tmp_path):
     """And takes over what nobody has, also of parts that never came; without --part the rest is made."""
     out = tmp_path / "out"
-    typed = ["kgc", "study", str(plan_file), "--out", str(out)]
-    plan = read_plan(plan_file)
-    with Claims(CellStep(plan, Cell("reader", "random", "base"), out).record).claimed(AT_WORK):
+    typed = ["plan", str(plan_file), "--out", str(out)]
+    [step] = [one for one in read_plan(plan_file, out).steps if str(one) == "reader/graph/base/init=random"]
+    with Claims(step.record).claimed(AT_WORK):
         done = CliRunner().invoke(make_app(), [*typed, "--part", "1/3"])
     assert done.exit_code == 0, done.output
-    assert f"{out}: 9 of 10 cells" in done.output.replace("\n", " ")
-    assert not (out / "memory.json").exists()
+    assert f"{out}: 9 of 10 runs" in done.output.replace("\n", " ")
+    assert not (out / "studies").exists()
     assert CliRunner().invoke(make_app(), typed).exit_code == 0
-    assert (out / "memory.json").exists()
+    assert (out / "studies" / "memory" / "memory.json").exists()
 
 
 def test_a_part_is_no_crew(plan_file, tmp_path):
+    out = tmp_path / "out"
     for more in ({"workers": 2}, {"engine": "ray"}):
         with pytest.raises(BadInput, match=mentions("--part", "1", "2", "--engine", "--workers")):
-            run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(part="1/2", **more))
-    wrong = CliRunner().invoke(make_app(), ["kgc", "study", str(plan_file), "--out", "o", "--part", "3/2"])
+            grid(plan_file, out, WorkerOptions(part="1/2", **more))
+    wrong = CliRunner().invoke(make_app(), ["plan", str(plan_file), "--out", "o", "--part", "3/2"])
     assert "--part" in str(wrong.exception)
     assert isinstance(wrong.exception, BadInput)
-    with exclusive_folder(tmp_path / "out"), pytest.raises(BadInput, match="at work here"):
-        run_grid(read_plan(plan_file), tmp_path / "out", WorkerOptions(part="1/2"))
-    with shared_folder(tmp_path / "out"), pytest.raises(BadInput, match="at work here"):
-        run_grid(read_plan(plan_file), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    with exclusive_folder(out), pytest.raises(BadInput, match="at work here"):
+        grid(plan_file, out, WorkerOptions(part="1/2"))
+    with shared_folder(out), pytest.raises(BadInput, match="at work here"):
+        grid(plan_file, out)
+    assert not out.exists()

@@ -23,7 +23,9 @@ from fathom.links.folder import open_links, train_links
 from fathom.links.options import Ultra
 from fathom.links.ultra import LAYERS, WIDTH, Predictor
 from fathom.metrics.uncertainty import ALIKE
-from fathom.plans.grid import read_plan, run_grid
+from fathom.plans.execution import carry_out
+from fathom.plans.file import read_plan
+from fathom.plans.studies import cell_of
 from fathom.studies import memory
 from fathom.studies.memory import NAMELESS
 from tests.conftest import write_graph_folder
@@ -212,12 +214,13 @@ def test_a_study_finds_no_memory_in_it(weights, tmp_path):
     """The row that every memory term is read beside: 0 for each fact, each seed and each world, not only on average."""
     ladder(tmp_path / "graph")
     worlds = ("base", "virtual-er", "anonymised-e", "anonymised-er", "inconsistent-d", "fully-anonymised-erd")
-    models = f"models: {{ULTRA: {{model: ultra, weights: {weights}}}}}"
-    (tmp_path / "plan.yaml").write_text(f"data: graph\nworlds: [{', '.join(worlds)}]\nseeds: [0, 1, 2]\n{models}\n")
-    plan = read_plan(tmp_path / "plan.yaml")
-    found = run_grid(plan, tmp_path / "out")
-    assert [state.failed for state in found] == [""] * 36
-    result = memory.analyse(plan, found, tmp_path / "out")
+    runs = f"runs: {{ULTRA: {{predictor: ultra, weights: {weights}, matrix: {{seed: [0, 1, 2]}}}}}}"
+    data = f"data: {{graph: {{data: graph, worlds: [{', '.join(worlds)}]}}}}"
+    (tmp_path / "plan.yaml").write_text(f"{data}\n{runs}\n")
+    plan = read_plan(tmp_path / "plan.yaml", tmp_path / "out")
+    states = {id(state.step): state for state in carry_out(plan, tmp_path / "out").states}
+    assert [state.failed for state in states.values()] == [""] * 36
+    result = memory.analyse([cell_of(run, states[id(run.step)]) for run in plan.runs])
     own = {term.name: term.value for term in result.terms}
     assert {name for name in own if name.startswith("memory")} == {
         f"memory of names ({w})" for w in worlds if w != NAMELESS

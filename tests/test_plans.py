@@ -205,7 +205,7 @@ def test_a_plan_that_changed_says_which_runs(
     assert states["s/a/capitals"] == "finished"
     assert "--redo" in states["e/a/capitals"]
     with monkeypatch.context() as killed:
-        killed.setattr("fathom.plans.execution.shutil.rmtree", interrupted)
+        killed.setattr("fathom.plans.steps.shutil.rmtree", interrupted)
         assert fathom("plan", plan, "--out", out, "--redo")[0] == 130
     assert fathom("plan", plan, "--out", out)[0] == 2  # what was not removed is not taken for new
     assert fathom("plan", plan, "--out", out, "--redo")[0] == 0

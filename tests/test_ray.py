@@ -19,8 +19,8 @@ from fathom._version import VERSION
 from fathom.errors import BadInput, MissingExtra, RunFailed
 from fathom.plans import file as plan_file
 from fathom.plans.execution import carry_out
-from fathom.plans.grid import read_plan, run_grid, states
 from fathom.plans.options import WorkerOptions
+from fathom.plans.steps import StepState, state_of
 from fathom.probes import PROBES
 from fathom.run import run
 from fathom.run.pool import connected
@@ -370,9 +370,14 @@ def plan(tmp_path) -> Path:
     names = [f"{one}\tTown {one}" for one in ids]
     write_graph_folder(tmp_path / "graph", triples, names, "p\tnear\nq\tnorth of\n")
     file = tmp_path / "plan.yaml"
-    model = "{model: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8}"
-    file.write_text(f"data: graph\nworlds: [base, anonymised-er]\nseeds: [0, 1]\nmodels:\n  m: {model}\n")
+    model = "predictor: TransE, epochs: 6, validate_every: 2, patience: null, dimension: 8, matrix: {seed: [0, 1]}"
+    data = "data: {graph: {data: graph, worlds: [base, anonymised-er]}}"
+    file.write_text(f"{data}\nruns:\n  m: {{{model}}}\nstudies: [memory]\n")
     return file
+
+
+def grid(file: Path, out: Path, options: WorkerOptions | None = None, **more: object) -> list[StepState]:
+    return carry_out(plan_file.read_plan(file, out), out, options, **more).states
 
 
 @pytest.fixture
@@ -384,13 +389,13 @@ def cells_by(monkeypatch, cluster):
 @pytest.fixture
 def alone(plan, tmp_path) -> dict[str, object]:
     """The study by one process."""
-    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "alone"))
+    assert all(state.run is not None for state in grid(plan, tmp_path / "alone"))
     return kept(tmp_path / "alone")
 
 
 def test_workers_make_the_cells_of_one_process(cluster, plan, alone, tmp_path):
     told, said = [], []
-    found = run_grid(read_plan(plan), tmp_path / "ray", SPREAD, tell=said.append, report=lambda *far: told.append(far))
+    found = grid(plan, tmp_path / "ray", SPREAD, tell=said.append, progress=lambda *far: told.append(far))
     assert all(state.run is not None for state in found)
     assert sum(name.endswith(("weights.safetensors", ".parquet")) for name in alone) >= 4 * 4
     assert kept(tmp_path / "ray") == alone
@@ -406,15 +411,16 @@ def test_a_study_goes_on_with_workers_and_without(cluster, plan, alone, tmp_path
 
     for options in (WorkerOptions(), ONE_SPREAD):
         with pytest.raises(KeyboardInterrupt):
-            run_grid(read_plan(plan), tmp_path / "r", options, tell=stops)
-    assert sum(state.run is not None for state in states(read_plan(plan), tmp_path / "r")) in (2, 3)  # one was in work
-    run_grid(read_plan(plan), tmp_path / "r", WorkerOptions(workers=2))
+            grid(plan, tmp_path / "r", options, tell=stops)
+    states = map(state_of, plan_file.read_plan(plan, tmp_path / "r").steps)
+    assert sum(state.run is not None for state in states) in (2, 3)  # one was in work
+    grid(plan, tmp_path / "r", WorkerOptions(workers=2))
     assert kept(tmp_path / "r") == alone
 
 
 def test_a_worker_that_dies_in_a_cell_is_replaced_and_the_cell_goes_on(cells_by, plan, alone, tmp_path):
     cells_by(dying.DiesInACell)
-    run_grid(read_plan(plan), tmp_path / "r", SPREAD)
+    grid(plan, tmp_path / "r", SPREAD)
     died = json.loads((tmp_path / "died").read_text())
     curve = [json.loads(line)["seconds"] for line in (Path(died["at"]) / "curve.jsonl").read_text().splitlines()]
     assert curve[: len(died["curve"])] == died["curve"], "begun anew"
@@ -424,42 +430,42 @@ def test_a_worker_that_dies_in_a_cell_is_replaced_and_the_cell_goes_on(cells_by,
 def test_a_cell_that_nobody_survives_is_kept_as_failed(cells_by, plan, tmp_path):
     """As one whose process is killed where there is no Ray; the same command with --retry-failed makes it."""
     cells_by(dying.DiesOfOneCell)
-    found = run_grid(read_plan(plan), tmp_path / "r", SPREAD)
+    found = grid(plan, tmp_path / "r", SPREAD)
     [failed] = [state for state in found if state.failed]
-    assert str(failed.cell) == "m anonymised-er"
-    assert mentioned(failed.failed, "3 workers died", "cells/m/only/anonymised-er")
+    assert str(failed.step) == "m/graph/anonymised-er/seed=0"
+    assert mentioned(failed.failed, "3 workers died", "runs/m/graph/anonymised-er/seed=0")
     assert sum(state.run is not None for state in found) == 3
-    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "r", retry_failed=True))
+    assert all(state.run is not None for state in grid(plan, tmp_path / "r", retry_failed=True))
 
 
 def test_a_cell_that_cannot_be_made_fails_as_in_one_process(cluster, plan, alone, fathom, tmp_path):
     """The others are made; what it found, expected and wants is one line, and stands in the table."""
     plan.write_text(plan.read_text().replace("anonymised-er]", "anonymised-er, virtual-e]"))
-    folder = tmp_path / "alone" / "cells" / "m" / "only" / "virtual-e" / "model"
+    folder = tmp_path / "alone" / "predictors" / "m" / "graph" / "virtual-e" / "seed=0"
     folder.mkdir(parents=True)
     (folder / "letter.txt").write_text("not ours")
     for options in (SPREAD, WorkerOptions()):
-        found = run_grid(read_plan(plan), tmp_path / "alone", options, retry_failed=True)
+        found = grid(plan, tmp_path / "alone", options, retry_failed=True)
         [failed] = [state.failed for state in found if state.failed]
         assert mentioned(failed, f"{folder} ", "--out")
         assert sum(state.run is not None for state in found) == 5
-    code, _, told = fathom("kgc", "study", plan, "--out", tmp_path / "alone", "--engine", "ray")
+    code, _, told = fathom("plan", plan, "--out", tmp_path / "alone", "--engine", "ray")
     assert code == 1
-    assert mentioned(told, "error: 1 of 6 cells", "table")
+    assert mentioned(told, "error: 1 runs failed")
     assert (folder / "letter.txt").read_text() == "not ours"
 
 
 def test_what_is_wrong_with_a_plan_is_said_before_any_worker_begins(plan, fathom, monkeypatch, tmp_path):
     monkeypatch.setattr("fathom.plans.runner.connected", lambda options: pytest.fail("began"))
-    plan.write_text(plan.read_text().replace("model: TransE", "model: TransD2"))
-    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    plan.write_text(plan.read_text().replace("predictor: TransE", "predictor: TransD2"))
+    code, _, said = fathom("plan", plan, "--out", tmp_path / "r", "--engine", "ray")
     assert (code, said.count("error:")) == (2, 1)
     assert stated(said, "m: --model", "'TransD2'")
-    plan.write_text("data: graph\n")
-    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    plan.write_text("runs: {m: {predictor: TransE}}\n")
+    code, _, said = fathom("plan", plan, "--out", tmp_path / "r", "--engine", "ray")
     assert code == 2
-    assert stated(said, "models: ")
-    code, _, said = fathom("kgc", "study", plan, "--out", tmp_path / "r", "--ray-address", "auto", "--workers", "0")
+    assert stated(said, "data: ")
+    code, _, said = fathom("plan", plan, "--out", tmp_path / "r", "--ray-address", "auto", "--workers", "0")
     assert code == 2
     for fault in ("--workers: ", ("--ray-address: ", "--engine ray")):
         assert stated(said, fault)
@@ -467,14 +473,14 @@ def test_what_is_wrong_with_a_plan_is_said_before_any_worker_begins(plan, fathom
 
 
 def test_workers_that_do_not_find_the_study_are_refused(cells_by, plan, tmp_path):
-    cells_by(dying.WithoutTheStudy)
+    cells_by(dying.WithoutThePlan)
     with pytest.raises(BadInput, match=mentions("--engine ray", "/nowhere")):
-        run_grid(read_plan(plan), tmp_path / "r", ONE_SPREAD)
-    assert not (tmp_path / "r" / "cells").exists()
+        grid(plan, tmp_path / "r", ONE_SPREAD)
+    assert not (tmp_path / "r" / "predictors").exists()
 
 
 def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monkeypatch, tmp_path):
-    typed = ("kgc", "study", plan, "--out", tmp_path / "r", "--engine", "ray")
+    typed = ("plan", plan, "--out", tmp_path / "r", "--engine", "ray")
     code, _, said = fathom(*typed, "--workers", "3", "--cpus-per-worker", "2")
     assert code == 2
     assert mentioned(said, "error: --workers 3", "2 CPU each need 6", "has 4")
@@ -492,4 +498,4 @@ def test_a_study_without_its_cluster_writes_nothing(cluster, plan, fathom, monke
 
 def test_a_finished_study_needs_no_cluster(plan, alone, monkeypatch, tmp_path):
     monkeypatch.setattr("fathom.plans.runner.connected", lambda options: pytest.fail("began"))
-    assert all(state.run is not None for state in run_grid(read_plan(plan), tmp_path / "alone", SPREAD))
+    assert all(state.run is not None for state in grid(plan, tmp_path / "alone", SPREAD))

@@ -43,7 +43,6 @@ CALLS: dict[str, tuple[str, ...]] = {
     "build worlds": ("--data", GRAPH),
     "kgc train": ("--model", "transe", "--data", GRAPH),
     "kgc evaluate": ("--model", LINK, "--data", GRAPH),
-    "kgc study": ("plan.yaml",),
     "kgc pretrain": ("--data", GRAPH),
 }
 """Arguments with which a command starts its work, but for its output."""

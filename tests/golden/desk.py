@@ -143,15 +143,13 @@ def make_texts(folder: Path) -> None:
 
 JUDGED = [("yes", "yes"), ("no", "no"), ("yes", "no"), ("yes", "yes"), ("no", "yes")]
 PLAN = """
-data: data/graph
-worlds: [base, anonymised-er]
-limit: 3
-line: TransE
-contrasts: [[simkgc, simkgc-other]]
-models:
-  TransE: {model: TransE, worlds: base, epochs: 2, dimension: 8, validate_every: 1}
-  simkgc: &simkgc {model: simkgc, weights: models/masked, epochs: 2, batch_size: 8, learning_rate: 0.001}
+data: {graph: {data: data/graph, worlds: [base, anonymised-er], limit: 3}}
+runs:
+  TransE: {predictor: TransE, data: graph/base, epochs: 2, dimension: 8, validate_every: 1}
+  simkgc: &simkgc {predictor: simkgc, weights: models/masked, epochs: 2, batch_size: 8, learning_rate: 0.001}
   simkgc-other: {<<: *simkgc, weights: models/masked-other, random_from: simkgc}
+studies:
+  memory: {line: TransE, contrasts: [[simkgc, simkgc-other]]}
 """
 
 

@@ -178,7 +178,7 @@ links(
     "--candidates 12 --candidates-by triples --gold-among-candidates --no-descriptions --limit 3",
     extras="bm25s",
 )
-case("study-kgc", "kgc study plan.yaml --out studies/kgc", extras="pykeen")
+case("study-kgc", "plan plan.yaml --out studies/kgc", extras="pykeen")
 case(
     "plant",
     f"plant --kind causal {TOWNS} --epochs 2 --hidden-size 16 --layers 1 --heads 2 --vocabulary 400 "

@@ -1,4 +1,4 @@
-"""``fathom kgc {train,evaluate,predict,pretrain,study}``"""
+"""``fathom kgc {train,evaluate,predict,pretrain}``"""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from pydantic import BaseModel, ConfigDict
 from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
 from fathom.cli.formats import PrintOptions, say, say_unfinished
-from fathom.cli.plan import PlanFolder, working
 from fathom.cli.probe import RunFolder
 from fathom.errors import RunFailed
 from fathom.links import LINKS, PRESETS, Kind, named
 from fathom.links.options import LinkOptions
 from fathom.options import ARGUMENT, REPEATED, Given, Group, opt
-from fathom.plans.options import WorkerOptions
 from fathom.progress import shown, starting
 from fathom.store.surroundings import NOTED
 from fathom.training.options import PretrainOptions
@@ -53,7 +51,6 @@ def make(does: str) -> typer.Typer:
     add_command(
         app, predict, example="fathom kgc predict models/transe --data my-graph --relation hypernym --head canine"
     )
-    add_command(app, study, example="fathom kgc study infer-or-remember.yaml --out studies/memory")
     add_command(
         app,
         pretrain,
@@ -119,13 +116,6 @@ class PredictOptions(LinkFiles):
     tail: str | None = opt(None, "Name or id of the tail; predicts heads.")
     top: int = opt(10, "How many answers to print.", Group.OUTPUT, ge=1)
     device: Device = None
-
-
-class StudyFiles(PlanFolder):
-    """Options of ``fathom kgc study``; :class:`~fathom.plans.options.WorkerOptions` says where cells run."""
-
-    plan: Path = opt(..., "YAML file: data, worlds, models with their options, seconds per cell.", ARGUMENT)
-    report_only: bool = opt(False, "Train nothing; report on finished cells.")
 
 
 class PretrainFiles(LinkFiles):
@@ -194,42 +184,6 @@ def predict(options: PredictOptions, printed: PrintOptions) -> None:
 
     chosen = options.model_dump(exclude={"model", "data"})
     printed.show([predict_links(options.model, read(options.data), **chosen)])
-
-
-def study(chosen: StudyFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
-    """Does a model infer or remember? Worlds × models × {pretrained, random}, and what the differences say."""
-    from fathom.building.worlds import tabulate_audits
-    from fathom.plans.grid import read_plan, run_grid, states
-    from fathom.results.plots import save
-    from fathom.results.saving import write_tables
-    from fathom.studies import memory, memory_tables
-
-    out, plan = chosen.out, read_plan(chosen.plan)
-    if chosen.report_only:
-        cells = states(plan, out)
-    else:
-        with working("cells", printed) as (tell, report):
-            cells = run_grid(plan, out, workers, chosen.retry_failed, tell, report)
-        if left := sum(cell.run is None and not cell.failed for cell in cells):
-            state = f"{len(cells) - left:,} of {len(cells):,} cells"
-            say_unfinished(out, state, err=printed.is_for_programs)
-            return
-    result = memory.analyse(plan, cells, out)
-    answer = memory.conclude(result)
-    tables = [*memory_tables.tables(result), *tabulate_audits(out / "worlds", plan.worlds)]
-    write_tables(lambda _: tables, out, "memory", answer, chosen.overwrite)
-    if correlations := memory_tables.correlation_tables(result):
-        write_tables(lambda _: correlations, out, "correlations", overwrite=chosen.overwrite)
-    printed.show([*tables, *correlations], answer)
-    saved = (save(plot, out, chosen.overwrite) for plot in memory_tables.plots(result))
-    files = ", ".join(str(file) for file in saved if file)
-    say(f"figures: {files}" if files else "no figures: pip install 'fathom-lm[report]'", err=True)
-    failed = sum(bool(cell.failed) for cell in cells)
-    if failed and not chosen.report_only:
-        raise RunFailed(
-            f"{failed} of {len(cells)} cells failed, with the reasons in the table; to retry them: "
-            f"fathom kgc study {chosen.plan} --out {out} --retry-failed"
-        )
 
 
 def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:

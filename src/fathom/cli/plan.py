@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +14,7 @@ from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinish
 from fathom.errors import RunFailed
 from fathom.options import ARGUMENT, Group, opt
 from fathom.plans.options import WorkerOptions
-from fathom.progress import Progress, is_quiet, shown, starting
+from fathom.progress import is_quiet, shown, starting
 
 
 def make(does: str) -> typer.Typer:
@@ -24,22 +22,17 @@ def make(does: str) -> typer.Typer:
     return single(does, plan, "fathom plan plan.yaml --out results --dry-run")
 
 
-class PlanFolder(BaseModel):
-    """Options of commands that make many runs."""
+class PlanFiles(BaseModel):
+    """Options of ``fathom plan``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
 
-    plan: Path
+    plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
     out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
     retry_failed: bool = opt(False, "Retry what failed.")
     overwrite: Overwrite = False
-
-
-class PlanFiles(PlanFolder):
-    """Options of ``fathom plan``."""
-
-    plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
+    report_only: bool = opt(False, "Run nothing; make the tables and studies of finished runs.")
     dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
     redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
 
@@ -64,8 +57,11 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report
 
-    with working("runs", printed) as (tell, progress):
-        result = carry_out(plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress, chosen.overwrite)
+    with shown("runs") as progress:
+        tell = (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs)
+        result = carry_out(
+            plan, out, workers, chosen.retry_failed, chosen.redo, tell, progress, chosen.overwrite, chosen.report_only
+        )
     if result.runs is None:
         state = f"{len(result.states) - result.missing:,} of {len(result.states):,} runs"
         say_unfinished(out, state, err=printed.is_for_programs)
@@ -81,15 +77,8 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         notes(write_report(result, out, chosen.overwrite))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
-    if result.failures:
+    if result.failures and not chosen.report_only:
         retry = f"to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies could not be made"
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
-
-
-@contextmanager
-def working(what: str, printed: PrintOptions) -> Iterator[tuple[Callable[[str], None], Progress]]:
-    """Yield a function that prints a line at the end of each step, and one that draws the progress."""
-    with shown(what) as progress:
-        yield (lambda line: None) if is_quiet() else partial(say, err=printed.is_for_programs), progress

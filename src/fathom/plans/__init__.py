@@ -8,5 +8,5 @@
 - :mod:`~fathom.plans.forecast`: the state of each run and the work that is left, for ``--dry-run``;
 - :mod:`~fathom.plans.execution`: the whole plan, its studies and its report;
 - :mod:`~fathom.plans.planned_study`: the plans that come with studies, such as ``fathom study ablation``;
-- :mod:`~fathom.plans.grid`: the plan of ``fathom kgc study``.
+- :mod:`~fathom.plans.links`: the link predictors of a plan, and the worlds that they are trained in.
 """

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput, alike
-from fathom.options import Given, read_yaml, separated
+from fathom.options import Given, Seed, read_yaml, separated
 from fathom.reading import shown, yaml_lines
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -48,19 +48,41 @@ class PlannedModel(_Part):
 
 
 class PlannedData(_Part):
-    """A data set, with options of all its runs."""
+    """A data set, with options of all its runs.
+
+    :param worlds: worlds of the graph in which link predictors are trained; without any, the graph itself.
+    :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
+    :param seed: of its worlds, and of its runs.
+    """
 
     data: str
+    worlds: Words = ()
+    relax: bool = False
+    seed: Seed | None = None
+
+    @property
+    def options(self) -> Given:
+        """The keys that are options of a probe or of a predictor."""
+        return super().options | ({} if self.seed is None else {"seed": self.seed})
 
 
 class RunsPart(_Part):
     """Runs of a probe: each model × each data set × each combination of the matrix.
 
+    Or of a link predictor: each world × pre-trained and random weights × each combination of the matrix.
+
+    :param predictor: a kind of link predictor, as in ``fathom kgc train --model``, instead of a probe.
+    :param random_from: other runs of the same shape and tokenizer, whose random weights a predictor shares.
+    :param asking: options of a predictor that its evaluation changes.
+    :param data: data sets, or single worlds such as ``graph/base``.
     :param exclusive: whether their time is measured: they are never shared or resumed, and run alone.
     :param repeats: runs of each combination; more than one only if exclusive, as others would be equal.
     """
 
-    probe: str
+    probe: str = ""
+    predictor: str = ""
+    random_from: str = ""
+    asking: Given = {}
     models: Words = ()
     data: Words = ()
     matrix: dict[str, Annotated[list[Any], BeforeValidator(_listed), Field(min_length=1)]] = {}
@@ -90,7 +112,7 @@ class PlanContent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str = ""
-    models: dict[str, PlannedModel] = Field(min_length=1)
+    models: dict[str, PlannedModel] = {}
     data: dict[str, PlannedData] = Field(min_length=1)
     runs: dict[str, RunsPart] = {}
     studies: dict[str, StudyPart] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,18 +9,18 @@ from typing import Any, NamedTuple
 
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.plans.file import Plan
+from fathom.plans.links import make_worlds
 from fathom.plans.options import WorkerOptions
 from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
-from fathom.plans.steps import Notice, Opened, Step, StepState
-from fathom.plans.studies import PlannedStudy
+from fathom.plans.steps import Notice, Opened, PlannedStep, Step, StepState, state_of
+from fathom.plans.studies import PlannedStudy, cell_of
 from fathom.progress import Progress, line, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
 from fathom.results.loading import read_scorings
 from fathom.results.saving import write_tables
 from fathom.results.tables import Table, Tabular
-from fathom.store.folder import RunFolder
 from fathom.store.written import remove_written
 
 REPORT, STUDIES = "report.html", "studies"
@@ -87,6 +86,7 @@ def carry_out(
     tell: Callable[[str], None] = lambda line: None,
     progress: Progress = unseen,
     overwrite: bool = False,
+    report_only: bool = False,
 ) -> PlanResult:
     """Make what is missing of a plan, then its studies and tables.
 
@@ -95,6 +95,7 @@ def carry_out(
     :param tell: called with a line at the end of each run.
     :param progress: called with the number of runs that have ended, and of all.
     :param overwrite: replace files in *out* that Fathom did not write.
+    :param report_only: run nothing; make tables and studies of finished runs.
     :raises BadInput: a model or data set cannot be found; *out* contains something else, or runs that the plan has
         changed; and what :func:`fathom.plans.runner.run_steps` refuses.
     """
@@ -109,29 +110,38 @@ def carry_out(
     def start(steps: Sequence[Step]) -> Notice:
         check_needs(plan, steps, opened)
         for step in changed:  # before the record says what replaces them
-            shutil.rmtree(step.folder)
+            step.remove()
+        make_worlds([*steps, *(step for step in plan.steps if step.finished() is None)])  # a part is given no steps
         return note_plan(plan, out, record)
 
-    states = run_steps(plan.steps, out, options, start, retry_failed, tell, progress, changed.keys())
-    if PlanResult(plan, states).missing:
-        return PlanResult(plan, states)
+    if report_only:
+        states = [state_of(step) for step in plan.steps]
+    else:
+        states = run_steps(plan.steps, out, options, start, retry_failed, tell, progress, changed.keys())
+        if PlanResult(plan, states).missing:
+            return PlanResult(plan, states)
     by_step = {id(state.step): state for state in states}
-    table = runs_table([(run.name, by_step[id(run.step)]) for run in plan.runs])
-    runs = {run.name: by_step[id(run.step)].run for run in plan.runs}
+    runs = {run.name: (run, by_step[id(run.step)]) for run in plan.runs}
+    table = runs_table([(name, state) for name, (_, state) in runs.items()])
     write_tables(lambda _: [table], out, RUNS, overwrite=overwrite)
     remove_written(out / STUDIES)  # of studies that the plan no longer has
     return PlanResult(plan, states, [_study(planned, runs, out, overwrite) for planned in plan.studies], table)
 
 
-def _study(planned: PlannedStudy, runs: Mapping[str, RunFolder | None], out: Path, overwrite: bool) -> StudyResult:
+def _study(
+    planned: PlannedStudy, runs: Mapping[str, tuple[PlannedStep, StepState]], out: Path, overwrite: bool
+) -> StudyResult:
     """Make a study and save its tables and plots; without a run that failed it is not made."""
     study, name = planned.study, planned.name
-    failed = [run for run in planned.runs if runs[run] is None]
-    if failed:
-        return StudyResult(name, why=f"needs runs that failed: {', '.join(failed)}")
-    folders = list({id(run): run for run in map(runs.__getitem__, planned.runs)}.values())
+    chosen = [runs[run] for run in planned.runs]
+    failed = [run.name for run, state in chosen if state.run is None]
+    if failed and study.takes != "cells":
+        return StudyResult(name, why=f"needs runs that failed or are missing: {', '.join(failed)}")
+    folders = list({id(state.run): state.run for _, state in chosen}.values())
     try:
-        if planned.models:
+        if study.takes == "cells":
+            findings = study.analyse([cell_of(run, state) for run, state in chosen], **dict(planned.options))
+        elif planned.models:
             place = out / RUNS / "of-studies" / name
             findings = study.analyse(planned.models, planned.data, planned.options, place, line)
         else:
@@ -151,7 +161,7 @@ def runs_table(runs: Sequence[tuple[str, StepState]]) -> Table:
 
 
 def _rows(name: str, state: StepState) -> Iterator[dict[str, Any]]:
-    about = {"run": name, "state": f"failed: {state.failed}"}
+    about = {"run": name, "state": f"failed: {state.failed}" if state.failed else "not yet"}
     if state.run is None:
         yield about
         return

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fathom.errors import BadInput
 from fathom.plans.file import Plan
+from fathom.plans.links import LinkStep
 from fathom.plans.record import changed_steps, check_needs, read_record
-from fathom.plans.steps import Opened, ProbeStep
+from fathom.plans.steps import Opened, ProbeStep, Step
 from fathom.probes import PROBES
 from fathom.progress import Progress, unseen
 from fathom.results.tables import Table
@@ -31,7 +32,7 @@ class RunState(NamedTuple):
     run: str
     state: str
     left: float
-    step: ProbeStep | None
+    step: Step | None
 
 
 def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
@@ -54,9 +55,9 @@ def run_states(plan: Plan, out: Path, opened: Opened) -> list[RunState]:
     return rows + [RunState(f"runs of {study.name}", "made by the study", 1.0, None) for study in own]
 
 
-def _state(step: ProbeStep) -> tuple[str, float]:
+def _state(step: Step) -> tuple[str, float]:
     """Return the state of a run, and the share of it that is left."""
-    folder, failed = RunFolder(step.run_folder), step.failure()
+    folder, failed = RunFolder(step.folder), step.failure()
     if failed:
         return f"failed: {failed}", 1.0
     if not folder.has_manifest():
@@ -75,9 +76,10 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     """
     opened = Opened()
     states = run_states(plan, out, opened)
-    left = [(state, state.step) for state in states if state.left and state.step is not None]
+    left = [(state, state.step) for state in states if state.left and isinstance(state.step, ProbeStep)]
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
-    notes: dict[str, None] = {}
+    trainings = sum(state.left > 0 and isinstance(state.step, LinkStep) for state in states)
+    notes = dict.fromkeys([f"runs of link predictors, not estimated: {trainings}"] * (trainings > 0))
     minutes, estimate = 0.0, _Estimates(opened)
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))

@@ -39,5 +39,5 @@ def run_study(
             about = planned.probe, model, data, planned.options, planned.exclusive
             step = ProbeStep(out, f"{planned.name}{suffix}", *about)
             step.make(opened, announce(f"{planned.name} {name}"))
-            runs.append(RunFolder(step.run_folder))
+            runs.append(RunFolder(step.folder))
     return study.analyse(runs, **{name: getattr(options, name) for name in study.analysis.model_fields})

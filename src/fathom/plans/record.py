@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, refuse
 from fathom.plans.file import Plan
+from fathom.plans.links import WORLDS
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
 from fathom.probes.models import check_model, model_hash
 from fathom.reading import Json, as_read_back, stands
@@ -22,41 +23,38 @@ from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
 
-PLAN, STUDY = "plan.json", "study.json"
-"""Identity of each step by its name, in the folder of a plan or of ``kgc study``."""
+PLAN = "plan.json"
+"""Identity of each step by its name, in the folder of a plan."""
 RUNS = "runs"
 """Folder of the runs, and name of their table."""
-AnyStep = TypeVar("AnyStep", bound=Step)
 _DEEP = 6
 """Folders above --out in which a run or a plan is looked for."""
 
 
 class _Record(Object):
-    """``plan.json``, and the record of a study that makes runs."""
+    """``plan.json``."""
 
     steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
     models: dict[str, list[Any]] = Field(default_factory=dict)
 
 
-def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str) -> Json:
+def read_record(steps: Sequence[Step], out: Path) -> Json:
     """Return the identities of the steps made before, and the state of the models' files.
 
     Steps take the folders of equal runs that were made under another name.
 
-    :param known: entries that *out* may have before the record.
     :raises BadInput: *out* is in a folder of Fathom, or contains something else.
     """
     for folder in list(out.absolute().parents)[:_DEEP]:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
-    if not stands(out / file):
-        expected = {RECORDS, AT_WORK, CLAIMS, *known}
+    if not stands(out / PLAN):
+        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS}
         if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
-            what = "a plan" if file == PLAN else "a study"
-            raise BadInput(f"{out} is not empty and not the folder of {what}: choose another --out")
+            raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
         return {"steps": {}, "models": {}}
-    content = read_object(out / file)
-    refuse(f"{fault}: choose another --out" for fault in object_faults(out / file, _Record, content))
+    content = read_object(out / PLAN)
+    refuse(f"{fault}: choose another --out" for fault in object_faults(out / PLAN, _Record, content))
     record: Json = {"steps": {}, "models": {}} | content
     for step in steps:
         if not step.has_begun():
@@ -66,7 +64,7 @@ def read_record(steps: Sequence[Step], out: Path, file: str = PLAN, *known: str)
     return record
 
 
-def changed_steps(steps: Sequence[AnyStep], record: Json, opened: Opened | None = None) -> dict[AnyStep, list[str]]:
+def changed_steps(steps: Sequence[Step], record: Json, opened: Opened | None = None) -> dict[Step, list[str]]:
     """Return the steps that were made otherwise, each with its differences.
 
     :param record: of :func:`read_record`.
@@ -86,7 +84,7 @@ def changed_steps(steps: Sequence[AnyStep], record: Json, opened: Opened | None 
 
 def _replaced(step: ProbeStep, record: Json, opened: Opened, hashes: dict[str, str | None]) -> Iterator[str]:
     """Yield a line on the data and the model of a run if other content is under their names now."""
-    identity = RunFolder(step.run_folder).manifest["identity"]
+    identity = RunFolder(step.folder).manifest["identity"]
     if identity["data"].get("content_hash") != opened.data(step.data).content_hash:
         yield f"  {step.data}: its content has changed"
     if stamps_of(step.model) != record["models"].get(step.model):  # else its weights need not be read
@@ -104,7 +102,7 @@ def stamps_of(model: str) -> list[list[object]]:
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
 
 
-def describe_changes(plan: Plan, out: Path, changed: Mapping[ProbeStep, Sequence[str]]) -> list[str]:
+def describe_changes(plan: Plan, out: Path, changed: Mapping[Step, Sequence[str]]) -> list[str]:
     """Return lines on changed runs, and on what to do. :param changed: of :func:`changed_steps`."""
     kept = sum(step.finished() is not None for step in plan.steps if step not in changed)
     what = f"{len(changed)} runs in {out} were made of something else than {plan.file} says now"
@@ -113,15 +111,12 @@ def describe_changes(plan: Plan, out: Path, changed: Mapping[ProbeStep, Sequence
 
 
 def note_plan(plan: Plan, out: Path, record: Json) -> Notice:
-    """Write the record, with the runs that the plan has now."""
-    models = record["models"] | {step.model: stamps_of(step.model) for step in plan.steps}
-    return note_steps(plan.steps, out, record, PLAN, plan=str(plan.file), models=models)
-
-
-def note_steps(steps: Sequence[Step], out: Path, record: Json, file: str, **more: Any) -> Notice:
-    """Write a record with these steps. Those that the plan no longer has stay, as their folders may exist."""
-    write_json(out / file, {**more, "steps": record["steps"] | {step.name: step.identity for step in steps}})
-    return Notice(out / file, read_object(out / file))
+    """Write the record, with the runs that the plan has now. Those that it no longer has stay, as their folders may
+    exist."""
+    models = record["models"] | {step.model: stamps_of(step.model) for step in plan.steps if step.model}
+    steps = record["steps"] | {step.name: step.identity for step in plan.steps}
+    write_json(out / PLAN, {"plan": str(plan.file), "models": models, "steps": steps})
+    return Notice(out / PLAN, read_object(out / PLAN))
 
 
 def check_needs(plan: Plan, steps: Iterable[Step], opened: Opened) -> None:
@@ -139,7 +134,7 @@ def check_needs(plan: Plan, steps: Iterable[Step], opened: Opened) -> None:
 
     for run in plan.runs:
         step = run.step
-        if id(step) in left:
+        if id(step) in left and isinstance(step, ProbeStep):
             loading, selection = repr(step.identity["loading"]), Selection.from_options(step.options)
             attempt((step.model, loading), run.places["model"], partial(check_model, step.model, step.options))
             attempt((step.data, selection), run.places["run"], partial(count_queries, step, opened))

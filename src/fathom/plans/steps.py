@@ -63,9 +63,15 @@ class Step:
     :ivar out: folder of the plan.
     :ivar name: path of the step's folder below *out*.
     :ivar exclusive: whether its time is measured: it is never shared, resumed, or made next to another.
+    :ivar model: the language model that it evaluates, if any.
+    :ivar options: of its run.
     """
 
     exclusive: bool = False
+    probe: str = ""
+    model: Any = ""
+    data: str | Path | QuerySet
+    options: Any
 
     def __init__(self, out: Path, name: str) -> None:
         self.out, self.name = out, name
@@ -75,13 +81,8 @@ class Step:
 
     @property
     def folder(self) -> Path:
-        """The folder of all that the step writes."""
-        return self.out / self.name
-
-    @property
-    def run_folder(self) -> Path:
         """The folder of its run."""
-        return self.folder
+        return self.out / self.name
 
     @property
     def record(self) -> Path:
@@ -95,7 +96,7 @@ class Step:
 
     def has_begun(self) -> bool:
         """Return whether the folder has a part of the run."""
-        return RunFolder(self.run_folder).has_manifest()
+        return RunFolder(self.folder).has_manifest()
 
     def make(self, opened: Opened, report: Progress | None = None) -> None:
         """Make the run, or resume it. :raises FathomError: it fails."""
@@ -107,6 +108,10 @@ class Step:
 
     def clear(self) -> None:
         """Remove what a failed attempt has left and another cannot resume."""
+
+    def remove(self) -> None:
+        """Remove all that the step has made."""
+        shutil.rmtree(self.folder)
 
     def attempt(self, opened: Opened, report: Progress | None = None) -> str:
         """Make the run. :returns: why it failed, or ""."""
@@ -120,7 +125,7 @@ class Step:
 
     def finished(self) -> RunFolder | None:
         """Return the run, None if it is unfinished."""
-        folder = RunFolder(self.run_folder)
+        folder = RunFolder(self.folder)
         return folder if folder.has_manifest() and folder.is_complete() else None
 
     def fail(self, why: str, trace: str = "") -> str:
@@ -235,11 +240,11 @@ class PlannedStep(NamedTuple):
 
     :param name: by which studies refer to it.
     :param step: which makes it; equal runs share one.
-    :param keys: its run, model, data and values of the matrix, by which studies are repeated.
-    :param places: line and key of its run and its model.
+    :param keys: its run, model, data, world and values of the matrix, by which studies are repeated.
+    :param places: line and key of its run and its model, if any.
     """
 
     name: str
-    step: ProbeStep
+    step: Step
     keys: Mapping[str, str]
     places: Mapping[str, str]

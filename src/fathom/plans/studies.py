@@ -10,12 +10,27 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from fathom import studies
 from fathom.options import Given, option_faults
 from fathom.plans.comparison import COMPARISON
 from fathom.plans.content import PlanContent, PlanFaults, StudyPart, closest, path_from, with_paths
-from fathom.plans.steps import PlannedStep
+from fathom.plans.links import LinkStep
+from fathom.plans.steps import PlannedStep, StepState
 from fathom.probes.models import open_model
 from fathom.studies import STUDIES, Study
+from fathom.studies.memory import BASE, Cell, CellState
+from fathom.studies.options import MemoryOptions
+
+MEMORY = Study(
+    "memory",
+    studies.MEMORY,
+    "How much of a link predictor's Hits@10 is memory, descriptions or structure? Worlds × weights × seeds.",
+    "cells",
+    "fathom.studies.memory_tables",
+    "",
+    MemoryOptions,
+    analysis=MemoryOptions,
+)
 
 
 class PlannedStudy(NamedTuple):
@@ -39,7 +54,7 @@ def plan_studies(
     content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
 ) -> list[PlannedStudy]:
     """Return all studies; a fault for each that is wrong. :param base: folder to which paths are relative."""
-    known = {study.name: study for study in (COMPARISON, *STUDIES.entries())}
+    known = {study.name: study for study in (COMPARISON, MEMORY, *STUDIES.entries())}
     planned: list[PlannedStudy] = []
     for name, part in content.studies.items():
         add = partial(_add, faults, name)
@@ -51,7 +66,7 @@ def plan_studies(
         else:
             for key in (key for key in ("models", "data") if getattr(part, key)):
                 add(key, "this study takes runs: give runs: with their names")
-            planned += _of_runs(name, part, study, runs, base, add)
+            planned += _of_runs(name, part, study, content, runs, base, add)
     return planned
 
 
@@ -74,20 +89,45 @@ def _parsed(kind: type[BaseModel], given: Given, base: Path, add: Add) -> Any:
 
 
 def _of_runs(
-    name: str, part: StudyPart, study: Study, runs: Sequence[PlannedStep], base: Path, add: Add
+    name: str, part: StudyPart, study: Study, content: PlanContent, runs: Sequence[PlannedStep], base: Path, add: Add
 ) -> Iterator[PlannedStudy]:
     """Yield a study of runs, or one for each value of ``each``."""
     assert study.analysis is not None
-    chosen = _matching(part.runs, runs, partial(add, "runs"))
+    chosen, each = _matching(part.runs, runs, partial(add, "runs")), part.each
+    if study.takes == "cells":
+        links = [run for run in chosen if isinstance(run.step, LinkStep)]
+        if chosen and not links:
+            add("runs", "this study takes runs of link predictors: give some a predictor:")
+        chosen, each = links, each or ("data",) * (len({run.keys["data"] for run in links}) > 1)
     kinds = dict.fromkeys(key for run in chosen for key in run.keys)
-    for missing in (key for key in part.each if chosen and key not in kinds):
+    for missing in (key for key in each if chosen and key not in kinds):
         add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
     groups: dict[str, list[str]] = {}
     for run in chosen:
-        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in part.each))), []).append(run.name)
+        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in each))), []).append(run.name)
     options = _parsed(study.analysis, part.options, base, add)
+    if isinstance(options, MemoryOptions):
+        _check_models(options, [one for one, own in content.runs.items() if own.predictor], add)
     if options is not None:
         yield from (PlannedStudy(path, study, options, tuple(own)) for path, own in groups.items())
+
+
+def _check_models(options: MemoryOptions, models: Sequence[str], add: Add) -> None:
+    """Add a fault for each model that has no runs."""
+    named = [("line", options.line), *(("contrasts", one) for pair in options.contrasts for one in pair)]
+    named += [("controls", one) for pair in options.controls.items() for one in pair]
+    for key, one in named:
+        if one is not None and one not in models:
+            add(key, f"no run '{one}' of a link predictor; {closest(one, models)}")
+
+
+def cell_of(run: PlannedStep, state: StepState) -> CellState:
+    """Return the state of a link predictor's run as a cell of the study of memory."""
+    step = run.step
+    assert isinstance(step, LinkStep)
+    init, world = getattr(step.training, "init", ""), run.keys.get("world", BASE)
+    cell = Cell(run.keys["run"], init, world, step.training.seed)
+    return CellState(cell, step.predictor, step.data, state.run, state.failed)
 
 
 def _with_own_runs(
@@ -98,6 +138,8 @@ def _with_own_runs(
         add("runs", "this study makes its runs itself: give models: and data: instead of runs: and each:")
     names: dict[str, list[str]] = {}
     for key, known in (("models", content.models), ("data", content.data)):
+        if not known:
+            add(key, f"this study needs {key}: with one or more")
         wanted = getattr(part, key) or tuple(known)
         for missing in (one for one in wanted if one not in known):
             add(key, f"no '{missing}' under {key}; {closest(missing, known)}")

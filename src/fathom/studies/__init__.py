@@ -37,7 +37,7 @@ Announce = Callable[[str], Callable[[int, int], None]]
 WORDING = "Does the way of asking matter?"
 PROBES = "Do probes agree, and can they be trusted?"
 MODELS = "How do models compare?"
-MEMORY = "Does a link predictor infer or remember? (see also fathom kgc study)"
+MEMORY = "Does a link predictor infer or remember? (see also the study memory of fathom plan)"
 REASONING = "Does a model know an ontology, and reason with it?"
 
 
@@ -60,7 +60,8 @@ class Study:
 
     :param question: heading under which ``fathom study --help`` lists it.
     :param does: one line for ``--help``.
-    :param takes: what its command takes: finished runs, a model, or several.
+    :param takes: what its command takes: finished runs, a model, or several; cells: link predictors of a plan, without
+        a command.
     :param options: of its command; its fields are flags.
     :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
     :param module: defines its functions.
@@ -71,7 +72,7 @@ class Study:
     name: str
     question: str
     does: str
-    takes: Literal["runs", "model", "models"]
+    takes: Literal["runs", "model", "models", "cells"]
     module: str
     example: str
     options: type[BaseModel] = RunsOptions

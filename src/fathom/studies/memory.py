@@ -23,10 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fathom.building.worlds import tabulate_audits
 from fathom.errors import BadInput
 from fathom.links.folder import read_begun, read_curve
 from fathom.metrics.descriptive import tukey_fences
@@ -38,10 +39,12 @@ from fathom.results.estimates import Estimate, Noise
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import read_facts
 from fathom.results.rows import Floats, Ints, grouped
-from fathom.studies.memory_plan import INITS, Cell, CellState, Init, StudyPlan
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+from fathom.studies.options import MemoryOptions
 
 BASE, NAMELESS, MEANINGLESS = "base", "anonymised-er", "fully-anonymised-erd"
-P, R = INITS
+INITS = P, R = "pretrained", "random"
 NOT_YET = "not yet"
 MEMORY_OF_NAMES, MEMORY_OF_ANSWERS = "memory of names ({})", "memory of answers (beyond {})"
 NO_CONTROL = "no control: pre-train one with kgc pretrain --sham and name it under controls: in the plan"
@@ -49,6 +52,40 @@ METRICS = tuple(map(metric, ("hits@1", "hits@3", "hits@10", "mrr", "mean_rank"))
 HITS = "hits@10"
 """The metric that decides."""
 Result = tuple[Estimate, Noise]
+
+
+class Cell(NamedTuple):
+    """One training and its run.
+
+    :param model: name of the predictor's runs in the plan.
+    :param init: initial weights; "" for kinds without any.
+    :param seed: of its training; None for all seeds.
+    """
+
+    model: str
+    init: str
+    world: str
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return " ".join(filter(None, (self.model, self.init, self.world, seed)))
+
+
+class CellState(NamedTuple):
+    """The state of a cell.
+
+    :param predictor: folder of the link predictor.
+    :param data: folder of the world.
+    :param run: the finished run, if any.
+    :param failed: why the cell failed; "" if it has not.
+    """
+
+    cell: Cell
+    predictor: Path
+    data: Path
+    run: RunFolder | None
+    failed: str = ""
 
 
 class CellTraining(NamedTuple):
@@ -157,8 +194,11 @@ class Curve(NamedTuple):
 class Memory:
     """Findings of the study."""
 
-    plan: StudyPlan
+    options: MemoryOptions
     cells: list[CellResult]
+    """Without random weights that a model shares with one before."""
+    drawn: Mapping[str, list[CellResult]]
+    """By model, with shared ones."""
     terms: list[Effect]
     """The decomposition of Hits@10; *gaps* and *contrasts* likewise."""
     gaps: list[Effect]
@@ -168,30 +208,43 @@ class Memory:
     curves: Mapping[str, list[Curve]]
     """By model, of the first seed."""
     decisions: list[Decision]
+    audits: list[Table]
+    """How many entities of each world can be identified."""
 
 
-def analyse(plan: StudyPlan, states: Sequence[CellState], out: Path) -> Memory:
-    """Analyse a grid.
-
-    :param states: from :func:`fathom.plans.grid.states`.
-    :param out: folder of the grid.
-    :raises BadInput: no cell is finished.
-    """
-    grid = _Grid(plan, states)
+def analyse(states: Sequence[CellState], **options: Any) -> Memory:
+    """Analyse the cells of a plan. :param options: of :class:`MemoryOptions`. :raises BadInput: no cell is finished."""
+    chosen = MemoryOptions(**options)
+    grid = _Grid(chosen, states)
     if not grid.runs:
         whys = "; ".join(f"{state.cell}: {state.failed}" for state in states if state.failed)
-        raise BadInput(f"no cell of {out} is finished" + (f" ({whys})" if whys else ""))
-    first = [state.cell for state in states if state.cell.seed == plan.trainings[0]]
-    curves = [curve for cell in first if (curve := _curve(cell, out)) is not None]
-    cells = grouped((state.cell._replace(seed=None), _trained(state, grid, out)) for state in states)
-    decided = {one.name: _decide(plan, grid, one.name) for one in METRICS}
+        raise BadInput("no cell is finished" + (f" ({whys})" if whys else ""))
+    own = {state.predictor: state for state in reversed(states)}
+    curves = [
+        curve
+        for state in states
+        if state.cell.seed == grid.seeds[0] and own[state.predictor] is state
+        if (curve := _curve(state)) is not None
+    ]
+    trained = {state.cell: _trained(state, grid) for state in states}
+    cells = {
+        cell: CellResult(cell, tuple(trainings), *grid.answers(cell))
+        for cell, trainings in grouped((cell._replace(seed=None), one) for cell, one in trained.items()).items()
+    }
+    decided = {one.name: _decide(grid, one.name) for one in METRICS}
+    first = {state.cell._replace(seed=None) for state in own.values()}
     return Memory(
-        plan,
-        [CellResult(cell, tuple(trainings), *grid.answers(cell)) for cell, trainings in cells.items()],
+        chosen,
+        sorted(
+            (line for cell, line in cells.items() if cell in first),
+            key=lambda line: grid.all_worlds.index(line.cell.world),
+        ),
+        grouped((cell.model, line) for cell, line in cells.items()),
         *decided[HITS][0],
         {name: effects for name, (effects, _) in decided.items()},
-        {model: [curve for curve in curves if curve.cell.model == model] for model in plan.models},
+        {model: [curve for curve in curves if curve.cell.model == model] for model in grid.worlds},
         decided[HITS][1],
+        tabulate_audits(states[0].data.parent, grid.all_worlds),
     )
 
 
@@ -200,12 +253,12 @@ def conclude(findings: Memory) -> list[str]:
     return sentences(findings.decisions)
 
 
-def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None:
+def _claim(model: str, controls: Mapping[str, str], terms: Sequence[Effect]) -> Claim | None:
     """Claim that a model remembers answers: names help, and answers help beyond the control."""
     by_name = {term.name: term.value for term in terms if term.model == model}
     if by_name.get(MEMORY_OF_NAMES.format(BASE)) is None:
         return None
-    control = plan.controls.get(model)
+    control = controls.get(model)
     missing = NO_CONTROL if control is None else f"no cell of the control {control} in {BASE}"
     contrasts = (
         Needed(MEMORY_OF_NAMES.format(BASE), by_name[MEMORY_OF_NAMES.format(BASE)], 1),
@@ -215,12 +268,21 @@ def _claim(model: str, plan: StudyPlan, terms: Sequence[Effect]) -> Claim | None
 
 
 class _Grid:
-    """The facts of each cell's run; models may share random cells."""
+    """The facts of each cell's run.
 
-    def __init__(self, plan: StudyPlan, states: Sequence[CellState]) -> None:
-        self.plan = plan
+    :ivar worlds: of each model.
+    """
+
+    def __init__(self, options: MemoryOptions, states: Sequence[CellState]) -> None:
+        self.options = options
         self.runs: dict[Cell, RunFacts] = {}
         self.failed = {state.cell: state.failed for state in states}
+        self.worlds = {
+            model: list(dict.fromkeys(worlds))
+            for model, worlds in grouped((state.cell.model, state.cell.world) for state in states).items()
+        }
+        self.all_worlds = list(dict.fromkeys(state.cell.world for state in states))
+        self.seeds = list(dict.fromkeys(state.cell.seed for state in states))
         shared: Shared = {}
         for state in states:
             try:
@@ -229,13 +291,10 @@ class _Grid:
             except BadInput as error:
                 self.failed[state.cell] = str(error)
 
-    def worlds(self, model: str) -> tuple[str, ...]:
-        return self.plan.models[model].worlds or self.plan.worlds
-
     def summed(self, cells: Sequence[tuple[int, Cell]], name: str) -> Result | None:
         """Return Σ sign · metric over the facts and seeds that all cells share; None without a shared seed."""
         trainings = []
-        for seed in self.plan.trainings:
+        for seed in self.seeds:
             runs = [(sign, self.runs.get(cell._replace(seed=seed))) for sign, cell in cells]
             finished = [(sign, run) for sign, run in runs if run is not None]
             trainings += [finished] if len(finished) == len(runs) else []
@@ -251,42 +310,39 @@ class _Grid:
         return {name: number for name, (number, _) in results.items()}, results[HITS][1] if results else Noise(0)
 
     def effect(
-        self, metric_name: str, model: str, name: str, formula: str, *terms: tuple[int, str, Init, str]
+        self, metric_name: str, model: str, name: str, formula: str, *terms: tuple[int, str, str, str]
     ) -> Effect:
         """:param terms: sign, model, weights and world of each cell."""
-        cells = [(sign, Cell(self.plan.owner(of, init), init, world)) for sign, of, init, world in terms]
+        cells = [(sign, Cell(of, init, world)) for sign, of, init, world in terms]
         result = self.summed(cells, metric_name)
         if result is not None:
             return Effect(model, name, *result, formula)
-        seeds = self.plan.trainings
-        missing = [cell for _, cell in cells if not any(cell._replace(seed=seed) in self.runs for seed in seeds)]
+        missing = [cell for _, cell in cells if not any(cell._replace(seed=seed) in self.runs for seed in self.seeds)]
         names = ", ".join(f"{cell.world} {cell.init}" for cell in missing) or "of one seed for all"
         return Effect(model, name, None, formula=f"{formula} (no cell {names})")
 
-    def differences(
-        self, metric_name: str, name: str, first: tuple[str, Init], second: tuple[str, Init]
-    ) -> list[Effect]:
+    def differences(self, metric_name: str, name: str, first: tuple[str, str], second: tuple[str, str]) -> list[Effect]:
         """Return *first* − *second*, each a model and its weights, in each world of the first that has both."""
         effects = (
             self.effect(metric_name, name, world, "", (1, *first, world), (-1, *second, world))
-            for world in self.worlds(first[0])
+            for world in self.worlds[first[0]]
         )
         return [effect for effect in effects if effect.value is not None]
 
 
-def _decide(plan: StudyPlan, grid: _Grid, metric_name: str) -> tuple[Effects, list[Decision]]:
+def _decide(grid: _Grid, metric_name: str) -> tuple[Effects, list[Decision]]:
     """Compute all effects on a metric; decide the claims and adjust p values and intervals of effects as one family.
 
     Only Hits@10 has claims.
     """
-    terms = [term for model in plan.models for term in _terms(model, grid, metric_name)]
-    gaps = [gap for model in plan.models for gap in _gaps(model, grid, metric_name)]
+    terms = [term for model in grid.worlds for term in _terms(model, grid, metric_name)]
+    gaps = [gap for model in grid.worlds for gap in _gaps(model, grid, metric_name)]
     contrasts = [
         contrast
-        for first, second in plan.contrasts
+        for first, second in grid.options.contrasts
         for contrast in grid.differences(metric_name, f"{first} − {second}", (first, P), (second, P))
     ]
-    candidates = (_claim(model, plan, terms) for model in plan.models if metric_name == HITS)
+    candidates = (_claim(model, grid.options.controls, terms) for model in grid.worlds if metric_name == HITS)
     claims = [claim for claim in candidates if claim is not None]
     effects = [*terms, *gaps, *contrasts]
     tests = [Claim("", (Needed("", effect.value, missing="no cell"),)) for effect in effects]
@@ -302,20 +358,20 @@ def _adjusted(effect: Effect, decision: Decision) -> Effect:
     return effect._replace(adjusted=decision.p_value, value=value)
 
 
-def _trained(state: CellState, grid: _Grid, out: Path) -> CellTraining:
+def _trained(state: CellState, grid: _Grid) -> CellTraining:
     outcome, failed = grid.runs.get(state.cell), grid.failed[state.cell]
     if outcome is None:
         return CellTraining(state.cell, None, 0, f"failed: {failed}" if failed else NOT_YET)
     hits = outcome.mean(HITS, outcome.values(metric(HITS)), form=".3f")
-    ended = read_begun(state.cell.model_folder(out))["ended"]
+    ended = read_begun(state.predictor)["ended"]
     trained = CellTraining(state.cell, hits, len(outcome.left_out), str(ended["why"]), best_epoch=ended.get("epoch"))
-    curve = read_curve(state.cell.model_folder(out))
+    curve = read_curve(state.predictor)
     return trained._replace(epochs=curve[-1]["epoch"], seconds=curve[-1]["seconds"]) if curve else trained
 
 
 def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
     if any(cell.model == model and cell.init for cell in grid.runs):
-        for world in grid.worlds(model):
+        for world in grid.worlds[model]:
             formula = f"[H({world}, p) − H({world}, r)] − [H({NAMELESS}, p) − H({NAMELESS}, r)]"
             cells = (1, model, P, world), (-1, model, R, world), (-1, model, P, NAMELESS), (1, model, R, NAMELESS)
             term = grid.effect(metric_name, model, MEMORY_OF_NAMES.format(world), formula, *cells)
@@ -327,7 +383,7 @@ def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
             described = (1, model, init, NAMELESS), (-1, model, init, MEANINGLESS)
             yield grid.effect(metric_name, model, f"descriptions ({init})", formula, *described)
         yield grid.effect(metric_name, model, "structure", f"H({MEANINGLESS}, r)", (1, model, R, MEANINGLESS))
-    if (control := grid.plan.controls.get(model)) is not None:
+    if (control := grid.options.controls.get(model)) is not None:
         formula = f"H({BASE}, p) − H({BASE}, p of {control})"
         bases = (1, model, P, BASE), (-1, control, P, BASE)
         yield grid.effect(metric_name, model, MEMORY_OF_ANSWERS.format(control), formula, *bases)
@@ -343,11 +399,11 @@ def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
     ]
 
 
-def _curve(cell: Cell, out: Path) -> Curve | None:
-    lines = [line for line in read_curve(cell.model_folder(out)) if HITS in line]
+def _curve(state: CellState) -> Curve | None:
+    lines = [line for line in read_curve(state.predictor) if HITS in line]
     if not lines:
         return None
-    identity = read_begun(cell.model_folder(out))["identity"]
+    cell, identity = state.cell, read_begun(state.predictor)["identity"]
     data = f"data:{identity['data']['name']}@{identity['data']['content_hash']}"
     recipe = f"{HITS}|{data}|split:validation|cell:{cell}|fathom:{identity['version']}"
     return Curve(cell, np.array([line["epoch"] for line in lines]), np.array([line[HITS] for line in lines]), recipe)

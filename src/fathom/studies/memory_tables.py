@@ -13,8 +13,22 @@ from fathom.results.estimates import Estimate, Noise, point_estimate
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.tables import Table
-from fathom.studies.memory import HITS, NOT_YET, CellResult, Curve, Effect, Memory, R, correlations, longest
-from fathom.studies.memory_plan import Cell
+from fathom.studies.memory import (
+    HITS,
+    NOT_YET,
+    Cell,
+    CellResult,
+    Curve,
+    Effect,
+    Memory,
+    R,
+    analyse,
+    conclude,
+    correlations,
+    longest,
+)
+
+__all__ = ["analyse", "conclude", "plots", "tables"]
 
 FENCES = ("fence low", "fence high")
 NO_SAMPLE = "no intervals: the epochs of one training grow out of one another and are no sample"
@@ -50,7 +64,9 @@ def tables(findings: Memory) -> list[Table]:
         ),
         _table_of_metrics(findings.cells),
         _table_of_secondary(findings),
-        *([_table_of_trainings(findings)] if len(findings.plan.trainings) > 1 else ()),
+        *([_table_of_trainings(findings)] if max(len(line.trainings) for line in findings.cells) > 1 else ()),
+        *findings.audits,
+        *(_table_of_curves(model, curves) for model, curves in findings.curves.items() if len(curves) > 1),
     )
     return [table for table in candidates if table.rows]
 
@@ -170,7 +186,7 @@ def _table_of_metrics(cells: Sequence[CellResult]) -> Table:
 def _table_of_trainings(findings: Memory) -> Table:
     rows = [
         _cell(line.cell)
-        | {"seed": findings.plan.seed if training.cell.seed is None else training.cell.seed, "Hits@10": training.hits}
+        | {"seed": training.cell.seed, "Hits@10": training.hits}
         | {"epochs": training.epochs, "best": training.best_epoch, "seconds": training.seconds}
         | {"ended by": training.why}
         for line in findings.cells
@@ -179,14 +195,9 @@ def _table_of_trainings(findings: Memory) -> Table:
     return Table.of(rows, "Hits@10 of every training", formats={"seconds": ".0f"})
 
 
-def correlation_tables(findings: Memory) -> list[Table]:
-    """Return figure 9 in numbers: a table for each model with several curves, of the first seed."""
-    seeds = findings.plan.seeds
-    notes = [f"validation curves of seed {seeds[0]}"] if len(seeds) > 1 else []
-    return [_table_of_curves(model, curves, notes) for model, curves in findings.curves.items() if len(curves) > 1]
-
-
-def _table_of_curves(model: str, curves: Sequence[Curve], notes: Sequence[str]) -> Table:
+def _table_of_curves(model: str, curves: Sequence[Curve]) -> Table:
+    """Return figure 9 in numbers."""
+    notes = [f"validation curves of seed {curves[0].cell.seed}"]
     names = [curve.name for curve in curves]
     rows: list[list[Any]] = []
     for name, mine, values in zip(names, curves, correlations(curves).tolist(), strict=True):
@@ -202,7 +213,7 @@ def plots(findings: Memory) -> list[Plot]:
     """Return bars (figures 5 to 7, 10), curves (8) and correlations (9) of each model but the line."""
     drawings = []
     for model, curves in findings.curves.items():
-        if model == findings.plan.line:
+        if model == findings.options.line:
             continue
         drawings.append(Plot(f"bars-{model}", partial(_draw_bars, findings, model), "", "Hits@10", model))
         if curves:
@@ -214,9 +225,8 @@ def plots(findings: Memory) -> list[Plot]:
 
 def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
     """Draw a group of bars for each world, with intervals as whiskers and failed cells crossed."""
-    random = (findings.plan.owner(model, R), R)
-    mine = {line.cell: line for line in findings.cells if line.cell.model == model or line.cell[:2] == random}
-    worlds = [world for world in findings.plan.worlds if any(cell.world == world for cell in mine)]
+    mine = {line.cell: line for line in findings.drawn[model]}
+    worlds = list(dict.fromkeys(cell.world for cell in mine))
     inits = sorted({cell.init for cell in mine})  # pretrained, random: the same colours in every figure
     width = 0.8 / max(1, len(inits))
     for number, init in enumerate(inits):
@@ -224,9 +234,10 @@ def _draw_bars(findings: Memory, model: str, axes: Any) -> None:
         for place, world in enumerate(worlds):
             of_cell = [line for cell, line in mine.items() if cell[1:3] == (init, world)]
             _draw_bar(axes, place + (number - (len(inits) - 1) / 2) * width, width, f"C{number}", of_cell)
-    line = [line.hits.value for line in findings.cells if line.cell.model == findings.plan.line and line.hits]
+    name = findings.options.line
+    line = [line.hits.value for line in findings.cells if line.cell.model == name and line.hits]
     if line:
-        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=findings.plan.line)
+        axes.axhline(line[0], color="black", linestyle="--", linewidth=0.8, label=name)
     axes.set_xticks(range(len(worlds)), worlds, rotation=60, ha="right", fontsize=7)
     axes.set_ylim(0, None)
     axes.legend(fontsize=7)
