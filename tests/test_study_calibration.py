@@ -10,7 +10,7 @@ import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
 from fathom.errors import BadInput
-from fathom.metrics.confidence import confidences, fit_temperature
+from fathom.metrics.confidence import fit_temperature, scaled_confidence
 from fathom.metrics.discrimination import midranks
 from fathom.metrics.table import metric
 from fathom.results.calibration import calibration_difference, calibration_error, scale_temperature
@@ -55,25 +55,25 @@ def of(found: list[calibration.Confidence], kind: str) -> calibration.Confidence
 
 def test_temperature_by_hand() -> None:
     """One option of two is ahead by ln 9 and right in 3 of 4 queries: the best chance is 3/4, odds 3 = 9^(1/2)."""
-    scores, gold = [np.array([math.log(9), 0.0])] * 4, [[0], [0], [0], [1]]
-    temperature = fit_temperature(scores, gold)
+    scores = [np.array([math.log(9), 0.0])] * 4
+    temperature = fit_temperature(scores, [1, 1, 1, 0])
     assert temperature == pytest.approx(2, rel=1e-3)
-    assert confidences([scores[0] / temperature], [[0]]).top_probability[0] == pytest.approx(0.75, rel=1e-3)
+    assert scaled_confidence(scores[:1], temperature) == pytest.approx([0.75], rel=1e-3)
 
 
-def test_a_right_answer_without_probability_decides_nothing_alone() -> None:
-    assert 1 < fit_temperature([[0.0, -np.inf], [2.0, 0.0], [2.0, 0.0]], [[1], [0], [1]]) <= 100
+def test_a_certain_wrong_answer_alone_decides_nothing() -> None:
+    assert 1 < fit_temperature([[0.0, -np.inf], [2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [0, 1, 1, 0]) < 100
 
 
 def test_no_unit_is_in_both_halves() -> None:
     """Of unit a 3 of 4 are right, so that 2 is best (see above), of b 9 of 10, as at 1. Each gets the other's."""
     sure = [np.array([math.log(9), 0.0])] * 14
-    gold = [[int(number in (3, 13))] for number in range(14)]
-    scaled = scale_temperature(sure, gold, [*"aaaa", *"bbbbbbbbbb"], seed=0)
+    right = np.array([number not in (3, 13) for number in range(14)], dtype=float)
+    scaled = scale_temperature(sure, right, [*"aaaa", *"bbbbbbbbbb"], seed=0)
     assert scaled is not None
     assert sorted(scaled.temperatures) == pytest.approx([1, 2], rel=1e-3)
     assert scaled.confidence.tolist() == pytest.approx([0.9] * 4 + [0.75] * 10, rel=1e-3)
-    assert scale_temperature(sure, gold, ["a"] * 14, seed=0) is None
+    assert scale_temperature(sure, right, ["a"] * 14, seed=0) is None
 
 
 def test_midranks_are_within_groups() -> None:

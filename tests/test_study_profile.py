@@ -49,7 +49,7 @@ def test_cells_by_hand(tmp_path: Path) -> None:
     assert list(cells(found)) == list(expected)
     [pair] = found.pairs
     assert (pair.only_first.value, pair.only_second.value) == (0.4, 0.1)
-    difference, beyond = (contrast.estimate.value for contrast in pair.claim.contrasts)
+    beyond, difference = (contrast.estimate.value for contrast in pair.claim.contrasts)
     assert difference == pytest.approx(0.3)
     assert beyond == pytest.approx(0.3)  # both choose among the same twenty
     assert found.decisions[0].holds
@@ -84,7 +84,7 @@ def test_three_ways_name_their_combinations(tmp_path: Path) -> None:
     assert cells(found) == {
         profile.EVERY: 0.2,
         "only ranked first statement": 0.2,
-        "only ranked first statement and chosen": 0.2,
+        "only ranked first statement, chosen": 0.2,
         profile.NONE: 0.4,
     }
     assert len(found.pairs) == 3
@@ -108,7 +108,7 @@ def test_differences_of_guessing_are_no_knowledge(tmp_path: Path) -> None:
     for folder in (tmp_path / "a", tmp_path / "b"):  # the answers of the two worlds differ
         _forget_answers(folder)
     found = profile.analyse([RunFolder.open(folder) for folder in (tmp_path / "a", tmp_path / "b")])
-    difference, beyond = (contrast.estimate for contrast in found.pairs[0].claim.contrasts)
+    beyond, difference = (contrast.estimate for contrast in found.pairs[0].claim.contrasts)
     assert difference.value == pytest.approx(-0.45)
     assert beyond.value == pytest.approx(0)
     assert not found.decisions[0].holds

@@ -6,7 +6,7 @@ Functions on distributions work along the last axis: shape (…, N) → (…).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 TEMPERATURES = (float(np.log(0.01)), float(np.log(100)))
 """Logarithms of the smallest and the largest temperature that is tried."""
 LOWEST = -1000.0
-"""Log-probability counted for an answer without any probability, so that it alone does not decide."""
+"""Log-probability counted for a wrong answer that was certain, so that it alone does not decide."""
 
 
 def softmax(scores: npt.ArrayLike) -> Floats:
@@ -86,15 +86,12 @@ def confidences(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) 
     :param gold: positions of the right ones, at least one.
     :raises ValueError: unequal lengths, a query without gold, or scores :func:`softmax` refuses.
     """
-    arrays = [np.asarray(row, float) for row in scores]
-    if len(arrays) != len(gold):
-        raise ValueError(f"{len(arrays)} queries with scores, but {len(gold)} with gold answers")
-    every = Confidence(*(np.zeros(len(arrays)) for _ in range(4)))
-    lengths = np.array([len(row) for row in arrays], dtype=int)
-    for length in np.unique(lengths):  # queries of one length at a time, as a matrix
-        places = np.flatnonzero(lengths == length).tolist()
-        probabilities = softmax(np.stack([arrays[place] for place in places]))
-        target = np.stack([_target(gold[place], int(length)) for place in places])
+    if len(scores) != len(gold):
+        raise ValueError(f"{len(scores)} queries with scores, but {len(gold)} with gold answers")
+    every = Confidence(*(np.zeros(len(scores)) for _ in range(4)))
+    for places, logs in _by_length(scores):
+        probabilities = softmax(logs)
+        target = np.stack([_target(gold[place], logs.shape[1]) for place in places])
         values = top_probability(probabilities), margin(probabilities), uncertainty(probabilities)
         for array, own in zip(every, (*values, brier(probabilities, target)), strict=True):
             array[places] = own
@@ -109,31 +106,52 @@ def _target(gold: Sequence[int], options: int) -> Floats:
     return target
 
 
-def fit_temperature(scores: Sequence[npt.ArrayLike], gold: Sequence[Sequence[int]]) -> float:
-    """Return the temperature T at which the softmax of scores / T has the smallest log loss (Guo et al. 2017).
+def scaled_confidence(scores: Sequence[npt.ArrayLike], temperature: float) -> Floats:
+    """Return the probability of the best option by the softmax of scores / temperature, shape (queries).
+
+    :param scores: log-likelihoods of each query's options.
+    """
+    confidence = np.empty(len(scores))
+    for places, logs in _by_length(scores):
+        confidence[places] = top_probability(softmax(logs / temperature))
+    return confidence
+
+
+def fit_temperature(scores: Sequence[npt.ArrayLike], right: npt.ArrayLike) -> float:
+    """Return the temperature at which confidence has the smallest log loss of being right.
+
+    Guo et al. (2017) take the log loss of the gold option, which agrees for a few options. Among many, answers without
+    any probability decide it, and with them facts that the model does not know.
 
     :param scores: log-likelihoods of each query's options; at least one query.
-    :param gold: positions of the right ones, whose probabilities add up.
+    :param right: whether the best option is right, 0 to 1, shape (queries).
     """
     from scipy.optimize import minimize_scalar  # slow to load
 
-    arrays = [np.asarray(row, float) for row in scores]
-    lengths = np.array([len(row) for row in arrays])
+    is_right = np.asarray(right, float)
     groups = []
-    for length in np.unique(lengths):  # queries of one length at a time, as a matrix
-        places = np.flatnonzero(lengths == length).tolist()
-        right = np.stack([_target(gold[place], int(length)) > 0 for place in places])
-        groups.append((np.stack([arrays[place] for place in places]), right))
+    for places, logs in _by_length(scores):
+        first = np.arange(logs.shape[1]) == logs.argmax(axis=1)[:, None]
+        groups.append((logs, np.where(first, -np.inf, logs), is_right[places]))
 
     def loss(log_temperature: float) -> float:
-        total = 0.0
-        for logs, right in groups:
-            scaled = logs / np.exp(log_temperature)
-            found = logsumexp(np.where(right, scaled, -np.inf), axis=1) - logsumexp(scaled, axis=1)
-            total -= float(np.maximum(found, LOWEST).sum())
+        total, inverse = 0.0, np.exp(-log_temperature)
+        for logs, others, of_group in groups:
+            every = logsumexp(logs * inverse, axis=1)
+            sure, unsure = logs.max(axis=1) * inverse - every, logsumexp(others * inverse, axis=1) - every
+            total -= float(np.sum(of_group * sure + (1 - of_group) * np.maximum(unsure, LOWEST)))
         return total
 
     return float(np.exp(minimize_scalar(loss, bounds=TEMPERATURES, method="bounded").x))
+
+
+def _by_length(scores: Sequence[npt.ArrayLike]) -> Iterator[tuple[list[int], Floats]]:
+    """Yield the places of queries of one length, and their scores as a matrix."""
+    arrays = [np.asarray(row, float) for row in scores]
+    lengths = np.array([len(row) for row in arrays], dtype=int)
+    for length in np.unique(lengths):
+        places = np.flatnonzero(lengths == length).tolist()
+        yield places, np.stack([arrays[place] for place in places])
 
 
 class Bin(NamedTuple):

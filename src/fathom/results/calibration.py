@@ -11,9 +11,9 @@ import numpy.typing as npt
 from fathom.metrics.confidence import (
     calibration_gaps,
     cautious_sum,
-    confidences,
     debiased_sum,
     fit_temperature,
+    scaled_confidence,
 )
 from fathom.metrics.uncertainty import Labels
 from fathom.results.estimates import Estimate, as_estimate, between, between_folds
@@ -55,12 +55,10 @@ class Scaled(NamedTuple):
     temperatures: tuple[float, float]
 
 
-def scale_temperature(
-    scores: Sequence[Floats], gold: Sequence[Sequence[int]], units: Labels, seed: int
-) -> Scaled | None:
+def scale_temperature(scores: Sequence[Floats], right: Floats, units: Labels, seed: int) -> Scaled | None:
     """Return softmax confidences scaled by a temperature that other sampling units chose; None with fewer than two.
 
-    :param scores: log-likelihoods of each query's options. :param gold: positions of the right ones.
+    :param scores: log-likelihoods of each query's options. :param right: whether the best one is right, 0 to 1.
     :param units: label of each query's sampling unit, which is in one half as a whole.
     :param seed: of the halves.
     """
@@ -68,11 +66,9 @@ def scale_temperature(
     if len(names) < 2:
         return None
     half = (np.random.default_rng(seed).permutation(len(names)) % 2)[unit]
-    scaled, temperatures = np.empty(len(scores)), []
+    confidence, temperatures = np.empty(len(scores)), []
     for own in (0, 1):
-        fitted, applied = np.flatnonzero(half != own).tolist(), np.flatnonzero(half == own).tolist()
-        temperature = fit_temperature([scores[at] for at in fitted], [gold[at] for at in fitted])
-        divided = [scores[at] / temperature for at in applied]
-        scaled[applied] = confidences(divided, [gold[at] for at in applied]).top_probability
-        temperatures.append(temperature)
-    return Scaled(scaled, (temperatures[0], temperatures[1]))
+        fitted, applied = (np.flatnonzero(part).tolist() for part in (half != own, half == own))
+        temperatures.append(fit_temperature([scores[at] for at in fitted], right[fitted]))
+        confidence[applied] = scaled_confidence([scores[at] for at in applied], temperatures[-1])
+    return Scaled(confidence, (temperatures[0], temperatures[1]))

@@ -2,7 +2,7 @@
 
 Confidence is calibrated if answers given with a confidence of 0.7 are right in 70 % of cases, and informative if right
 answers have more of it than wrong ones (AUROC). Temperature scaling divides the scores by one number (Guo et al. 2017),
-fitted on the other half of the sampling units.
+which was fitted on the other half of the sampling units.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def _of_run(outcome: RunFacts, seed: int) -> Iterator[Confidence]:
         judged = Judged(
             rows.confidence.top_probability[places], rows.hits(1)[places], rows.query[places], rows.template[places]
         )
-        scores, golds = [rows.scores(at) for at in places.tolist()], [rows.gold_places(at) for at in places.tolist()]
-        scaled = scale_temperature(scores, golds, _units(rows, judged.queries), seed)
+        scores = [rows.scores(at) for at in places.tolist()]
+        scaled = scale_temperature(scores, judged.right, _units(rows, judged.queries), seed)
         yield _measured(outcome, SOFTMAX, judged, len(outcome.places), scaled)
     if len(agreeing.right):
         yield _measured(outcome, AGREEMENT, agreeing, len(set(rows.query[outcome.places].tolist())))
@@ -196,12 +196,12 @@ def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled
         Contrast(name, above_chance(scores, is_right, sample, f"AUROC − 0.5{own} of {kind}{outcome.recipe('')}"), 1)
         for name, own, scores in (("AUROC", "", judged.confidence), ("within relations", " within relations", within))
     ]
-    claims = [Claim(f"confidence by {kind} is informative", tuple(contrasts))]
+    claims = [Claim(f"AUROC of confidence by {kind} − 0.5", tuple(contrasts))]
     if scaled is not None:
-        name = "temperature scaling lowers the calibration error"
+        name = "calibration error without − with temperature scaling"
         sides, line = (judged.confidence, scaled.confidence), f"{name}{outcome.recipe('')}"
         lower = calibration_difference(*sides, judged.right, sample, line)
-        claims.append(Claim(name, (Contrast("calibration error before − after", lower, 1),)))
+        claims.append(Claim(name, (Contrast("difference", lower, 1),)))
     return claims
 
 

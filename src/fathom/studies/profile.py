@@ -43,7 +43,7 @@ class Way(NamedTuple):
 
     :param kind: how the model answers. :param reverse: whether the subject is asked for.
     :param known: 1 for each known fact, else 0. :param baselines: expected Hits@1 of each baseline, NaN where unknown.
-    :param share: of the known facts.
+    :param share: of the known facts. :param lacking: number of facts that only other ways scored.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Way(NamedTuple):
     known: Floats
     baselines: Mapping[str, Floats]
     share: Estimate
+    lacking: int
     recipe: str
 
     @property
@@ -130,17 +131,14 @@ def analyse(
     whole = read_each(runs, scoring, lambda run, model: load(run, model=model), lambda one: one, given_twice(runs))
     sides = [part for one in whole for part in _by_direction(one)]
     facts = common_facts(sides, same_candidates=False)
-    ways = list(_ways(sides, facts, above))
+    every = set[str]().union(*(side.facts for side in sides))
+    ways = list(_ways(sides, facts, above, every))
     file = design or next(filter(None, map(design_file, runs)), None)
-    sample, kinds = (
-        sides[0].sample(facts),
-        [_cell(pattern, ways) for pattern in zip(*(w.known for w in ways), strict=True)],
-    )
+    kinds = [_cell(pattern, ways) for pattern in zip(*(way.known for way in ways), strict=True)]
+    labels, sample = np.array(kinds), sides[0].sample(facts)
     recipe = partial(combined, recipes=[way.recipe for way in ways], sign=" and ")
-    labels = np.array(kinds)
     shares = {label: estimates.mean(labels == label, sample, recipe(label)) for label in _labels(kinds, ways)}
     pairs = [_pair(*two, sides[0], facts) for two in combinations(ways, 2)]
-    every = set[str]().union(*(side.facts for side in sides))
     checked = _check(read_design(file), ways, labels, sides[0], facts, list(shares)) if file else None
     return Profile(sides[0].model, ways, list(shares.items()), pairs, facts, kinds, len(every) - len(facts), checked)
 
@@ -155,7 +153,7 @@ def _by_direction(outcome: RunFacts) -> Iterator[RunFacts]:
             yield RunFacts(outcome.run, rows, outcome.scoring, outcome.model, outcome.places[own], part)
 
 
-def _ways(sides: Sequence[RunFacts], facts: Sequence[str], above: float) -> Iterator[Way]:
+def _ways(sides: Sequence[RunFacts], facts: Sequence[str], above: float, every: set[str]) -> Iterator[Way]:
     reverse = [side.rows.directions[side.queries[0]] == HEAD for side in sides]
     kinds = [side.rows.declared.way for side in sides]
     titles = [f"{kind}, reverse" if back else kind for kind, back in zip(kinds, reverse, strict=True)]
@@ -166,7 +164,8 @@ def _ways(sides: Sequence[RunFacts], facts: Sequence[str], above: float) -> Iter
         baselines = {title: values[at] for title, values in RunBaselines(side).hits(1).items()}
         baselines["random"] = np.nan_to_num(baselines["random"])  # without candidates nothing is guessed
         share = estimates.mean(known, side.sample(facts), side.recipe(f"known above {above:g}"))
-        yield Way(name, kind, back, known, baselines, share, side.recipe(""))
+        lacking = len(every.difference(side.scored_facts))
+        yield Way(name, kind, back, known, baselines, share, lacking, side.recipe(""))
 
 
 def _cell(pattern: Sequence[float], ways: Sequence[Way]) -> str:
@@ -179,7 +178,7 @@ def _cell(pattern: Sequence[float], ways: Sequence[Way]) -> str:
         return REVERSE if known == reverse else FORWARD
     if known == [not writes for writes in generated]:
         return RECOGNISED
-    return f"only {' and '.join(way.name for way, own in zip(ways, known, strict=True) if own)}"
+    return f"only {', '.join(way.name for way, own in zip(ways, known, strict=True) if own)}"
 
 
 def _labels(kinds: Sequence[str], ways: Sequence[Way]) -> list[str]:
@@ -193,12 +192,12 @@ def _labels(kinds: Sequence[str], ways: Sequence[Way]) -> list[str]:
 def _pair(first: Way, second: Way, side: RunFacts, facts: Sequence[str]) -> Pair:
     sample, name = side.sample(facts), f"{first.name}{MINUS}{second.name}"
     recipe = partial(combined, recipes=[first.recipe, second.recipe])
-    difference = estimates.difference(first.known, second.known, sample, recipe(name))
+    plain = estimates.difference(first.known, second.known, sample, recipe(name))
     own, other = (way.known - way.guessing for way in (first, second))
-    beyond = estimates.difference(own, other, sample, recipe(f"{name}, over guessing"), (-2.0, 2.0))
+    beyond = estimates.difference(own, other, sample, recipe(f"{name}, beyond guessing"), (-2.0, 2.0))
     alone = first.known * (1 - second.known), second.known * (1 - first.known)
     only_first, only_second = (estimates.mean(part, sample, recipe(f"only one of {name}")) for part in alone)
-    claim = Claim(name, (Contrast("difference", difference), Contrast("over random guessing", beyond)))
+    claim = Claim(f"{name}, beyond guessing", (Contrast("beyond guessing", beyond), Contrast("difference", plain)))
     return Pair(first.name, second.name, only_first, only_second, claim)
 
 
@@ -265,7 +264,8 @@ def tables(findings: Profile) -> list[Table]:
     missing = [f"{kind} ({hint})" for kind, hint in _HINTS.items() if kind not in kinds]
     notes = ["guessing: expected share of random guessing"]
     notes += [f"not among the runs: {', '.join(missing)}"] if missing else []
-    notes += [f"{findings.left_out} facts that not all runs scored are excluded"] if findings.left_out else []
+    lacking = ", ".join(f"{way.name} {way.lacking}" for way in findings.ways if way.lacking)
+    notes += [f"{findings.left_out} facts that not all runs scored are excluded: {lacking}"] if lacking else []
     ways = [(way.name, way.share.n, way.share, float(way.guessing.mean())) for way in findings.ways]
     cells = [(label, round(share.value * share.n), share) for label, share in findings.cells]
     made = [
@@ -278,7 +278,7 @@ def tables(findings: Profile) -> list[Table]:
             for pair, decision in zip(findings.pairs, findings.decisions, strict=False)
         ]
         of_pairs = ("first", "second", "only first", "only second", "difference", "verdict")
-        legend = "difference: first minus second; significant if it exceeds that of random guessing, too"
+        legend = "difference: first minus second, each less the expected share of random guessing"
         made.append(Table.of(pairs, "pairs of ways", [legend], columns=of_pairs, main="difference"))
     if findings.checked:
         absent, taught = findings.checked.left_out
