@@ -21,7 +21,8 @@ from fathom.results.baselines import (
     verdict_text,
 )
 from fathom.results.claims import decide
-from fathom.results.estimates import against, point_estimate
+from fathom.results.estimates import point_estimate
+from fathom.results.measures import against
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from tests.answerers import answered, at_random, world

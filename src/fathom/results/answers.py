@@ -7,7 +7,7 @@ import numpy as np
 from fathom.data.templates import ANSWER, capitalized
 from fathom.metrics.confidence import reliability, softmax
 from fathom.metrics.table import metric
-from fathom.results.estimates import measure
+from fathom.results.measures import measure
 from fathom.results.rows import Floats, Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder

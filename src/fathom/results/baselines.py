@@ -29,8 +29,9 @@ from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results import estimates
 from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision
-from fathom.results.estimates import Estimate, against
+from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
+from fathom.results.measures import against
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample

@@ -29,8 +29,9 @@ from fathom.results.baselines import (
 )
 from fathom.results.bins import OF_NUMBERS, Bins, parse_bins, trend_table
 from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
-from fathom.results.estimates import NOTHING, Estimate, measure, point_estimate
+from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
+from fathom.results.measures import measure
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
@@ -93,11 +94,6 @@ class BreakdownPart(NamedTuple):
     unscored: int
     deviation: float | None
     numbers: Mapping[str, Estimate]
-
-    @property
-    def accuracy(self) -> Estimate | None:
-        """Accuracy; None where nothing was scored."""
-        return self.numbers.get("accuracy")
 
 
 class Breakdown(NamedTuple):
@@ -179,11 +175,8 @@ class RunNumbers:
         if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self.baseline_ranks)):
             notes = (*notes, lacking)
         if altered := sum("conclusion" in groups for groups in self.rows.groups):
-            what = "arguments and altered texts, which these numbers mix with the others"
-            notes = (
-                *notes,
-                f"{altered:,} queries are {what}: fathom study choice judges them, --by relation parts them",
-            )
+            what = f"{altered:,} queries are arguments and altered texts, which these numbers mix with the others"
+            notes = (*notes, f"{what}: fathom study choice judges them, --by relation parts them")
         model = short_names([self.run])[0]
         if self.rows.declared.headline == "tasks":
             tasks, decisions = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
@@ -445,7 +438,7 @@ def _parts_table(breakdown: Breakdown) -> Table:
             "queries": part.queries,
             "n": part.n,
             "unscored": part.unscored,
-            "accuracy": part.accuracy or point_estimate(NOTHING),
+            "accuracy": part.numbers.get("accuracy", point_estimate(NOTHING)),
             "deviation": part.deviation,
             **{name: part.numbers[name].value if name in part.numbers else None for name in further},
         }

@@ -27,7 +27,8 @@ from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import file_exists, json_file
 from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
 from fathom.results.claims import UNDETERMINED, Claim, Decision, decide_all
-from fathom.results.estimates import NOTHING, Estimate, difference, mean, measure, point_estimate
+from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
+from fathom.results.measures import measure
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample, sample_of_origins

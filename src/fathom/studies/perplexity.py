@@ -14,9 +14,10 @@ import numpy as np
 from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import OVER_MODELS, Estimate, correlation, measure, point_estimate
+from fathom.results.estimates import OVER_MODELS, Estimate, correlation, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
+from fathom.results.measures import measure
 from fathom.results.pairing import common_facts
 from fathom.results.plots import Plot
 from fathom.results.recipes import combined
