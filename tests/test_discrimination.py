@@ -80,10 +80,10 @@ def test_perfect_separation_is_tested_by_permutation():
 def test_without_an_interval():
     one = discrimination.auroc([1, 2, 3], [False, False, True], ALONE, "")
     assert (one.value, one.low, one.p_value) == (1, None, None)
-    assert mentioned(one.note, "1 positive", "no interval")
+    assert mentioned(one.note, "only 1 positive", "no interval")
     assert np.isnan(discrimination.auroc([1, 2], [True, True], ALONE, "").value)
     clustered = discrimination.auroc([1, 2, 3, 4], [False, True, False, True], Sample("relation", list("aabb")), "")
-    assert mentioned(clustered.note, "2 relation", "rough")
+    assert mentioned(clustered.note, "only 2 relations", "rough")
 
 
 def coverage(truth: float, draw, repeats: int = 400) -> tuple[float, float]:

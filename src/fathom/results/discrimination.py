@@ -84,8 +84,9 @@ def _difference(
     units = np.arange(len(positive)) if sample.clusters is None else np.asarray(sample.clusters)
     counts = {name: len(np.unique(units[own])) for name, own in (("positive", positive), ("negative", ~positive))}
     smaller = min(counts, key=counts.__getitem__)
-    kind = "" if sample.clusters is None else f"{sample.key} with a "
-    few = f"only {counts[smaller]} {kind}{smaller}{'' if kind else 's'}"
+    few = f"only {counts[smaller]} {smaller}s"
+    if sample.clusters is not None:  # "fact within relation", "relation and subject"
+        few = f"{smaller}s in only {counts[smaller]} {sample.key.split()[0]}s"
     if counts[smaller] < _FEWEST:
         value = float(np.average(first - second, weights=weights))
         return point_estimate(f"{few}: no interval", recipe, value, len(first), "+.3f")
