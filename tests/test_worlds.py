@@ -23,14 +23,10 @@ from scipy.stats import chisquare
 from fathom.building.worlds import (
     THIRTEEN,
     WorldOptions,
-    anonymised,
     build_worlds,
     folders,
-    fully_anonymised,
-    inconsistent,
     parse_variants,
     restore,
-    virtual,
     worlds_table,
 )
 from fathom.building.worlds.constructions import Materials, find_obstacles, make_world
@@ -52,6 +48,17 @@ from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
 from tests.messages import correspond, mentioned, mentions
+
+
+def construction(name, parts):
+    """A function that makes worlds of a construction; *parts* is its default."""
+    return lambda graph, parts=parts, seed=0, options=None: make_world(
+        f"{name}-{parts}", Materials(graph, seed, options)
+    )
+
+
+virtual, anonymised = construction("virtual", "er"), construction("anonymised", "er")
+inconsistent, fully_anonymised = construction("inconsistent", "d"), construction("fully-anonymised", "d")
 
 LIKELY = 1e-4
 """Chi-square tests with fixed seeds: below this the drawing would be suspect."""

@@ -17,15 +17,12 @@ from hypothesis import strategies as st
 
 from fathom.building.worlds import (
     WorldOptions,
-    anonymised,
     audit_table,
     audit_worlds,
-    base,
     build_worlds,
     left_table,
     restore,
     tabulate_audits,
-    virtual,
 )
 from fathom.building.worlds import reidentification as module
 from fathom.building.worlds.audit import ATTACKS, Auditor, Reader
@@ -33,10 +30,11 @@ from fathom.building.worlds.folders import INSERTED, inserted_spans
 from fathom.building.worlds.forms import forms_of
 from fathom.building.worlds.mentions import find_mentions
 from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, VectorAttack
+from fathom.building.worlds.world import BASE, World
 from fathom.formats import read
 from fathom.formats.kg import write_graph
 from tests.messages import mentioned, stated
-from tests.test_worlds import make_graph, pets, texts_of, with_aliases
+from tests.test_worlds import anonymised, make_graph, pets, texts_of, virtual, with_aliases
 
 pytest.importorskip("sklearn")
 
@@ -94,7 +92,7 @@ def test_function_words_are_no_form_of_a_name():
     names = ["be", "have", "dog", "one", "be active", "much"]
     graph = chain(names, ["what is, IS or was to be", "has had dogs", "it could", "other ones", "it is active", "more"])
     assert replaced(graph) == ["be", "dogs", "is active"]
-    assert left(base(graph), graph) == {"name": 1, "alias": 0, "inflection": 2, "short": 0, "other case": 0}
+    assert left(World(BASE, graph), graph) == {"name": 1, "alias": 0, "inflection": 2, "short": 0, "other case": 0}
     assert replaced(chain(["be", "is"], ["it is", ""])) == ["is"]
 
 
@@ -145,7 +143,7 @@ FARM = chain(
 def test_what_is_left_is_counted_by_kind():
     """In the graph as it is: cow twice and Turkey; bovine; cows, mice, bovines; o twice; turkey and TURKEY."""
     whole = {"name": 3, "alias": 1, "inflection": 3, "short": 2, "other case": 2}
-    assert left(base(FARM), FARM) == whole
+    assert left(World(BASE, FARM), FARM) == whole
     assert left(anonymised(FARM, "r"), FARM) == whole
     assert left(anonymised(FARM, "e"), FARM) == {"name": 0, "alias": 0, "inflection": 0, "short": 2, "other case": 2}
     plain = anonymised(FARM, "e", options=WorldOptions(sought="names"))
@@ -265,7 +263,7 @@ def test_an_audit_by_hand():
     "hunts" and "fears" stand for one each, "sings" for one; of the two empty ones, each is a guess among five."""
     names = ["mouse", "cat", "bird", "owl", "owl"]
     graph = chain(names, ["fears cat", "hunts mouse", "sings", "owl", "owl"])
-    assert audited_hits(base(graph), graph) == pytest.approx((4 / 5, 4 / 5))
+    assert audited_hits(World(BASE, graph), graph) == pytest.approx((4 / 5, 4 / 5))
     # "owl" is gone, and with it both of the last two texts: 3 + 2 · 1/5.
     assert audited_hits(anonymised(graph, "e"), graph) == pytest.approx((0, (3 + 2 / 5) / 5))
     assert audited_hits(anonymised(graph, "r"), graph) == pytest.approx((4 / 5, 4 / 5))
@@ -308,7 +306,7 @@ def test_of_very_many_entities_some_are_drawn(monkeypatch):
     monkeypatch.setattr(TfIdf, "most", 10)
     texts = [f"word{row}" for row in range(40)]
     graph = chain([f"name{row}" for row in range(40)], texts)
-    found = Auditor(graph).audit(base(graph).graph, "base")["descriptions"]["TF-IDF"]
+    found = Auditor(graph).audit(World(BASE, graph).graph, "base")["descriptions"]["TF-IDF"]
     assert (found["hits@1"]["n"], found["hits@1"]["value"], found["chance@1"]) == (10, 1, 1 / 40)
 
 

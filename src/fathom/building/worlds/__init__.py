@@ -3,9 +3,10 @@
 After Sakai et al., *Does Pre-trained Language Model Actually Infer Unseen Links in Knowledge Graph Completion?* (NAACL
 2024), section 3. Each construction is a pure function of a graph, the parts to change, a seed and options::
 
-    from fathom.building.worlds import WorldOptions, build_worlds, virtual
+    from fathom.building.worlds import Materials, WorldOptions, make_world
 
-    world = virtual(fathom.read_data("my-graph").graph, "er", seed=0, options=WorldOptions(relax=True))
+    graph = fathom.read_data("my-graph").graph
+    world = make_world("virtual-er", Materials(graph, seed=0, options=WorldOptions(relax=True)))
     world.graph, world.mapping, world.spans
 """
 
@@ -14,28 +15,25 @@ from __future__ import annotations
 from fathom.building.options import WorldOptions
 from fathom.building.worlds.audit import Reader, audit_table, left_table
 from fathom.building.worlds.build import audit_worlds, build_worlds, worlds_table
-from fathom.building.worlds.constructions import anonymised, base, fully_anonymised, inconsistent, virtual
+from fathom.building.worlds.constructions import Materials, make_world
 from fathom.building.worlds.folders import check_comparable_worlds, restore, tabulate_audits
 from fathom.building.worlds.world import THIRTEEN, Variant, World, parse_variants
 
 __all__ = [
     "THIRTEEN",
+    "Materials",
     "Reader",
     "Variant",
     "World",
     "WorldOptions",
-    "anonymised",
     "audit_table",
     "audit_worlds",
-    "base",
     "build_worlds",
     "check_comparable_worlds",
-    "fully_anonymised",
-    "inconsistent",
     "left_table",
+    "make_world",
     "parse_variants",
     "restore",
     "tabulate_audits",
-    "virtual",
     "worlds_table",
 ]

@@ -1,5 +1,14 @@
 """The four constructions of Sakai et al. 2024, section 3: same graph, other texts.
 
+A world's name is a construction and the parts that it changes: entities, relations, descriptions.
+
+- *virtual* (3.1) exchanges names. Entities take those of a random derangement, and mentions in descriptions follow;
+  relations those of :func:`fathom.building.worlds.derangement.match_relations`. "d" alone: only mentions change.
+- *anonymised* (3.2) replaces names by random strings, distinct and none of the old ones, likewise.
+- *inconsistent* (3.3) permutes descriptions by a derangement. With "e", names and descriptions move together, and
+  mentions stay; "e" without "d" and "r" are those of the virtual world.
+- *fully-anonymised* (3.4) replaces descriptions, too, by random strings of their unigram model.
+
 Each is a pure function of a graph, the parts to change, a seed and options. Ids, triples and splits stay, and so does
 each ``fact_id``. Worlds of one graph, seed and options share their :class:`Materials`: ``virtual-er`` has the names of
 ``virtual-e`` and ``virtual-r``, and ``fully-anonymised-ed`` those of ``anonymised-e``.
@@ -23,7 +32,6 @@ from fathom.building.worlds.mentions import Mentions, find_mentions
 from fathom.building.worlds.random_names import new_descriptions, new_names
 from fathom.building.worlds.texts import Hasher
 from fathom.building.worlds.world import (
-    BASE,
     NewTexts,
     Variant,
     World,
@@ -45,54 +53,6 @@ COLUMNS = {
     "relation": ("relations", "name"),
 }
 """Table and column of the texts that each step replaces."""
-
-
-def base(graph: KnowledgeGraph) -> World:
-    """Return the original graph as a world."""
-    return World(BASE, graph)
-
-
-def virtual(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: WorldOptions | None = None) -> World:
-    """Exchange names (section 3.1); no entity keeps its string.
-
-    :param parts: "e": names of entities are permuted by a random derangement, and mentions in descriptions follow.
-        "r": names of relations are permuted by :func:`fathom.building.worlds.derangement.match_relations`.
-        "d" alone: mentions follow the permutation, and the names of the entities stay; with "e" it changes nothing.
-    :raises BadInput: unknown parts, or there is no such permutation; the message says why.
-    """
-    return make_world(f"virtual-{parts}", Materials(graph, seed, options))
-
-
-def anonymised(graph: KnowledgeGraph, parts: str = "er", seed: int = 0, options: WorldOptions | None = None) -> World:
-    """Replace names by random strings (section 3.2), distinct and none of the old ones.
-
-    :param parts: "e": entities, and mentions in descriptions follow; "r": relations; "d" alone: only the mentions.
-    :raises BadInput: unknown parts, or too few different strings.
-    """
-    return make_world(f"anonymised-{parts}", Materials(graph, seed, options))
-
-
-def inconsistent(graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: WorldOptions | None = None) -> World:
-    """Make descriptions contradict the graph (section 3.3).
-
-    :param parts: "d": descriptions are permuted by a derangement. "e" and "d": names and descriptions move together,
-        and mentions in descriptions stay. "e" without "d": names move as in the virtual world, descriptions
-        stay. "r": names of relations as in the virtual world.
-    :raises BadInput: unknown parts, or there is no such permutation; the message says why.
-    """
-    return make_world(f"inconsistent-{parts}", Materials(graph, seed, options))
-
-
-def fully_anonymised(
-    graph: KnowledgeGraph, parts: str = "d", seed: int = 0, options: WorldOptions | None = None
-) -> World:
-    """Replace texts by random strings (section 3.4), also descriptions.
-
-    :param parts: "e" and "r": names, as in the anonymised world. "d": descriptions become random strings of their
-        unigram model. Without "d", descriptions are those of the anonymised world.
-    :raises BadInput: unknown parts, or too few different strings.
-    """
-    return make_world(f"fully-anonymised-{parts}", Materials(graph, seed, options))
 
 
 def make_world(variant: Variant | str, materials: Materials) -> World:
