@@ -339,6 +339,7 @@ def test_the_command_writes_tables_and_figures(plan_file, tmp_path):
         (("{predictor: blind, data: graph/base}", "blind"), ("runs.blind: ", "'blind'")),
         (("random_from: reader", "random_from: rider"), ("random_from: ", "'rider'", "reader")),
         (("predictor: blind,", "predictor: blind, probe: statement,"), ("runs.blind.probe: ",)),
+        (("predictor: blind,", "predictor: blind, matrix: {epochs: [1, 2]},"), ("memory.runs: ", "epochs=2", "each:")),
         (("predictor: blind,", "predictor: blind, matrix: {seed: [0, -1]},"), ("runs.blind: ", "0", "-1")),
         (("predictor: blind,", "probe: statement,"), ("runs.blind: ", "models:")),
         ((READER + OTHER + BLIND, ""), "runs"),

@@ -17,6 +17,7 @@ from fathom.plans.content import PlanContent, PlanFaults, StudyPart, closest, pa
 from fathom.plans.links import LinkStep
 from fathom.plans.steps import PlannedStep, StepState
 from fathom.probes.models import open_model
+from fathom.results.rows import grouped
 from fathom.studies import STUDIES, Study
 from fathom.studies.memory import BASE, Cell, CellState
 from fathom.studies.options import MemoryOptions
@@ -102,14 +103,20 @@ def _of_runs(
     kinds = dict.fromkeys(key for run in chosen for key in run.keys)
     for missing in (key for key in each if chosen and key not in kinds):
         add("each", f"its runs have no '{missing}'; {closest(missing, kinds)}")
-    groups: dict[str, list[str]] = {}
-    for run in chosen:
-        groups.setdefault("/".join((name, *(run.keys.get(key, "-") for key in each))), []).append(run.name)
+    groups = grouped(("/".join((name, *(run.keys.get(key, "-") for key in each))), run) for run in chosen)
+    for own in groups.values() if study.takes == "cells" else ():
+        for cell, same in grouped((_cell(run), run.name) for run in own).items():
+            if len(same) > 1:
+                add(
+                    "runs",
+                    f"{' and '.join(same)} are one cell, {cell}: choose with runs:, or repeat the study with each:",
+                )
     options = _parsed(study.analysis, part.options, base, add)
     if isinstance(options, MemoryOptions):
         _check_models(options, [one for one, own in content.runs.items() if own.predictor], add)
     if options is not None:
-        yield from (PlannedStudy(path, study, options, tuple(own)) for path, own in groups.items())
+        for path, own in groups.items():
+            yield PlannedStudy(path, study, options, tuple(run.name for run in own))
 
 
 def _check_models(options: MemoryOptions, models: Sequence[str], add: Add) -> None:
@@ -121,13 +128,15 @@ def _check_models(options: MemoryOptions, models: Sequence[str], add: Add) -> No
             add(key, f"no run '{one}' of a link predictor; {closest(one, models)}")
 
 
+def _cell(run: PlannedStep) -> Cell:
+    training = run.step.training  # type: ignore[attr-defined] # of a LinkStep
+    return Cell(run.keys["run"], getattr(training, "init", ""), run.keys.get("world", BASE), training.seed)
+
+
 def cell_of(run: PlannedStep, state: StepState) -> CellState:
     """Return the state of a link predictor's run as a cell of the study of memory."""
-    step = run.step
-    assert isinstance(step, LinkStep)
-    init, world = getattr(step.training, "init", ""), run.keys.get("world", BASE)
-    cell = Cell(run.keys["run"], init, world, step.training.seed)
-    return CellState(cell, step.predictor, step.data, state.run, state.failed)
+    assert isinstance(run.step, LinkStep)
+    return CellState(_cell(run), run.step.predictor, run.step.data, state.run, state.failed)
 
 
 def _with_own_runs(
