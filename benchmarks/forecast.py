@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from harness import DATA, Table, benchmark, fathom_command, network, own_process
 BEAR = str(DATA / "bear" / "BEAR")
 RUNS = (
     ("statement", "planted-causal", "geography", {"templates": "0"}),
-    ("statement", "planted-masked", "geography", {"templates": "0", "limit": 300}),
+    ("statement", "planted-masked", "geography", {"templates": "0", "limit": 100}),
     ("cloze", "planted-masked", "geography", {}),
     ("choice", "planted-masked", "geography", {}),
     ("generation", "planted-causal", "geography", {}),
@@ -21,42 +22,51 @@ RUNS = (
 
 
 @benchmark
-def forecast() -> None:
-    """Estimate and make eight runs of planted models and of GPT-2-small's shape, each in a process of its own."""
-    table = Table("probe", "model", "data", "minutes: estimate", "run", "ratio", "GB: estimate", "run", "ratio")
-    with scratch() as folder:
+def forecast(models: Path | None = None) -> None:
+    """Estimate and make eight runs of planted models and of GPT-2-small's shape, each in a process of its own.
+
+    Times are of the processor, with one thread, so that a busy machine affects neither; for a run, libraries are loaded
+    before. models: a folder with planted-causal, planted-masked and gpt2, made if it is missing.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"
+    table = Table("probe", "model", "data", "s: estimate", "s: run", "ratio", "GB: estimate", "GB: run", "ratio")
+    with scratch() as temporary:
+        folder = models or temporary
         for kind in ("causal", "masked"):
-            fathom_command("plant", "--kind", kind, "--out", folder / f"planted-{kind}")
-        network("GPT2LMHeadModel").save_pretrained(folder / "gpt2")
-        tokenizer("gpt2").save_pretrained(folder / "gpt2")
+            if not (folder / f"planted-{kind}").exists():
+                fathom_command("plant", "--kind", kind, "--out", folder / f"planted-{kind}")
+        if not (folder / "gpt2").exists():
+            network("GPT2LMHeadModel").save_pretrained(folder / "gpt2")
+            tokenizer("gpt2").save_pretrained(folder / "gpt2")
         for number, (probe, model, data, _) in enumerate(RUNS):
-            steps = ("_estimate", "_make")
-            (seconds, memory), (took, used) = (
-                map(float, own_process(step, "--number", number, "--folder", folder, output=True).split()[-2:])
-                for step in steps
-            )
-            cells = (f"{seconds / 60:.2f}", f"{took / 60:.2f}", f"{seconds / took:.2f}")
-            more = (f"{memory:.2f}", f"{used:.2f}", f"{memory / used:.2f}")
-            table.row(probe, model, Path(data).name, *cells, *more)
+            where = ("--number", number, "--folder", folder)
+            found = (own_process(step, *where, output=True).split()[-2:] for step in ("_estimate", "_make"))
+            (seconds, memory), (took, used) = (map(float, words) for words in found)
+            times = (f"{seconds:.1f}", f"{took:.1f}", f"{seconds / took:.2f}")
+            table.row(probe, model, Path(data).name, *times, f"{memory:.2f}", f"{used:.2f}", f"{memory / used:.2f}")
 
 
 @benchmark
 def _estimate(number: int, folder: Path) -> None:
     """Print the estimated seconds and GB of a run."""
-    import fathom
+    from fathom.formats import read
+    from fathom.probes import PROBES
+    from fathom.run.forecast import Forecaster
 
     probe, model, data, options = RUNS[number]
-    found = fathom.forecast(probe, folder / model, data, progress=False, **options)
+    entry = PROBES.find(probe)
+    found = Forecaster(time.process_time).forecast(entry, str(folder / model), read(data), entry.options(**options))
     print(found.seconds, (found.memory or 0) / 1e9)
 
 
 @benchmark
 def _make(number: int, folder: Path) -> None:
-    """Print the seconds and peak GB of a run, libraries loaded before."""
+    """Print the seconds and peak GB of a run."""
     import fathom
-    import fathom.models.loading
+    import fathom.run.setup  # loads the libraries
 
     probe, model, data, options = RUNS[number]
-    began = time.perf_counter()
-    fathom.probe(probe, folder / model, data, folder / f"run-{number}", progress=False, **options)
-    print(time.perf_counter() - began, peak() * 2**30 / 1e9)
+    with scratch() as out:
+        began = time.process_time()
+        fathom.probe(probe, folder / model, data, out / "run", progress=False, **options)
+        print(time.process_time() - began, peak() * 2**30 / 1e9)

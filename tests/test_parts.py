@@ -242,7 +242,7 @@ def test_processes_race_and_ask_nothing_twice(parts, planted, alone, tmp_path):
     if parts != ("1/2", "1/2"):
         ended(begin(planted, tmp_path / "r", log=tmp_path / "log"))
     else:
-        assert any("of 18 shards" in one for one in said)
+        assert any("of 196 queries" in one for one in said)
         ended(begin(planted, tmp_path / "r", "--part", "2/2", log=tmp_path / "log"))
     assert predictions(tmp_path / "r").equals(alone)
     assert asked_twice(tmp_path / "log") == []

@@ -42,7 +42,9 @@ def begun(fathom, model, tmp_path, monkeypatch):
 def test_a_run_is_finished_from_anywhere(begun, fathom):
     code, text, _ = fathom("show", "at/runs/one")
     assert code == 0
-    assert mentioned(text, "statement probe", "1 of 2 shards", "next: fathom resume at/runs/one")
+    assert mentioned(
+        text, "statement probe", "4 of 12 queries", "relations missing: currency", "next: fathom resume at/runs/one"
+    )
     code, text, _ = fathom("resume", "at/runs/one")
     assert code == 0
     assert "accuracy" in text

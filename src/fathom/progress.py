@@ -61,7 +61,7 @@ def line(text: str) -> Progress:
     if _BARS:
         bar, task = _BARS[-1], _BARS[-1].add_task(printable(text), total=None)
         return lambda done, total: bar.update(task, completed=done, total=total, visible=done < total)
-    return lambda done, total: _overwrite_line(f"{printable(text)}: {done}/{total} shards")
+    return lambda done, total: _overwrite_line(f"{printable(text)}: {done:,} of {total:,}")
 
 
 def _overwrite_line(text: str) -> None:

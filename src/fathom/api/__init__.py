@@ -49,7 +49,7 @@ def probe(
     :param data: a folder, the name of an embedded data set, or a query set.
     :param out: folder of the run; an unfinished run of the same options is resumed. None: a temporary folder. With
         ``part="1/4"`` the run may be unfinished afterwards: ``Result.is_complete()``.
-    :param progress: called with (shards done, all shards) instead of a progress bar; False: nothing is shown.
+    :param progress: called with (queries done, all queries) instead of a progress bar; False: nothing is shown.
     :param options: of a probe that is named, checked at run time.
     :raises BadInput: everything that is wrong with options, data and model, at once.
     """

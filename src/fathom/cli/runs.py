@@ -164,6 +164,8 @@ def show(options: OneRun) -> None:
     if folder.finished():
         so_far = "" if folder.is_complete() else "so far: "
         say(so_far + "\n".join(summarise(folder).answer))
+    if lacking := folder.lacking():
+        say(lacking)
     part = ((command or {}).get("options") or {}).get("part")
     if part and is_finished(part, folder) and not folder.is_complete():
         say(f"next: fathom merge {options.run} …, with the other parts")
@@ -206,7 +208,7 @@ def metrics(options: MetricsOptions) -> None:
     tables += [error_table(folder, options.errors)] if options.errors else []
     text = render(_single_table(tables) if options.format == "csv" else tables, options.format, summary.answer)
     if not folder.is_complete():
-        notes([f"{options.run} is unfinished: numbers cover the finished part only"])
+        notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
     if options.output is None:
         say(text)
     else:

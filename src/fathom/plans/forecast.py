@@ -64,7 +64,7 @@ def _state(step: Step) -> tuple[str, float]:
         return "to be made", 1.0
     try:
         done, total = len(folder.finished()), len(folder.manifest["plan"])
-        return folder.progress(folder.manifest["plan"]), 1 - done / total
+        return folder.progress(folder.manifest), 1 - done / total
     except BadInput as error:
         return f"damaged: {error}", 1.0
 

@@ -127,8 +127,7 @@ def _open_all(runs: Sequence[AnyRun]) -> tuple[list[RunFolder], list[str]]:
     for run in runs:
         try:
             folder = open_run(run)
-            if not folder.is_complete():
-                raise BadInput(f"{folder.path} is unfinished: repeat its command, it resumes")
+            folder.refuse_unfinished()
             if folders.setdefault(folder.path.resolve(), folder) is not folder:
                 notes.append(f"{folder.path} is given twice: it is shown once")
         except FathomError as error:

@@ -100,7 +100,7 @@ def _rows(folder: Path) -> Iterator[str]:
         try:
             run = RunFolder(path)
             manifest = run.manifest
-            identity, state = manifest["identity"], run.progress(manifest["plan"])
+            identity, state = manifest["identity"], run.progress(manifest)
             begun = str(manifest["circumstances"].get("begun") or "")
             cells = [identity["probe"], identity["model"]["name"], identity["data"]["name"], state, begun]
             box = f"<input type='checkbox' name='run' value='{escape(name)}' aria-label='choose {escape(name)}'>"

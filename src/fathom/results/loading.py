@@ -73,8 +73,7 @@ def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str 
 def _finished(
     run: RunFolder, scorings: Sequence[str], cluster: str, without: Sequence[str] = ()
 ) -> tuple[Rows, list[str]]:
-    if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
+    run.refuse_unfinished()
     rows = Rows(run, False, cluster, without)  # all candidates' scores of many runs would fill memory
     several = len(rows.scorings) > 1
     names = [name for name in scorings if name in rows.scorings] if several else rows.scorings

@@ -131,7 +131,8 @@ def counted(shape: Model, reply_tokens: int) -> CountedModel | CountedPairs:
 class Stopwatch:
     """Times passes of a model; those of one shape once."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self.model, self.width = model, getattr(model.network.config.get_text_config(), "hidden_size", 768)
         self._known: dict[Pass, float] = {}
 
@@ -168,10 +169,10 @@ class Stopwatch:
         work = self._work(one)
         wait = partial(torch.cuda.synchronize, self.model.device) if self.model.device.type == "cuda" else int
         wait()
-        began = time.perf_counter()
+        began = self.clock()
         work()
         wait()
-        return time.perf_counter() - began
+        return self.clock() - began
 
     def _work(self, one: Pass) -> Callable[[], object]:
         """Return a function that runs a pass; what is seen of a past is left to :meth:`Pass.cost`."""

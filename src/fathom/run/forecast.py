@@ -12,7 +12,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -77,9 +77,13 @@ class Forecast(NamedTuple):
 
 
 class Forecaster:
-    """Estimates runs, and keeps the last model's shape and the times of its passes."""
+    """Estimates runs, and keeps the last model's shape and the times of its passes.
 
-    def __init__(self) -> None:
+    :param clock: returns seconds; those of the processor on a busy machine.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self._last: tuple[str, Stopwatch] | None = None
         self._opening = 0.0
 
@@ -94,7 +98,7 @@ class Forecaster:
         source = data.source if isinstance(data, NarrowedData) else data
         stand_in = counted(watch.model, _reply_tokens(watch.model, source))
         with TemporaryDirectory() as folder:
-            work = _Sample(entry, stand_in, data, options, Path(folder))
+            work = _Sample(entry, stand_in, data, options, Path(folder), self.clock)
         seconds = self._opening + work.seconds + watch.seconds(work.passes)
         size = watch.model.parameters * watch.model.dtype.itemsize
         tokens = sum(count * one.rows * one.length for one, count in work.passes.items() if one.kind != HEAD)
@@ -109,27 +113,29 @@ class Forecaster:
         key = json.dumps([model, options.device, loading_key(options)], default=str)
         if self._last is None or self._last[0] != key:
             self._last = None  # frees its memory
-            began = time.perf_counter()
-            self._last = key, Stopwatch(open_shape(model, options))
-            self._opening = time.perf_counter() - began
+            began = self.clock()
+            self._last = key, Stopwatch(open_shape(model, options), self.clock)
+            self._opening = self.clock() - began
         return self._last[1]
 
 
 class _Sample:
     """A probe's preparation and some of its shards, evaluated with a counted model, and extrapolated to all."""
 
-    def __init__(self, entry: Entry, model: Any, data: Any, options: ProbeOptions, artifacts: Path) -> None:
-        began = time.perf_counter()
+    def __init__(
+        self, entry: Entry, model: Any, data: Any, options: ProbeOptions, artifacts: Path, clock: Callable[[], float]
+    ) -> None:
+        began = clock()
         probe, setup = set_up(entry, model, data, options)
         texts = {shard: probe.count_texts(shard) for shard in setup.plan}
         probe.prepare(artifacts, unseen)
         once, model.passes = model.passes, Counter()
-        middle = time.perf_counter()
+        middle = clock()
         some = sorted(random.Random(0).sample(setup.plan, min(SHARDS, len(setup.plan))), key=setup.plan.index)
         rows = [row for shard in some for row in probe.evaluate(shard)]
         times = sum(texts.values()) / max(1, sum(texts[shard] for shard in some))
         self.queries, self.texts = setup.queries.num_rows, sum(texts.values())
-        self.seconds = middle - began + times * (time.perf_counter() - middle)
+        self.seconds = middle - began + times * (clock() - middle)
         self.passes = {one: once[one] + times * model.passes[one] for one in once | model.passes}
         self.notes = [f"{len(some)} of {len(setup.plan)} shards as a sample"] if len(some) < len(setup.plan) else []
         self.notes += ["a search that prunes nothing: an upper limit"] * any("tokens_full" in row for row in rows)

@@ -174,7 +174,7 @@ def evaluate_on_ray(
             spread = {"engine": "ray", "workers": size.workers}
             if missing := [shard for shard in setup.plan if shard not in done]:
                 _evaluate(pool, missing, folder, report, setup, spread)
-            report(len(setup.plan), len(setup.plan))
+            report(*setup.work.done(setup.plan))
 
 
 def _refuse_difference(first: WorkerInfo, other: WorkerInfo) -> None:
@@ -190,13 +190,13 @@ def _evaluate(
     before = folder.manifest["circumstances"]
     folder.add_circumstances(**setup.session, spread=spread, **surroundings(before))
     files = _prepare(pool, folder, report)
-    total = len(setup.plan)
-    number = total - len(missing)
-    report(number, total)
+    done = set(setup.plan) - set(missing)
+    report(*setup.work.done(done))
     for shard, (table, circumstances) in pool.map("evaluate", missing, files):
         folder.add_shard(shard, table)
         folder.add_circumstances(**circumstances)
-        report(number := number + 1, total)
+        done.add(shard)
+        report(*setup.work.done(done))
     folder.add_circumstances(workers_replaced=pool.replaced)
 
 

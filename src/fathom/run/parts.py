@@ -84,9 +84,8 @@ def evaluate_part(
     """Evaluate shards as :mod:`fathom.run.parts` says, until all others are done or claimed."""
     with claims.claimed(STARTING, wait=True):
         done = setup.start(folder)
-    total = len(setup.plan)
     if set(setup.plan) <= done:
-        report(total, total)
+        report(*setup.work.done(done))
         return
     record = begin_session(probe, setup, folder)
 
@@ -97,13 +96,13 @@ def evaluate_part(
     _prepare(probe, folder.path / "artifacts", claims, note_progress)
     folder.add_circumstances(**record())
     for shard in _unfinished(part, setup.plan, folder):
-        report(len(folder.finished()), total)
+        report(*setup.work.done(folder.finished()))
         with claims.claimed(shard) as ours:
             if ours and shard not in folder.finished():  # another process may just have finished it
                 folder.add_shard(shard, evaluate_shard(probe, shard, folder))
                 folder.add_circumstances(**record())
     folder.add_circumstances(model=probe.model.properties())
-    report(len(folder.finished()), total)
+    report(*setup.work.done(folder.finished()))
 
 
 def _unfinished(part: Part, plan: Sequence[str], folder: RunFolder) -> Iterator[str]:

@@ -25,6 +25,7 @@ from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.work import Work
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,11 @@ class RunSetup:
     shows: dict[str, Any]
     idle: Collection[str]
     session: dict[str, Any]
+    work: Work
 
     def start(self, folder: RunFolder) -> set[str]:
         """Create or resume the run, see :meth:`fathom.store.folder.RunFolder.start`."""
-        return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle)
+        return folder.start(self.identity, self.plan, self.queries, self.candidates, self.shows, self.idle, self.work)
 
 
 def set_up(
@@ -74,7 +76,9 @@ def set_up(
     identity = _identity(entry.name, model, source, selection, options, probe.resolved())
     idle = frozenset(_idle(probe, options))
     queries, candidates = tables(selection)
-    return probe, RunSetup(identity, list(probe.plan()), queries, candidates, _shows(entry, probe), idle, session)
+    plan = list(probe.plan())
+    work = Work(queries.num_rows, {shard: dict(probe.work(shard)) for shard in plan})
+    return probe, RunSetup(identity, plan, queries, candidates, _shows(entry, probe), idle, session, work)
 
 
 def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options: EvaluationOptions) -> SelectedData:

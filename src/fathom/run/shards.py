@@ -39,11 +39,11 @@ def evaluate_shards(probe: Probe, setup: RunSetup, folder: RunFolder, done: set[
         folder.add_circumstances(**record())
         probe.expect(left)
         with Background() as background:
-            for number, shard in enumerate(left, start=len(setup.plan) - len(left)):
-                report(number, len(setup.plan))
+            for number, shard in enumerate(left):
+                report(*setup.work.done({*done, *left[:number]}))
                 background.begin(partial(_write, folder, shard, evaluate_shard(probe, shard, folder), record()))
         folder.add_circumstances(model=probe.model.properties())  # a self-check may have chosen another kernel
-    report(len(setup.plan), len(setup.plan))
+    report(*setup.work.done(setup.plan))
 
 
 def _write(folder: RunFolder, shard: str, rows: list[Columns], circumstances: dict[str, Any]) -> None:

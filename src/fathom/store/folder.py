@@ -22,6 +22,7 @@ from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
+from fathom.store.work import Work
 
 QUERIES = pa.schema(
     [
@@ -71,15 +72,32 @@ class RunFolder:
             return "no run yet"
         except FathomError:
             return "a run that cannot be read"
-        identity, state = manifest["identity"], self.progress(manifest["plan"])
+        identity, state = manifest["identity"], self.progress(manifest)
         return printable(
             f"{identity['probe']} probe of {identity['model']['name']} on {identity['data']['name']}, {state}"
         )
 
-    def progress(self, plan: Sequence[str]) -> str:
-        """Return "finished", or "3 of 5 shards" of the plan."""
-        done = len(self.finished() & set(plan))
-        return "finished" if done == len(plan) else f"{done:,} of {len(plan):,} shards"
+    def progress(self, manifest: Mapping[str, Any]) -> str:
+        """Return "finished", or "30 of 50 queries"; of runs that do not record them, "3 of 5 shards"."""
+        plan = manifest["plan"]
+        shards = self.finished() & set(plan)
+        if len(shards) == len(plan):
+            return "finished"
+        done, total, unit = len(shards), len(plan), "shards"
+        if work := manifest.get("work"):
+            (done, total), unit = Work(**work).done(shards), "queries"
+        return f"{done:,} of {total:,} {unit}"
+
+    def refuse_unfinished(self) -> None:
+        """:raises BadInput: the run is unfinished; names what is missing."""
+        if not self.is_complete():
+            raise BadInput(f"{self.path} is unfinished: repeat its command, it resumes{self.lacking(' (', ')')}")
+
+    def lacking(self, before: str = "", after: str = "") -> str:
+        """Return which relations are missing or incomplete, between two texts; "" if that is unknown."""
+        work = self.manifest.get("work")
+        text = Work(**work).lacking(self.finished()) if work else ""
+        return f"{before}{text}{after}" if text else ""
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -113,11 +131,13 @@ class RunFolder:
         candidates: pa.Table,
         shows: Mapping[str, Any] | None = None,
         idle: Collection[str] = (),
+        work: Work | None = None,
     ) -> set[str]:
         """Create or resume the run.
 
         :param shows: what the probe declares of its numbers; no part of the identity.
         :param idle: names of options that have no effect on this run and may differ.
+        :param work: prompts of each shard.
         :returns: the finished shards.
         :raises BadInput: the folder contains something else, or a run of another identity.
         """
@@ -137,7 +157,8 @@ class RunFolder:
         write_table(self.path / "queries.parquet", queries)
         write_table(self.path / "candidates.parquet", candidates)
         manifest = {"format": FORMAT, "identity": identity, "plan": list(plan), "circumstances": {}}
-        write_json(self.path / "manifest.json", manifest | ({"shows": shows} if shows else {}))
+        more = {"shows": shows, "work": work and work._asdict()}
+        write_json(self.path / "manifest.json", manifest | {name: value for name, value in more.items() if value})
         return set()
 
     def _refuse_foreign_files(self) -> None:

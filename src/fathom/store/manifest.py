@@ -89,6 +89,13 @@ class Circumstances(Object):
     command: RunCommand | None = None
 
 
+class RunWork(Object):
+    """The work of a run (:class:`fathom.store.work.Work`)."""
+
+    queries: Annotated[int, Field(ge=0)]
+    prompts: dict[str, dict[str, Annotated[int, Field(ge=1)]]]
+
+
 class RunManifest(Object):
     """``manifest.json``."""
 
@@ -97,6 +104,7 @@ class RunManifest(Object):
     plan: Annotated[list[Part], Field(min_length=1)]
     circumstances: Circumstances = Circumstances()
     shows: ProbeDeclarations = ProbeDeclarations()
+    work: RunWork | None = None
 
 
 class PartNotes(Object):

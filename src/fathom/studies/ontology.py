@@ -186,8 +186,7 @@ class _OntologyRun(NamedTuple):
 
 def _read(run: RunFolder, model: str, cluster: str) -> _OntologyRun:
     """:raises BadInput: it is unfinished, or lacks ranks of gold answers."""
-    if not run.is_complete():
-        raise BadInput(f"{run.path} is unfinished: repeat its command, it resumes")
+    run.refuse_unfinished()
     rows = Rows(run, with_scores=False, cluster=cluster)
     reciprocal = rows.reciprocal_of_all()[rows.scored]
     if not reciprocal.size:

@@ -169,8 +169,7 @@ def run_texts(
         folder = run(ENTAILMENT, model, queries, options, out, progress)
     else:
         folder = chat.run(chat.nonce.put_in(queries), out, progress)
-    if not folder.is_complete():
-        raise BadInput(f"{folder.path} is unfinished: repeat the command to resume it")
+    folder.refuse_unfinished()
     return folder
 
 
