@@ -11,13 +11,13 @@ from harness import DATA, Table, benchmark, fathom_command, network, own_process
 BEAR = str(DATA / "bear" / "BEAR")
 RUNS = (
     ("statement", "planted-causal", "geography", {"templates": "0"}),
-    ("statement", "planted-masked", "geography", {"templates": "0", "limit": 100}),
+    ("generation", "planted-causal", "geography", {}),
+    ("statement", "planted-masked", "geography", {"templates": "0", "limit": 40}),
     ("cloze", "planted-masked", "geography", {}),
     ("choice", "planted-masked", "geography", {}),
-    ("generation", "planted-causal", "geography", {}),
-    ("statement", "gpt2", BEAR, {"limit": 20, "templates": "0"}),
-    ("vocabulary", "gpt2", "geography", {}),
-    ("embedding", "gpt2", BEAR, {"limit": 500}),
+    ("vocabulary", "gpt2", "geography", {"limit": 300}),
+    ("statement", "gpt2", BEAR, {"limit": 8, "templates": "0"}),
+    ("embedding", "gpt2", BEAR, {"limit": 60}),
 )
 
 

@@ -37,6 +37,8 @@ SHARDS = 6
 """Shards that are evaluated to count passes."""
 READING = 500e6
 """Bytes of weights read and placed per second."""
+STARTING = 0.5
+"""Seconds for the self-checks of a model and for the files of a run."""
 KEPT = 2**29
 """Bytes of freed memory that a CPU's run keeps (:func:`fathom.models.kernels.keep_freed_memory`), as measured."""
 
@@ -99,7 +101,7 @@ class Forecaster:
         stand_in = counted(watch.model, _reply_tokens(watch.model, source))
         with TemporaryDirectory() as folder:
             work = _Sample(entry, stand_in, data, options, Path(folder), self.clock)
-        seconds = self._opening + work.seconds + watch.seconds(work.passes)
+        seconds = STARTING + self._opening + work.seconds + watch.seconds(work.passes)
         size = watch.model.parameters * watch.model.dtype.itemsize
         tokens = sum(count * one.rows * one.length for one, count in work.passes.items() if one.kind != HEAD)
         here = sum(weight.numel() * weight.element_size() for weight in watch.model.network.parameters())
