@@ -204,6 +204,15 @@ class SampleOptions(BuildOptions):
     seed: Random = 0
 
 
+class InventedOptions(BuildOptions):
+    """Options of ``fathom build invented``."""
+
+    out: NewFolder
+    people: int = opt(600, "People; each has a fact of each of seven relations.", ge=2, le=1_000_000)
+    answers: int = opt(30, "Candidates of each relation.", ge=3, le=1_000)
+    seed: Random = 0
+
+
 class FetchOptions(BuildOptions):
     """Options of ``fathom data fetch``."""
 

@@ -146,6 +146,16 @@ def choices(chosen: options.ChoicesBuildOptions, progress: Progress) -> Output:
     return Output([table], _written("choice", chosen.out), built.notes)
 
 
+def invented(chosen: options.InventedOptions, progress: Progress) -> Output:
+    """Make a data set about invented people, for models that are to be planted: what they know is known."""
+    from fathom.building.invented import build_invented
+    from fathom.results.tables import Table
+
+    counts = build_invented(chosen)
+    text = f"\nwritten to {chosen.out}; to teach some of it: fathom plant --kind causal --data {chosen.out} --out …"
+    return Output([Table(("", "number"), tuple(counts.items()), "invented people")], text)
+
+
 def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
     """Make copies of a knowledge graph with other texts, in which a model can infer but not remember."""
     from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
@@ -185,6 +195,7 @@ BUILDERS: Registry[Builder] = Registry(
         Builder(bear, "fathom build bear --input latest-all.json.gz --plan plan.yaml --out my-bear", "bytes of passes"),
         Builder(flag, "fathom build flag my-bear/review.csv --model MODEL --server URL"),
         Builder(choices, "fathom build choices --data my-ontology --out my-choices"),
+        Builder(invented, "fathom build invented --out people"),
         Builder(worlds, "fathom build worlds --data my-graph --out worlds --variants base,virtual-e", "worlds"),
         Builder(audit, "fathom build audit worlds", "worlds"),
     ),

@@ -1,7 +1,8 @@
 """Fathom's own format, made to be written by hand: see docs/data-format.md.
 
 ``facts.jsonl`` (or ``facts.parquet``): ``{"subject": "Uganda", "relation": "capital", "answer": "Kampala"}``.
-``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``.
+``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``, and questions for written
+answers, ``"questions": ["What is the capital of [X]?"]``.
 A fact may instead have natural sentences of its own, and then needs no subject and its relation no templates:
 ``{"relation": "chemicals", "answer": "penicillin", "sentences": ["[Y] is used to treat infections."]}``.
 Further wordings of a fact stand under ``altered``: ``{"negated": ["[Y] is not used to treat infections."]}``.
@@ -30,6 +31,7 @@ from fathom.formats.base import (
     unscored_unless,
 )
 from fathom.formats.rows import Columns, Row
+from fathom.prompts.questions import as_template
 from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
@@ -46,6 +48,7 @@ _FACT = {
 _RELATION = {
     **dict.fromkeys(("relation", "name"), "text"),
     "templates": "texts by language",
+    "questions": "texts",
     "domains": "texts",
     "candidates": "list",
 }
@@ -134,8 +137,9 @@ def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> N
     cardinality = cardinality_of(f"{fact.row.get('language')} {answer}" for fact in facts for answer in fact.answers)
     templates = tuple(map(Template, _by_language(entry.get("templates", [])).get("", ())))
     draft.relations[id_] = relation = Relation(
-        id_, str(entry.get("name", id_)), templates, cardinality, tuple(entry.get("domains", ()))
-    )
+        id_, str(entry.get("name", id_)), templates, cardinality, tuple(entry.get("domains", ())),
+        tuple(map(as_template, entry.get("questions", ()))),
+    )  # fmt: skip
     draft.candidates |= {space.name: space for space in spaces.values()}
     draft.queries += _queries(draft.path, relation, spaces, _by_language(entry.get("templates", [])), facts, faults)
 
