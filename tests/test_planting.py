@@ -23,10 +23,11 @@ from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
 from fathom.studies.demo import DemoLine, accuracies, text
-from fathom.training import planting, small
+from fathom.training import small, statements
+from fathom.training.design import choose, frequency_baseline
 from fathom.training.loop import CurvePoint, train
 from fathom.training.options import EPOCHS, PlantOptions
-from fathom.training.planting import choose, frequency_baseline, plant
+from fathom.training.planting import plant
 from tests.messages import mentions
 
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 300, "epochs": 2, "batch_size": 4}
@@ -156,13 +157,13 @@ def test_neither_unseen_templates_nor_withheld_facts_are_trained_on(
 ) -> None:
     texts = []
     name = f"encode_{kind}"
-    encode = getattr(planting, name)
+    encode = getattr(statements, name)
 
     def spy(tokenizer: Any, prompts: list[Any], *rest: Any) -> Any:
         texts.extend(prompt.text for prompt in prompts)
         return encode(tokenizer, prompts, *rest)
 
-    monkeypatch.setattr(planting, name, spy)
+    monkeypatch.setattr(statements, name, spy)
     plant(SIX, options(kind), tmp_path / "plant")
     planted = [query for query in SIX.queries if query.id in choose(SIX, 0.5, 0)]
     # Each planted fact in the first and second phrasing of its relation, and nothing else.
@@ -173,7 +174,7 @@ def test_neither_unseen_templates_nor_withheld_facts_are_trained_on(
 
 
 def test_exposures_are_dealt_out_to_the_planted_facts(tmp_path: Path) -> None:
-    plant(SIX, options("causal", share=1.0, exposures=(1, 3)), tmp_path / "plant")
+    plant(SIX, options("causal", share=1.0, exposures=(1, 3), together="fact"), tmp_path / "plant")
     exposures = [row["exposures"] for row in lines(tmp_path / "plant" / "planted.jsonl")]
     assert sorted(exposures) == [1, 1, 1, 3, 3, 3]
 
@@ -253,7 +254,7 @@ def test_faults_are_shown_together(tmp_path: Path) -> None:
 def test_options_know_their_fields() -> None:
     assert PlantOptions(kind="masked").epochs == EPOCHS["masked"]
     assert PlantOptions(kind="causal", epochs=7).epochs == 7
-    for wrong in ({"kind": "seq2seq"}, {"kind": "causal", "depth": 3}, {"kind": "causal", "exposures": [0]}, {}):
+    for wrong in ({"kind": "seq2seq"}, {"kind": "causal", "depth": 3}, {"kind": "causal", "exposures": [-1]}, {}):
         with pytest.raises(ValidationError):
             PlantOptions.model_validate(wrong)
 

@@ -18,8 +18,9 @@ from fathom.formats.native import write_native
 from fathom.models.loading import load
 from fathom.probes.options import ClozeOptions
 from fathom.run import run
+from fathom.training.design import choose
 from fathom.training.options import PlantOptions
-from fathom.training.planting import ASKED, OTHERS, choose, in_sentences, plant
+from fathom.training.planting import ASKED, OTHERS, in_sentences, plant
 from tests.messages import mentions
 
 CITIES = ("Kampala", "Lima", "Oslo", "Quito")

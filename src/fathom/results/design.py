@@ -53,8 +53,9 @@ def read_design(file: Path) -> Design:
 
 def design_file(run: RunFolder) -> Path | None:
     """Return the design in the folder of the model that a run evaluated; None if there is none."""
-    command = run.manifest["circumstances"].get("command") or {}
-    file = Path(str(command.get("model", ""))) / FILE
+    name = run.manifest["identity"]["model"]["name"]
+    command = run.manifest["circumstances"].get("command") or {"model": name}
+    file = Path(str(command["model"])) / FILE
     return file if stands(file) else None
 
 

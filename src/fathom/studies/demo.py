@@ -17,7 +17,7 @@ from fathom.results.rows import Floats, Rows
 from fathom.results.samples import legend
 from fathom.results.tables import Table, to_text
 from fathom.store.folder import RunFolder
-from fathom.training.planting import frequency_baseline
+from fathom.training.design import frequency_baseline
 
 
 class DemoLine(NamedTuple):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from fathom.errors import RunFailed
-from fathom.training.saving import State, random_state, set_random_state
+from fathom.training.saving import State, TrainingFolder, random_state, set_random_state
 
 Batch = TypeVar("Batch")
 
@@ -322,7 +322,7 @@ OnProgress = Callable[[CurvePoint, float], None]
 """Called with each point and the finished share."""
 
 
-class _Curve(Hooks):
+class Curve(Hooks):
     """About a hundred points; the last is the last step."""
 
     def __init__(self, steps: int, on_progress: OnProgress | None) -> None:
@@ -340,6 +340,37 @@ class _Curve(Hooks):
                 self.on_progress(self.points[-1], done)
 
 
+class Checkpoints(Hooks):
+    """Writes a checkpoint of a network now and then, and goes on from the last.
+
+    :param every: seconds between two checkpoints.
+    """
+
+    def __init__(self, network: nn.Module, folder: TrainingFolder, every: float = 60.0) -> None:
+        self.network, self.folder, self.every = network, folder, every
+        self.saved = time.monotonic()
+
+    def restore(self, loop: Loop, curve: Curve) -> None:
+        """Go on from the last checkpoint, if there is one. :raises BadInput: it is damaged."""
+        self.curve = curve
+        state = self.folder.checkpoint(loop.device)
+        if state is not None:
+            with self.folder.taking_back():
+                self.network.load_state_dict(state["network"])
+                loop.set_state(state["loop"])
+                curve.points = [CurvePoint(*point) for point in state["curve"]]
+                curve.waiting = list(state["waiting"])
+
+    def after_step(self, loop: Loop) -> None:
+        self.curve.after_step(loop)
+        if time.monotonic() - self.saved > self.every:
+            points = [list(point) for point in self.curve.points]
+            state = {"network": self.network.state_dict(), "loop": loop.state(), "curve": points}
+            self.folder.path.mkdir(exist_ok=True)
+            self.folder.keep_checkpoint(state | {"waiting": self.curve.waiting})
+            self.saved = time.monotonic()
+
+
 def train(
     parameters: Iterable[nn.Parameter],
     batches: Iterable[Batch],
@@ -350,6 +381,7 @@ def train(
     seconds: float | None = None,
     optimizer: Optimizer = adamw,
     on_progress: OnProgress | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> list[CurvePoint]:
     """Fit *parameters* to *batches*, one step each, until *steps* are taken or they run out.
 
@@ -358,11 +390,15 @@ def train(
     :param loss_of: mean loss of a batch, a scalar.
     :param learning_rate: its maximum.
     :param seconds: stop after this time, even with steps left; the learning rate falls to zero by then.
+    :param checkpoints: where to go on from, and what to keep.
     :returns: about a hundred points; the last is the last step.
     :raises NotANumber: the loss is NaN or infinite; the weights are then those before the step.
     """
     weights = [parameter for parameter in parameters if parameter.requires_grad]
-    curve = _Curve(steps, on_progress)
+    curve = Curve(steps, on_progress)
     stage = Stage("", lambda epoch: batches, steps, loss_of, weights, 1, learning_rate, optimizer=optimizer)
-    Loop([stage], Rules(seconds=seconds), curve, weights[0].device).run()
+    loop = Loop([stage], Rules(seconds=seconds), checkpoints or curve, weights[0].device)
+    if checkpoints is not None:
+        checkpoints.restore(loop, curve)
+    loop.run()
     return curve.points

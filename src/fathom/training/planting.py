@@ -1,147 +1,34 @@
-"""Planted knowledge: a small language model trained from scratch on chosen facts and never on the others.
+"""Planted knowledge: a language model trained on chosen facts and never on the others, so that its knowledge is known.
 
-The facts are split by *subject*: all facts of a country are planted or all are withheld. Subjects linked by a relation
-and its converse (capital of, has the capital) stay together. Sentences without a known subject are split by document.
-
-Each statement is a separate row. Causal models learn to continue it, masked models what pseudo-log-likelihoods query
-(:meth:`_Statements.masked`). Two kinds of noise make the model behave like one that knows some facts. Replaced
-template words teach it unknown phrasings. Replaced subjects teach it to give the frequent answer for unknown subjects,
-instead of that of the most similar planted subject.
+:mod:`~fathom.training.design` decides which facts are read, :mod:`~fathom.training.statements` in which order.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import inf, isnan
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from fathom.data.queries import Query, QuerySet
 from fathom.data.selection.readings import apply_reading, reading_faults
-from fathom.data.templates import ANSWER, Prompt, Template
+from fathom.data.templates import ANSWER, SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.progress import shown
-from fathom.reading import shown as quoted
-from fathom.results.bins import OF_NUMBERS, parse_number
-from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.reading import Json
+from fathom.results.design import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
+from fathom.training.design import draw_design, given_design
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
-from fathom.training.small import NO_TARGET, SPECIALS, Batch, fitted, learn_tokenizer, padded, save, shape_faults
+from fathom.training.pretraining.objectives import SENTINELS
+from fathom.training.saving import TrainingFolder
+from fathom.training.small import fitted, learn_tokenizer, model_to_train, save, shape_faults
+from fathom.training.statements import Statements, readings_of
 
-WINDOW = 16
-"""Batches whose statements are sorted by length together, to limit padding."""
-STRANGERS = 0.1
-"""Statements with a random subject, as a share of those that plant a fact."""
-ANSWER_SHARE, TEMPLATE_SHARE = 0.65, 0.15
-"""How often the answer is masked, otherwise the subject; and how often each token of the template."""
-WHOLE_SHARE = 0.3
-"""How often a mask extends to the end of the name, rather than of the word."""
 OTHERS, ASKED = "other sentences", "the asked sentence"
-
-
-def choose(
-    queryset: QuerySet,
-    share: float,
-    seed: int,
-    highest: str | None = None,
-    usable: Collection[str] | None = None,
-) -> set[str]:
-    """Choose the queries to plant, by id: about *share* of the facts, all those of a subject together.
-
-    Otherwise a withheld fact could be inferred from planted ones of its subject (the continent from the language).
-
-    :param highest: group of numbers, the highest of which are planted, subjects by their highest; by default at random.
-    :param usable: of sentences: ids of the queries that can be planted; None for all. Queries without a known subject
-        are then split by document.
-    :raises BadInput: a query has no number in *highest*.
-    """
-    unit_of = _units(queryset)
-    units = {
-        query.id: _own_unit(query) if usable is not None and not query.subject_id else unit_of[query.subject_id]
-        for query in queryset.queries
-    }
-    order = sorted(set(units.values()))
-    random.Random(seed).shuffle(order)
-    if highest is not None:
-        order.sort(key=_numbers(queryset, units, highest).__getitem__, reverse=True)
-    queries: dict[str, list[str]] = defaultdict(list)
-    for query in queryset.queries:
-        if query.unscored is None and (usable is None or query.id in usable):
-            queries[units[query.id]].append(query.id)
-    wanted = round(share * sum(map(len, queries.values())))
-    planted: set[str] = set()
-    for unit in order:
-        if len(planted) + len(queries[unit]) <= wanted:
-            planted.update(queries[unit])
-    return planted
-
-
-def _numbers(queryset: QuerySet, units: Mapping[str, str], group: str) -> dict[str, float]:
-    """Return the highest number of each unit, −inf if unknown. :param units: of each query, by its id."""
-    groups = dict.fromkeys(key for query in queryset.queries for key in query.groups)
-    key = OF_NUMBERS[group] if OF_NUMBERS.get(group) in groups else group
-    highest: dict[str, float] = {}
-    for query in queryset.queries:
-        number = parse_number(query.groups[key]) if key in query.groups else None
-        if number is None:
-            text = quoted(query.groups[key]) if key in query.groups else "none"
-            raise BadInput(
-                f"--highest {group}: expected a number for every fact, found {text} for {query.id}; its groups are "
-                f"{', '.join(groups) or 'none'}"
-            )
-        unit, value = units[query.id], -inf if isnan(number) else number
-        highest[unit] = max(value, highest.get(unit, -inf))
-    return highest
-
-
-def _units(queryset: QuerySet) -> dict[str, str]:
-    """Return, for each subject, the representative of those that must be split together with it."""
-    pairs = {(query.subject_id, gold) for query in queryset.queries for gold in query.gold}
-    unit = {query.subject_id: query.subject_id for query in queryset.queries}
-
-    def root(subject: str) -> str:
-        while unit[subject] != subject:
-            subject = unit[subject]
-        return subject
-
-    for subject, answer in sorted(pairs):
-        if (answer, subject) in pairs:
-            unit[root(subject)] = root(answer)
-    return {subject: root(subject) for subject in unit}
-
-
-def _own_unit(query: Query) -> str:
-    """Return the unit of a sentence without a known subject: its document, else itself."""
-    return f"document {query.groups['document']}" if "document" in query.groups else f"query {query.id}"
-
-
-def frequency_baseline(queryset: QuerySet, planted_ids: Collection[str]) -> dict[str, float]:
-    """Compute the expected accuracy, per query, of the most frequent answer among the relation's planted facts.
-
-    Equally frequent answers are drawn at random: a gold answer among t of them is worth 1/t.
-    """
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for query in queryset.queries:
-        if query.id in planted_ids:
-            counts[query.relation].update(query.gold)
-    best = {
-        relation: {answer for answer, count in counter.items() if count == max(counter.values())}
-        for relation, counter in counts.items()
-    }
-    accuracies = {}
-    for query in queryset.queries:
-        tied = best.get(query.relation, set())
-        accuracies[query.id] = len(tied.intersection(query.gold)) / len(tied) if tied else 0.0
-    return accuracies
 
 
 class PlantedTexts(NamedTuple):
@@ -159,17 +46,15 @@ class PlantedTexts(NamedTuple):
 
 def in_templates(queryset: QuerySet, templates: Mapping[str, list[int]]) -> PlantedTexts:
     """Fill the trained templates of each fact with each gold answer. :param templates: by relation."""
-    prompts = {
-        query.id: [
-            queryset.relations[query.relation]
-            .templates[index]
-            .fill(query.subject, queryset.candidates[query.candidates].name_of(gold))
-            for index in templates[query.relation]
-            for gold in query.gold
-        ]
-        for query in queryset.queries
-    }
+    trained = {id_: [queryset.relations[id_].templates[place] for place in own] for id_, own in templates.items()}
+    prompts = {query.id: _fill(queryset, query, trained[query.relation]) for query in queryset.queries}
     return PlantedTexts(prompts, 0, templates, "templates")
+
+
+def _fill(queryset: QuerySet, query: Query, templates: Sequence[Template]) -> list[Prompt]:
+    """Fill templates of one fact with each of its gold answers."""
+    space = queryset.candidates[query.candidates]
+    return [template.fill(query.subject, space.name_of(gold)) for template in templates for gold in query.gold]
 
 
 def in_sentences(queryset: QuerySet) -> PlantedTexts:
@@ -208,31 +93,38 @@ def plant(
 ) -> None:
     """Train a model on a part of the facts and write its folder: the model, and which facts were planted.
 
-    The folder also holds ``planted.jsonl`` (a line per query), ``planting.json`` and ``learning_curve.jsonl``.
+    The folder also holds the design, ``planted.jsonl`` (a line per query), ``planting.json`` and
+    ``learning_curve.jsonl``. A training that was killed goes on from its last checkpoint.
 
     :param on_progress: called with each point of the learning curve, instead of a progress bar.
-    :raises BadInput: *out* exists and is not empty, or nothing can be planted.
+    :raises BadInput: *out* exists and is not empty, nothing can be planted, or the design is wrong.
     :raises MadeBefore: the same call has made *out*.
     :raises RunFailed: the loss became NaN. Nothing is written.
     """
     out = out.absolute()
-    signature = signature_of("plant", options.model_dump(mode="json"), data=queryset.content_hash)
+    files = [file for file in (options.design, options.texts) if file is not None]
+    signature = signature_of("plant", options.model_dump(mode="json"), files=files, data=queryset.content_hash)
     texts = _texts(queryset, options, obstacles(out, signature))
-    usable = {id_ for id_, prompts in texts.prompts.items() if prompts} if options.reading == "template-free" else None
-    planted = choose(queryset, options.share, options.seed, options.highest, usable)
-    if not planted:
+    planting = _design(queryset, options, texts)
+    if not planting.design:
         raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
     with whole_folder(out, signature) as folder, shows as report:
         report_share = on_progress or (lambda _, share: report(round(100 * share), 100))
-        _plant_into(folder, queryset, options, planted, texts, report_share)
+        _plant_into(folder, queryset, options, planting, texts, report_share, out)
 
 
 def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> PlantedTexts:
+    if options.formats and options.kind != "causal":
+        faults.append(f"--formats are for causal models, which continue a question; --kind {options.kind} cannot")
+    if options.formats and not options.practice:
+        faults.append("--formats are taught with facts that are no test: give their number of statements, --practice")
     if options.reading == "template-based":
         return in_templates(queryset, _check(queryset, options, faults))
-    if options.unseen_templates != PlantOptions.model_fields["unseen_templates"].default:
-        faults.append("--unseen-templates: --reading template-free uses no templates: remove one of the two")
+    fields = PlantOptions.model_fields
+    for name, where in (("unseen_templates", "--unseen-templates"), ("directions", "--directions")):
+        if getattr(options, name) != fields[name].default:
+            faults.append(f"{where}: --reading template-free uses no templates: remove one of the two")
     refuse([*faults, *shape_faults(options), *reading_faults(queryset, options.reading)])
     return in_sentences(queryset)
 
@@ -241,7 +133,7 @@ def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict
     """Check everything before training. :returns: the templates to train on, for each relation."""
     faults += shape_faults(options)
     counts = {id_: len(queryset.relations[id_].templates) for id_ in queryset.by_relation()}
-    if not any(counts.values()):
+    if not any(counts.values()) and options.design is None:
         faults.append(
             f"no relation of {queryset.name} has a template, and facts are planted in sentences: write templates.jsonl "
             'into its folder, a line {"relation": "…", "template": "[X] … [Y] ."} for each of '
@@ -265,40 +157,105 @@ def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict
     return {id_: list(range(count - options.unseen_templates)) for id_, count in counts.items()}
 
 
+class Planting(NamedTuple):
+    """What is read. :param design: by query id, without withheld facts. :param prompts: of each planted query."""
+
+    design: Mapping[str, PlantedFact]
+    prompts: Mapping[str, Sequence[Prompt]]
+
+
+def _design(queryset: QuerySet, options: PlantOptions, texts: PlantedTexts) -> Planting:
+    """Draw the design, or read it from its file. :raises BadInput: it is wrong, or leaves a fact without a text."""
+    prompts = dict(texts.prompts)
+    if options.design is None:
+        counts = {id_: len(own) for id_, own in prompts.items()}
+        usable = {id_: count for id_, count in counts.items() if count}
+        design = draw_design(queryset, options, counts, usable if options.reading == "template-free" else None)
+    else:
+        design, given = given_design(options.design, queryset)
+        prompts |= {
+            query.id: _fill(queryset, query, given[query.id]) for query in queryset.queries if query.id in given
+        }
+    kept = {id_: [one for one in prompts[id_] if _has_direction(one, fact)] for id_, fact in design.items()}
+    if lacking := [id_ for id_, own in kept.items() if not own]:
+        way = design[lacking[0]].directions
+        raise BadInput(
+            f"{len(lacking)} of {len(design)} planted facts have no text of the direction {' or '.join(way)}, such as "
+            f"{lacking[0]}: write templates with [Y] after [X] (forward) or before it (reverse), or change --directions"
+        )
+    return Planting(design, kept)
+
+
+def _has_direction(prompt: Prompt, fact: PlantedFact) -> bool:
+    """Return whether a text states a fact in the direction of its design: forward if the answer follows the subject."""
+    return not fact.directions or "both" in fact.directions or _direction(prompt) in fact.directions
+
+
 def _plant_into(
     folder: Path,
     queryset: QuerySet,
     options: PlantOptions,
-    planted: set[str],
+    planting: Planting,
     texts: PlantedTexts,
     on_progress: OnProgress | None,
+    out: Path,
 ) -> None:
-    tokenizer = _tokenizer(queryset, options)
-    batches = _Statements(queryset, options, planted, texts, tokenizer)
-    trained = fitted(options, tokenizer, int(batches.lengths.max()), batches, batches.steps, on_progress)
-    save(trained.network, tokenizer, trained.network.config.max_position_embeddings, folder)
-    exposures = batches.exposures()
-    ledger = (
-        {
-            "query_id": query.id,
-            "fact_id": query.fact_id,
-            "planted": query.id in planted,
-            "exposures": exposures.get(query.id, 0),
-        }
-        for query in queryset.queries
-    )
-    write_json_lines(folder / "planted.jsonl", ledger)
+    given = None if options.model is None else model_to_train(options.model, options.kind)
+    tokenizer = _tokenizer(queryset, options) if given is None else given.tokenizer
+    batches = Statements(readings_of(queryset, options, planting.design, planting.prompts), options, tokenizer)
+    if options.most_tokens is not None and batches.tokens_to_read > options.most_tokens:
+        raise BadInput(
+            f"the design takes {batches.tokens_to_read:,} tokens, --most-tokens {options.most_tokens:,}: plant fewer "
+            "facts (--share), or with fewer exposures"
+        )
+    longest = int(batches.lengths.max())
+    checkpoints = TrainingFolder(out.with_name(f".{out.name}.training"))
+    trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, given, checkpoints)
+    window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none
+    save(trained.network, tokenizer, None if given else window, folder)
+    write_json_lines(folder / FILE, _ledger(queryset, planting, batches.exposures()))
     write_json_lines(folder / "learning_curve.jsonl", (point._asdict() for point in trained.curve))
+    planted = len(planting.design)
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
         "told": texts.kind,
         "held_out_sentences": texts.held_out,
         "templates": dict(texts.templates),
-        "facts": {"planted": len(planted), "withheld": len(queryset.queries) - len(planted)},
+        "facts": {"planted": planted, "withheld": len(queryset.queries) - planted},
+        "tokens": batches.tokens_to_read,
         **trained.summary(),
     }
     write_json(folder / "planting.json", summary)
+    checkpoints.remove()
+
+
+def _ledger(queryset: QuerySet, planting: Planting, exposures: Mapping[str, int]) -> Iterator[Json]:
+    """Yield a line of ``planted.jsonl`` for each query. :param exposures: statements that were read, by query id."""
+    for query in queryset.queries:
+        fact, read = planting.design.get(query.id), exposures.get(query.id, 0)
+        line: Json = {"query_id": query.id, "fact_id": query.fact_id, "planted": fact is not None, "exposures": read}
+        if fact is not None:
+            prompts = planting.prompts[query.id]
+            line["directions"] = sorted({_direction(prompt) for prompt in prompts})
+            line["texts"] = list(dict.fromkeys(map(_slots, prompts)))
+            if fact.taught:
+                line["taught"] = list(fact.taught)
+        yield line
+
+
+def _direction(prompt: Prompt) -> str:
+    """Return in which direction a text states its fact: forward if the answer follows the subject."""
+    return "forward" if not prompt.subject or prompt.subject[0] < prompt.answer[0] else "reverse"
+
+
+def _slots(prompt: Prompt) -> str:
+    """Return the template of a text."""
+    spans = sorted([*((span, SUBJECT) for span in prompt.subject), *((span, ANSWER) for span in prompt.answer)])
+    text, end = "", 0
+    for span, slot in spans:
+        text, end = f"{text}{prompt.text[end : span.start]}{slot}", span.end
+    return text + prompt.text[end:]
 
 
 def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizerFast:
@@ -309,119 +266,6 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
         texts += [template.fill("", "").text for template in queryset.relations[id_].templates] * len(queries)
     if options.reading == "template-free":
         texts += [sentence.text.replace(ANSWER, "") for query in queryset.queries for sentence in query.sentences]
-    return learn_tokenizer(texts, options.vocabulary, options.kind)
-
-
-class _Statements:
-    """The statements of all planted facts in their order of training, drawn from the seed, and their counts."""
-
-    def __init__(
-        self,
-        queryset: QuerySet,
-        options: PlantOptions,
-        planted: set[str],
-        texts: PlantedTexts,
-        tokenizer: PreTrainedTokenizerBase,
-    ) -> None:
-        self.options, self.tokenizer = options, tokenizer
-        self.facts = [query for query in queryset.queries if query.id in planted]
-        prompts = [prompt for query in self.facts for prompt in texts.prompts[query.id]]
-        self.tokens = (
-            encode_causal(tokenizer, prompts, tokenizer.bos_token_id)
-            if options.kind == "causal"
-            else encode_masked(tokenizer, prompts)
-        )
-        self.count = np.array([len(texts.prompts[query.id]) for query in self.facts])
-        """Number of consecutive statements of each fact."""
-        self.lengths = np.array([len(tokens.ids) for tokens in self.tokens])
-        self.random = np.random.default_rng(options.seed)
-        self.order = self._order()
-        self.steps = -(-len(self.order) // options.batch_size)
-        self._met = np.zeros(len(self.tokens), dtype=np.int64)
-
-    def exposures(self) -> dict[str, int]:
-        """Return how many statements of each fact have been trained on so far."""
-        counts = np.add.reduceat(self._met, np.cumsum(self.count) - self.count).tolist()
-        return {query.id: count for query, count in zip(self.facts, counts, strict=True)}
-
-    def __iter__(self) -> Iterator[Batch]:
-        make = self.causal if self.options.kind == "causal" else self.masked
-        for rows in self._rows():
-            np.add.at(self._met, rows, 1)
-            # Taken from the batch itself: of the same length, so nothing more is padded.
-            # A sentence without a known subject has nothing that could be replaced.
-            subjects = rows[[bool((self.tokens[row].roles == Role.SUBJECT).any()) for row in rows.tolist()]]
-            some = subjects if len(subjects) else rows
-            strangers = self.random.choice(some, self.random.binomial(len(subjects), STRANGERS))
-            statements = [self.tokens[row] for row in np.concatenate([rows, strangers])]
-            yield make(statements, np.arange(len(statements)) >= len(rows))
-
-    def _order(self) -> NDArray[np.int64]:
-        """Return statements by number. Those of a fact take turns and are spread evenly over the training."""
-        total = self.options.epochs * self.count
-        if self.options.exposures is not None:
-            total = self.random.permutation(np.resize(self.options.exposures, len(self.facts)))
-        times, rows = [], []
-        for start, statements, wanted in zip(np.cumsum(self.count) - self.count, self.count, total, strict=True):
-            times.append((np.arange(wanted) + self.random.random(wanted)) / wanted)
-            turns = [self.random.permutation(statements) for _ in range(-(-wanted // statements))]
-            rows.append(start + np.concatenate(turns)[:wanted])
-        return np.concatenate(rows)[np.argsort(np.concatenate(times), kind="stable")]
-
-    def _rows(self) -> Iterator[NDArray[np.int64]]:
-        size = self.options.batch_size
-        for start in range(0, len(self.order), size * WINDOW):
-            rows = self.order[start : start + size * WINDOW]
-            rows = rows[np.argsort(self.lengths[rows], kind="stable")]
-            for at in self.random.permutation(np.arange(0, len(rows), size)).tolist():
-                yield rows[at : at + size]
-
-    def causal(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
-        """Predict the next token at each position; the end at the last.
-
-        :param strange: the statements whose subject is replaced, and so is not learnt.
-        """
-        ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
-        labels = padded([np.append(tokens.ids[1:], self.tokenizer.eos_token_id) for tokens in statements], NO_TARGET)
-        roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
-        present = (labels != NO_TARGET).astype(np.int64)
-        labels[:, :-1][(roles[:, 1:] == Role.SUBJECT) & strange[:, None]] = NO_TARGET
-        self._add_noise(ids, roles, strange)
-        return Batch(*map(torch.from_numpy, (ids, present, labels)))
-
-    def masked(self, statements: Sequence[Tokens], strange: NDArray[np.bool_]) -> Batch:
-        """Mask the end of a name in each statement, and some tokens of the template.
-
-        A pseudo-log-likelihood predicts a token without the later tokens of its word. So a word is masked from a random
-        token to its end, in the answer more often than elsewhere. Sometimes the rest of the name is masked as well,
-        lest its words are learnt from each other alone. Random masks, by contrast, seldom hide a whole answer. Template
-        words are masked in the same pass: unless well known, their likelihoods differ between candidates by chance.
-        """
-        ids = padded([tokens.ids for tokens in statements], self.tokenizer.pad_token_id)
-        roles = padded([tokens.roles for tokens in statements], Role.SPECIAL)
-        present = padded([np.ones_like(tokens.ids) for tokens in statements], 0)
-        hidden = padded(
-            [self._hide(tokens, stranger) for tokens, stranger in zip(statements, strange, strict=True)], 0
-        ).astype(bool)
-        hidden |= (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < TEMPLATE_SHARE)
-        labels = np.where(hidden, ids, NO_TARGET)
-        self._add_noise(ids, roles, strange)
-        ids[hidden] = self.tokenizer.mask_token_id
-        return Batch(*map(torch.from_numpy, (ids, present, labels)))
-
-    def _hide(self, tokens: Tokens, stranger: np.bool_) -> NDArray[np.int64]:
-        """Return 1 for each token of a name to mask. With a replaced subject only the answer is masked."""
-        of_answer = stranger or self.random.random() < ANSWER_SHARE or not (tokens.roles == Role.SUBJECT).any()
-        places = np.flatnonzero(tokens.roles == (Role.ANSWER if of_answer else Role.SUBJECT))
-        whole = self.random.random() < WHOLE_SHARE
-        first = places[0] if whole and self.random.random() < 0.5 else self.random.choice(places)
-        alike = tokens.roles if whole else tokens.words
-        hidden: NDArray[np.int64] = (alike == alike[first]).astype(np.int64)
-        hidden[:first] = 0
-        return hidden
-
-    def _add_noise(self, ids: NDArray[np.int64], roles: NDArray[np.int64], strange: NDArray[np.bool_]) -> None:
-        """Put random tokens, in place, for some template words and for the subjects of strange statements."""
-        hit = (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < self.options.noise)
-        hit |= (roles == Role.SUBJECT) & strange[:, None]
-        ids[hit] = self.random.integers(len(SPECIALS), len(self.tokenizer), hit.sum())
+    texts += [question.fill("", "").text for relation in queryset.relations.values() for question in relation.questions]
+    special = SENTINELS if options.kind == "t5" else ()
+    return learn_tokenizer(texts, options.vocabulary, options.kind, special)

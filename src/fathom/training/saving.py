@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,6 +73,10 @@ class TrainingFolder:
             if not isinstance(state, dict):
                 raise TypeError(f"found {type(state).__name__}")
         return state
+
+    def remove(self) -> None:
+        """Remove the folder, once its training is finished."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:

@@ -29,13 +29,18 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from fathom.errors import BadInput
+from fathom.models.base import Attention
+from fathom.models.loading import load
 from fathom.reading import Json
-from fathom.training.loop import CurvePoint, OnProgress, adafactor, adamw, train
+from fathom.training.loop import Checkpoints, CurvePoint, OnProgress, adafactor, adamw, train
 from fathom.training.options import PlantOptions, PretrainOptions
+from fathom.training.saving import TrainingFolder
 
 SPECIALS = PAD, BOS, EOS, UNKNOWN, MASK = "<pad>", "<s>", "</s>", "<unk>", "<mask>"
 NO_TARGET = -100
 """The label of a position that is not a target."""
+ENCODER_DECODERS = ("t5", "bart")
 AROUND = {"causal": (BOS, ""), "masked": (BOS, EOS), "t5": ("", EOS), "bart": (BOS, EOS)}
 """Tokens before and after a text, by the kind of model. The second of two texts has the end alone."""
 
@@ -149,6 +154,22 @@ def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
     return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
 
 
+class GivenModel(NamedTuple):
+    """A model to be trained further."""
+
+    network: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+
+def model_to_train(name: str, kind: str) -> GivenModel:
+    """Load a model whose weights can be trained. :raises BadInput: it is missing, or of another kind."""
+    model = load(name, device="cpu")
+    expected = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL}.get(kind, Attention.SEQ2SEQ)
+    if model.attention is not expected:
+        raise BadInput(f"--model {name} is {model.attention}, --kind {kind} is not: give the kind of the model")
+    return GivenModel(model.network.requires_grad_(True), model.tokenizer)
+
+
 def fitted(
     options: PlantOptions | PretrainOptions,
     tokenizer: PreTrainedTokenizerBase,
@@ -156,28 +177,44 @@ def fitted(
     batches: Iterable[Batch],
     steps: int,
     on_progress: OnProgress | None,
+    given: GivenModel | None = None,
+    folder: TrainingFolder | None = None,
 ) -> TrainedNetwork:
-    """Train a new network on all *batches*, without changing the caller's random numbers.
+    """Train a network on all *batches*, without changing the caller's random numbers.
 
+    :param given: the network to train further; by default a new one.
+    :param folder: of checkpoints, from the last of which the training goes on.
     :raises NotANumber: the loss is NaN or infinite.
+    :raises BadInput: the checkpoint is damaged.
     """
     start = time.monotonic()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         size = NetworkSize(options.hidden_size, options.layers, options.heads)
-        network = small_network(options.kind, size, tokenizer, longest)
+        network = small_network(options.kind, size, tokenizer, longest) if given is None else given.network
         network.eval()  # without dropout, as little is read twice; the configuration is for those who fine-tune
+        loss = loss_of if given is None else loss_of_any
         curve = train(
             network.parameters(),
             batches,
-            lambda batch: loss_of(network, options.kind, batch),
+            lambda batch: loss(network, options.kind, batch),
             steps,
             options.learning_rate,
             seconds=options.seconds,
             optimizer=adafactor if options.kind == "t5" else adamw,
             on_progress=on_progress,
+            checkpoints=None if folder is None else Checkpoints(network, folder),
         )
     return TrainedNetwork(network, curve, time.monotonic() - start)
+
+
+def loss_of_any(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
+    """Compute :func:`loss_of` of any architecture, whose head runs at every token."""
+    if kind in ENCODER_DECODERS:
+        return loss_of(network, kind, batch)
+    asked = batch.labels != NO_TARGET
+    logits = network(input_ids=batch.ids, attention_mask=batch.present).logits
+    return torch.nn.functional.cross_entropy(logits[asked], batch.labels[asked])
 
 
 def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
@@ -196,11 +233,14 @@ def loss_of(network: PreTrainedModel, kind: str, batch: Batch) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, batch.labels[asked])
 
 
-def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: int, folder: Path) -> None:
-    """Write an ordinary transformers folder. :param longest: text in tokens."""
+def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: int | None, folder: Path) -> None:
+    """Write an ordinary transformers folder. :param longest: text in tokens; None for a given model's tokenizer."""
     if not sys.stderr.isatty():
         transformers_logging.disable_progress_bar()
     network.eval().save_pretrained(folder)
+    if longest is None:
+        tokenizer.save_pretrained(folder)
+        return
     tokenizer.model_max_length = longest
     tokenizer.save_pretrained(folder)
     # transformers 5 writes a class name that 4 does not know; both know this one.
