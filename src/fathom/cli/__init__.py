@@ -27,6 +27,7 @@ COMMANDS = {
     "demo": ("Start here", "See it work offline, in minutes: two small models learn half of a geography book."),
     "probe": ("Ask", "Measure what a model knows of a data set."),
     "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
+    "validate": ("Ask", "Find out which probe tells what planted models have read, and how wrong it can be."),
     "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "import": ("Ask", "Make a run of the results of lm-pub-quiz or lm-evaluation-harness."),
     "show": ("Look at runs", "Show what a run is: its command, how far it is, and its result."),
@@ -48,6 +49,7 @@ COMMANDS = {
 MODULES = {
     **dict.fromkeys(("import", "show", "resume", "metrics", "compare", "diff", "report", "merge"), "runs"),
     **dict.fromkeys(("demo", "plant"), "train"),
+    **dict.fromkeys(("plan", "validate"), "plan"),
 }
 """Name → module that makes the command, if it is not of the same name."""
 TABLES = {

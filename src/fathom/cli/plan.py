@@ -11,15 +11,21 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
+from fathom.data.selection.options import Words
 from fathom.errors import RunFailed
-from fathom.options import ARGUMENT, Group, opt
+from fathom.options import ARGUMENT, REPEATED, Group, opt
 from fathom.plans.options import WorkerOptions
 from fathom.progress import is_quiet, shown, starting
 
+EXAMPLES = {
+    "plan": "fathom plan plan.yaml --out results --dry-run",
+    "validate": "fathom validate models/planted --data people --out validity",
+}
 
-def make(does: str) -> typer.Typer:
-    """Make ``fathom plan``."""
-    return single(does, plan, "fathom plan plan.yaml --out results --dry-run")
+
+def make(name: str, does: str) -> typer.Typer:
+    """Make the command of that name."""
+    return single(does, globals()[name], EXAMPLES[name])
 
 
 class PlanFiles(BaseModel):
@@ -35,6 +41,40 @@ class PlanFiles(BaseModel):
     report_only: bool = opt(False, "Run nothing; make the tables and studies of finished runs.")
     dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
     redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
+
+
+class ValidateOptions(BaseModel):
+    """Options of ``fathom validate``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    group: ClassVar = Group.SELECTION
+
+    models: tuple[str, ...] = opt(..., "Folders of planted models.", ARGUMENT, REPEATED)
+    data: str = opt(..., "The data that the models were planted with.", Group.DATA)
+    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
+    probes: Words = opt((), "Probes, or runs of the plan, separated by commas; by default all that apply.")
+    limit: int = opt(1500, "Facts of each run, drawn at random; all if there are fewer.", ge=1)
+    design: Path | None = opt(None, "Design of models that have no planted.jsonl in their folder.", Group.DATA)
+    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN)
+    dry_run: bool = opt(False, "Only write and check the plan, and print the state of each run.", Group.RUN)
+    redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.", Group.RUN)
+    retry_failed: bool = opt(False, "Retry what failed.", Group.RUN)
+    overwrite: Overwrite = False
+
+
+def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
+    """Ask planted models by every probe that applies, and compare the answers with what they have read.
+
+    Says which probe tells facts that were read from facts that were not, and how wrong it can be. The plan is written
+    to plan.yaml in the folder; it is an ordinary plan.
+    """
+    with starting("loading libraries"):
+        from fathom.plans.validate import write_plan
+
+        own = {name: getattr(chosen, name) for name in ("probes", "limit", "design", "device")}
+        file = write_plan(chosen.models, chosen.data, chosen.out, **own)
+    shared = {name: getattr(chosen, name) for name in ("out", "dry_run", "redo", "retry_failed", "overwrite")}
+    plan(PlanFiles(plan=file, **shared), workers, printed)
 
 
 def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:

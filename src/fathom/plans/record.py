@@ -38,6 +38,10 @@ class _Record(Object):
     models: dict[str, list[Any]] = Field(default_factory=dict)
 
 
+WRITTEN_PLAN = "plan.yaml"
+"""The plan that ``fathom validate`` writes into its folder."""
+
+
 def read_record(steps: Sequence[Step], out: Path) -> Json:
     """Return the identities of the steps made before, and the state of the models' files.
 
@@ -49,7 +53,7 @@ def read_record(steps: Sequence[Step], out: Path) -> Json:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
-        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS}
+        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN}
         if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
             raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
         return {"steps": {}, "models": {}}

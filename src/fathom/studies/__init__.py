@@ -196,6 +196,13 @@ STUDIES: Registry[Study] = Registry(
             "Does a model answer everything alike? How often each entity is among the best 1, 5 and 10 answers.",
             options.RepeatedOptions,
         ),
+        _of_runs(
+            "validity",
+            PROBES,
+            "Which probe tells facts that a planted model has read from others? AUROC, biases, corrections, agreement.",
+            options.ValidityOptions,
+            "runs/planted-statement runs/planted-vocabulary",
+        ),
         _of_model(
             "compute-time",
             PROBES,

@@ -1,4 +1,4 @@
-"""Facts in altered sentences: negated, misprimed, paraphrased or truncated.
+"""Facts in altered sentences: negated, misprimed, paraphrased, truncated or without their subject.
 
 A sentence from the data is used if there is one: negated and misprimed LAMA; ``altered`` in Fathom's own format; the
 relation's ``template_negated``. Otherwise a safe rule makes one:
@@ -6,7 +6,8 @@ relation's ``template_negated``. Otherwise a safe rule makes one:
 - *misprimed* (Kassner and Schütze, "Negated and Misprimed Probes for Pretrained Language Models", ACL 2020): a wrong
   candidate of the query, drawn by seed and query, is put in front: "Rome? Paris is in [Y].";
 - *truncated*: the text after the answer is removed, if some words precede it: "Pain is treated with [Y].";
-- *paraphrased*: the relation's further templates.
+- *paraphrased*: the relation's further templates;
+- *no-subject*: the subject is left out: "Is treated with [Y]." Its scores are the prior of the answers.
 
 Negations are never made, as a rule would change more than the meaning. A fact without such a sentence stays, unscored
 with the reason. The prime is the query's group ``prime``.
@@ -93,11 +94,18 @@ def _made(data: QuerySet, query: Query, how: str, seed: int) -> _AlteredSentence
         return _misprimed(texts[0], query, data.candidates[query.candidates], seed)
     if how == "truncated" and texts:
         return _truncated(texts[0])
+    if how == "no-subject" and not query.sentences and texts:
+        templates = data.relations[query.relation].templates
+        return _AlteredSentences(tuple(Sentence(_without_subject(template.text)) for template in templates))
     return _AlteredSentences(why=f"the fact has no {how} wording")
 
 
 def _worded(template: str, query: Query) -> str:
     return capitalized(template.replace(SUBJECT, query.subject))
+
+
+def _without_subject(template: str) -> str:
+    return capitalized(" ".join(template.replace(SUBJECT, "").split()))
 
 
 def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _AlteredSentences:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from fathom.options import CIRCUMSTANCE, EVERYTHING, LATER, Group, Seed, opt, separated
 
 Reading = Literal["auto", "template-based", "template-free"]
-Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated"]
+Alteration = Literal["no", "negated", "misprimed", "paraphrased", "truncated", "no-subject"]
 Words = Annotated[tuple[str, ...], BeforeValidator(separated)]
 Directions = Annotated[tuple[Literal["tail", "head"], ...], BeforeValidator(separated), Field(min_length=1)]
 
@@ -56,7 +56,7 @@ class SelectionOptions(BasicSelectionOptions):
     alter: Alteration = opt(
         "no",
         "Alter each fact's sentence: negated (only if the data has it), misprimed (a wrong candidate in front), "
-        "paraphrased (further templates), truncated (after the answer).",
+        "paraphrased (further templates), truncated (after the answer), no-subject (the answers' prior).",
         LATER,
     )
     pool: str | None = opt(

@@ -1,0 +1,103 @@
+"""The plan of ``fathom validate``: every probe that applies to some planted models, then the study of validity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fathom.errors import BadInput, refuse
+from fathom.formats import read
+from fathom.models.families import attention_of
+from fathom.models.loading import find_model
+from fathom.options import Given, read_yaml
+from fathom.plans.record import WRITTEN_PLAN
+from fathom.reading import json_file
+from fathom.results.design import FILE, read_design
+from fathom.results.names import folder_names
+from fathom.store.files import write_text
+
+RUNS = Path(__file__).with_suffix(".yaml")
+UNSEEN = "unseen"
+
+
+def write_plan(
+    models: Sequence[str],
+    data: str,
+    out: Path,
+    probes: Sequence[str] = (),
+    limit: int | None = None,
+    design: Path | None = None,
+    device: str | None = None,
+) -> Path:
+    """Write the plan of a validation into *out*, an ordinary file for ``fathom plan``.
+
+    :param probes: names of probes or runs of the plan; by default all that apply.
+    :param limit: facts of each run, drawn at random.
+    :param design: of models that have none in their folder.
+    :returns: the file.
+    :raises BadInput: a model is missing or has no design, an unknown probe, or no template that all models lack.
+    """
+    known: Mapping[str, Any] = read_yaml(RUNS)
+    names = {name for name, run in known.items()} | {run["probe"] for run in known.values()}
+    refuse(f"--probes {one}: expected some of {', '.join(sorted(names))}" for one in probes if one not in names)
+    kinds = {}
+    for name, model in zip(folder_names(models), models, strict=True):
+        _check_design(model, design)
+        kinds[name] = str(attention_of(find_model(model)[1], model)).replace("bidirectional", "masked")
+    unseen = _unseen(models, data)
+    runs: dict[str, Given] = {}
+    for name, run in known.items():
+        takes = [model for model, kind in kinds.items() if kind in run["kinds"]]
+        if takes and (not probes or name in probes or run["probe"] in probes):
+            runs[name] = {"models": takes, **{key: value for key, value in run.items() if key != "kinds"}}
+            if runs[name].get("templates") == UNSEEN:
+                runs[name]["templates"] = unseen
+            if limit is not None:
+                runs[name].setdefault("limit", limit)
+    given = {"design": str(design.absolute())} if design is not None else {}
+    content = {
+        "title": "Which probe tells what the model has read?",
+        "models": {
+            name: {"model": _absolute(model), **({"device": device} if device else {})}
+            for name, model in zip(kinds, models, strict=True)
+        },
+        "data": {"data": _absolute(data)},
+        "runs": runs,
+        "studies": {"validity": {"runs": ["*"], **given}},
+    }
+    write_text(out / WRITTEN_PLAN, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return out / WRITTEN_PLAN
+
+
+def _absolute(name: str) -> str:
+    return str(Path(name).absolute()) if Path(name).exists() else name
+
+
+def _check_design(model: str, design: Path | None) -> None:
+    """:raises BadInput: the model has no design, or a wrong one."""
+    if design is None and not (Path(model) / FILE).is_file():
+        raise BadInput(
+            f"{model} has no {FILE}, so which facts it has read is unknown: give --design FILE, or make a model with "
+            "fathom plant"
+        )
+    read_design(design or Path(model) / FILE)
+
+
+def _unseen(models: Sequence[str], data: str) -> list[int]:
+    """Return the templates of the data that no model has read, by number."""
+    queryset = read(data)
+    counts = [len(relation.templates) for relation in queryset.relations.values()]
+    unseen = set(range(max(counts, default=0)))
+    for model in models:
+        file = Path(model) / "planting.json"
+        trained: Mapping[str, Sequence[int]] = json_file(file).get("templates", {}) if file.is_file() else {}
+        unseen -= {number for numbers in trained.values() for number in numbers}
+    if not unseen:
+        raise BadInput(
+            f"the models have read every template of {data}: plant them with --unseen-templates, so that a probe does "
+            "not repeat a sentence of the training"
+        )
+    return sorted(unseen)

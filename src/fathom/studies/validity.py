@@ -1,0 +1,286 @@
+"""Which probe tells facts that a model has read from facts that it has not, and how wrong can it be?
+
+For planted models, whose knowledge is known (``fathom plant``); see :mod:`fathom.studies.validity_estimates`. Published
+claims about probes can be tested as well: that one scoring separates better than another (``higher``), that one has no
+length bias where another has (``unbiased``), or that two probes agree more in larger models (``agree``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fathom.errors import BadInput
+from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide, difference_in_words, percent
+from fathom.results.design import design_of
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.names import distinguished, short_names
+from fathom.results.plots import Plot
+from fathom.results.rows import Rows, grouped
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder
+from fathom.studies.options import ValidityOptions
+from fathom.studies.validity_claims import expected_claims
+from fathom.studies.validity_estimates import BIASES, Probe, ProbeValidity
+
+NO_SUBJECT = "no-subject"
+
+
+class ProbePair(NamedTuple):
+    """Two probes of one model. :param agreement: correlation of their ranks within relations and exposures."""
+
+    model: str
+    first: str
+    second: str
+    agreement: Estimate
+
+
+class Validity(NamedTuple):
+    """:param expected: claims to test.
+    :param practised: facts of a run that were practised, or are not in the design.
+    :param left_out: probes that scored too few facts, with the reason.
+    """
+
+    probes: list[ProbeValidity]
+    pairs: list[ProbePair]
+    expected: list[Claim]
+    practised: int
+    left_out: list[str]
+
+
+def analyse(
+    runs: Sequence[RunFolder],
+    scoring: Sequence[str] = (),
+    cluster: str = "",
+    design: Path | None = None,
+    seed: int = 0,
+    higher: Sequence[str] = (),
+    unbiased: Sequence[str] = (),
+    agree: Sequence[str] = (),
+) -> Validity:
+    """Compare what probes say with what models have read.
+
+    :param runs: of planted models; one with ``--alter no-subject`` gives the prior of another run of the same probe.
+    :param design: of models that have none in their folder.
+    :param seed: of the halves of the facts never read.
+    :param higher: claims to test, see :mod:`fathom.studies.validity_claims`; likewise *unbiased* and *agree*.
+    :raises BadInput: a model without a design, a design of other data, too few facts in one of its classes.
+    """
+    priors = {_probe_and_model(run): run for run in runs if _alteration(run) == NO_SUBJECT}
+    asked = [run for run in runs if _alteration(run) != NO_SUBJECT]
+    probes: list[Probe] = []
+    for run, model in zip(asked, short_names(asked), strict=True):
+        rows, known = Rows(run, cluster=cluster), design_of(run, design)
+        prior = Rows(priors[_probe_and_model(run)]) if _probe_and_model(run) in priors else None
+        wanted = [name for name in rows.scorings if not scoring or name in scoring]
+        probes += [Probe(RunFacts(run, rows, name, model), known, prior, seed) for name in wanted]
+    if not probes:
+        raise BadInput(f"no run has --scoring {','.join(scoring)}: leave it out" if scoring else "no run to analyse")
+    _distinguish(probes)
+    left_out = [probe.too_few() for probe in probes if probe.too_few()]
+    probes = [probe for probe in probes if not probe.too_few()]
+    if not probes:
+        raise BadInput([*left_out, "plant more facts, or evaluate more of them (--limit)"])
+    claims = expected_claims(probes, ValidityOptions(higher=higher, unbiased=unbiased, agree=agree))
+    pairs = [
+        ProbePair(one.facts.model, one.name, other.name, one.agreement(other))
+        for one, other in combinations(probes, 2)
+        if one.facts.content_hash == other.facts.content_hash and one.facts.path != other.facts.path
+    ]
+    validities = [probe.validity() for probe in probes]
+    return Validity(validities, pairs, claims, max(probe.practised for probe in probes), left_out)
+
+
+def _distinguish(probes: Sequence[Probe]) -> None:
+    """Add to equal names of one model's probes what distinguishes them: the reading or the masking."""
+    for own in grouped((probe.facts.model, probe) for probe in probes).values():
+        parts = [(one.name, one.facts.reading, str(one.facts.options.get("pll")), one.facts.path) for one in own]
+        for probe, name in zip(own, distinguished(parts), strict=True):
+            probe.name = name
+
+
+def _alteration(run: RunFolder) -> str:
+    return str(run.manifest["identity"]["options"].get("alter"))
+
+
+def _probe_and_model(run: RunFolder) -> tuple[str, str]:
+    identity = run.manifest["identity"]
+    return str(identity["probe"]), str(identity["model"]["content_hash"])
+
+
+def conclude(findings: Validity) -> list[str]:
+    """Say which probe to use for each model, how wrong it can be, and what it favours."""
+    said = []
+    for model, probes in grouped((probe.model, probe) for probe in findings.probes).items():
+        said += _of_model(model, probes)
+    return said + [_verdict(decision) for decision in decide(findings.expected)]
+
+
+def _verdict(decision: Decision) -> str:
+    """Return "CLAIM: confirmed, VALUE."."""
+    if decision.word == UNDETERMINED:
+        return f"{decision.claim.name}: not testable here ({decision.reason})."
+    word = "confirmed" if decision.holds else "not confirmed"
+    return f"{decision.claim.name}: {word}, {difference_in_words(decision, is_share=False)}."
+
+
+def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
+    """Return three to six sentences."""
+    claims = [_claim(one) for one in probes]
+    decisions = dict(zip((one.name for one in probes), decide(claims), strict=True))
+    sound = [one for one in probes if decisions[one.name].holds]
+    if not sound:
+        return [f"{model}: no probe tells facts that it has read from facts that it has not."]
+    best = max(sound, key=lambda one: one.by_rank.value)
+    most = best.levels[-1]
+    said = [
+        f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {most.exposures} times ranks better "
+        f"than one never read in {_interval(best.by_rank)} of pairs.",
+        f"How wrong it can be: it has {percent(best.levels[0].accuracy.value)} of the facts never read right"
+        f"{'' if best.chance is None else f' (chance {percent(best.chance)})'}, and misses "
+        f"{percent(1 - most.accuracy.value)} of those read {most.exposures} times.",
+    ]
+    said += _against_best(best, sound, probes)
+    said += _of_biases(probes)
+    fastest = min(sound, key=lambda one: one.seconds)
+    said.append(f"The cheapest of these is {fastest.name}: {1000 * fastest.seconds:.1f} s per 1,000 facts.")
+    failed = [one.name for one in probes if _objection(one)]
+    if failed:
+        said.append(f"Control failed: two halves of the facts never read differ for {', '.join(failed)}.")
+    return said
+
+
+def _against_best(best: ProbeValidity, sound: Sequence[ProbeValidity], probes: Sequence[ProbeValidity]) -> list[str]:
+    """Return a sentence on the other scorings: those whose interval overlaps with the best one's, then the others."""
+    close = [one.name for one in sound if one is not best and (one.by_rank.high or 0) >= (best.by_rank.low or 1)]
+    others = [f"{one.name} {one.by_rank.value:.2f}" for one in probes if one is not best and one.name not in close]
+    parts = [f"intervals overlap with its own for {', '.join(close)}"] if close else []
+    parts += [f"lower are {', '.join(others)}"] if others else []
+    return [f"AUROC of the others: {'; '.join(parts)}."] if parts else []
+
+
+def _claim(one: ProbeValidity) -> Claim:
+    name = f"{one.name} tells facts read from facts never read"
+    return Claim(name, (Contrast("AUROC − 0.5", one.above, 1),), objection=_objection(one))
+
+
+def _objection(one: ProbeValidity) -> str:
+    """Return why an AUROC above chance would show nothing."""
+    p_value = one.unread.p_value
+    return "" if p_value is None or p_value >= 0.01 else "two halves of the facts never read differ as well"
+
+
+def _interval(number: Estimate) -> str:
+    ends = "" if number.low is None or number.high is None else f" [{100 * number.low:.1f}, {100 * number.high:.1f}]"
+    return f"{percent(number.value)}{ends}"
+
+
+def _of_biases(probes: Sequence[ProbeValidity]) -> list[str]:
+    """Return a sentence on the probes whose ranks of facts never read depend on a property of the answer."""
+    claims = [
+        (one, name, Claim(f"{one.name} {name}", (Contrast("correlation", one.biases[name][0]),)))
+        for one in probes
+        for name in BIASES
+    ]
+    decided = zip(claims, decide([claim for *_, claim in claims]), strict=True)
+    favours = {"length": ("short", "long"), "frequency": ("rare", "frequent"), "position": ("early", "late")}
+    by_kind = grouped(
+        (f"{favours[name][0 if decision.sign > 0 else 1]} answers", f"{one.name} ({one.biases[name][0].value:+.2f})")
+        for (one, name, _), decision in decided
+        if decision.holds
+    )
+    if not by_kind:
+        return ["No scoring favours answers by length, frequency or position."]
+    listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items())
+    return [f"Among facts never read, these favour {listed}."]
+
+
+# --- tables and plots
+
+
+def tables(findings: Validity) -> list[Table]:
+    """Return one row for each scoring; then exposures, biases, corrections and agreement."""
+    notes = [
+        "AUROC: how often a fact read most often is preferred to one never read; 0.5 is chance",
+        "halves: AUROC − 0.5 of two random halves of the facts never read, the control",
+    ]
+    if findings.practised:
+        notes.append(f"{findings.practised} facts that were practised, or are not in the design, are excluded")
+    notes += findings.left_out
+    main = [
+        {
+            "model": one.model,
+            "probe": one.name,
+            "AUROC": one.by_rank,
+            "by score": one.by_score,
+            "halves": one.unread,
+            "read": one.levels[-1].accuracy,
+            "never read": one.levels[0].accuracy,
+            "chance": one.chance,
+            "ECE": one.calibration,
+            "s per 1,000": 1000 * one.seconds,
+        }
+        for one in findings.probes
+    ]
+    levels = [
+        (one.model, one.name, level.exposures, level.accuracy.n, level.accuracy, level.auroc)
+        for one in findings.probes
+        for level in one.levels
+    ]
+    biases = [(one.model, one.name, name, *one.biases[name]) for one in findings.probes for name in BIASES]
+    corrections = [
+        (one.model, one.name, name, number) for one in findings.probes for name, number in one.corrections.items()
+    ]
+    made = [
+        Table.of(
+            main,
+            "validity of probes",
+            notes,
+            main="AUROC",
+            hidden=["by score p", "halves p"],
+            formats={"chance": ".1%", "s per 1,000": ".1f"},
+        ),
+        Table.of(
+            levels,
+            "by exposures",
+            columns=("model", "probe", "exposures", "facts", "accuracy", "AUROC"),
+            main="accuracy",
+            inline=True,
+        ),
+        Table.of(
+            biases,
+            "correlation of rank and a property of the answer, within relations",
+            ("positive: the probe favours short, rare or early answers",),
+            columns=("model", "probe", "property", "never read", "read"),
+            main="never read",
+            inline=True,
+        ),
+    ]
+    if corrections:
+        title = "change of AUROC when a prior of the answers is subtracted"
+        made.append(Table.of(corrections, title, columns=("model", "probe", "prior of", "change"), main="change"))
+    if findings.pairs:
+        title = "agreement of probes among facts read equally often: correlation of log10 ranks"
+        made.append(Table.of(findings.pairs, title, columns=("model", "probe", "and", "Pearson r"), main="Pearson r"))
+    return made
+
+
+def plots(findings: Validity) -> list[Plot]:
+    """Draw accuracy by exposures, a line for each scoring; a picture for each model."""
+    by_model = grouped((one.model, one) for one in findings.probes)
+    return [
+        Plot(f"validity-{number}", partial(_draw, probes), "exposures", "Acc@1", model)
+        for number, (model, probes) in enumerate(by_model.items())
+    ]
+
+
+def _draw(probes: Sequence[ProbeValidity], axes: Any) -> None:
+    for one in probes:
+        xs = [level.exposures for level in one.levels]
+        axes.plot(xs, [level.accuracy.value for level in one.levels], marker="o", markersize=3, label=one.name)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.legend(fontsize=6)

@@ -1,0 +1,247 @@
+"""Estimates of one probe's validity on a planted model, whose knowledge is known (``fathom plant``).
+
+- *AUROC*: how often a fact read most often is preferred more clearly than one never read, by the margin of the gold
+  answer over the best other candidate, and by its rank. Its control: two random halves of the facts never read.
+- *Biases at constant truth*: correlation of the rank with the answer's length, its frequency in the training texts and
+  its place among the candidates, within facts of one relation that were read equally often.
+- *Corrections*: AUROC by scores less a prior of the answers, see :mod:`fathom.results.corrections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.metrics.table import metric
+from fathom.results.agreements import subtract_relation_means
+from fathom.results.corrections import Preference, preference, without_prior
+from fathom.results.design import Design
+from fathom.results.discrimination import above_chance, auroc, auroc_difference
+from fathom.results.estimates import Estimate, correlation
+from fathom.results.facts import RunFacts
+from fathom.results.measures import measure
+from fathom.results.recipes import MINUS, combined
+from fathom.results.rows import Floats, Ints, Rows
+
+BIASES = ("length", "frequency", "position")
+FEWEST = 10
+"""Facts of a class without which nothing is estimated."""
+
+
+class Level(NamedTuple):
+    """Facts that were read so often. :param auroc: against facts never read, by rank; None for these."""
+
+    exposures: int
+    accuracy: Estimate
+    auroc: Estimate | None
+
+
+class ProbeValidity(NamedTuple):
+    """One scoring of one run.
+
+    :param name: probe and scoring, with what distinguishes it from others.
+    :param by_score: AUROC of the facts read most often against those never read, by the margin.
+    :param by_rank: the same by the rank.
+    :param above: AUROC by rank − 0.5, for the claim.
+    :param unread: AUROC − 0.5 of one half of the facts never read against the other: the control.
+    :param levels: by exposures, the facts never read first.
+    :param chance: expected accuracy of guessing; None for written answers.
+    :param calibration: expected calibration error of softmax confidence; None without it.
+    :param biases: correlation of log10 rank with each property, of facts never read and of those read most often.
+    :param corrections: AUROC by rank with a prior subtracted − AUROC without, by the name of the prior.
+    :param seconds: per fact.
+    """
+
+    model: str
+    name: str
+    run: str
+    by_score: Estimate
+    by_rank: Estimate
+    above: Estimate
+    unread: Estimate
+    levels: list[Level]
+    chance: float | None
+    calibration: Estimate | None
+    biases: Mapping[str, tuple[Estimate, Estimate]]
+    corrections: Mapping[str, Estimate]
+    seconds: float
+
+
+class Beside(NamedTuple):
+    """Preferences of the facts that two probes have, shape (facts) each."""
+
+    facts: list[str]
+    exposures: Ints
+    first: Floats
+    second: Floats
+    recipes: list[str]
+
+    def within(self, relations: Sequence[str]) -> list[Floats]:
+        """Return both less their means over the facts of a relation that were read equally often."""
+        cells = [f"{relation}|{level}" for relation, level in zip(relations, self.exposures.tolist(), strict=True)]
+        return subtract_relation_means(cells, (self.first, self.second))
+
+
+class Probe:
+    """One scoring of a run with the exposures of its facts."""
+
+    def __init__(self, facts: RunFacts, design: Design, prior: Rows | None, seed: int) -> None:
+        self.facts, self.prior, self.seed = facts, prior, seed
+        self.name = f"{facts.probe} {facts.scoring}"
+        """Its name in tables; the study adds what distinguishes it from others."""
+        self.used = [fact for fact in facts.scored_facts if fact in design and not design[fact].taught]
+        self.practised = len(facts.scored_facts) - len(self.used)
+        if not self.used:
+            raise BadInput(
+                f"{facts.path}: none of its {len(facts.facts)} facts is in the design of its model, such as "
+                f"{facts.facts[0]}: give runs on the data that the model was planted with"
+            )
+        self.exposures = np.array([design[fact].exposures for fact in self.used])
+        self.frequency = _training_frequency(design)
+        self.most = int(self.exposures.max())
+
+    def too_few(self) -> str:
+        """Return why nothing can be estimated; "" if there are enough facts."""
+        for wanted, what in ((0, "never read"), (self.most, f"read {self.most} times")):
+            if (count := int((self.exposures == wanted).sum())) < FEWEST or self.most == 0:
+                return f"{self.name}: {count} of the facts that it scored were {what}, at least {FEWEST} are needed"
+        return ""
+
+    def validity(self) -> ProbeValidity:
+        """Return all estimates."""
+        facts, rows = self.facts, self.facts.rows
+        raw = preference(rows, facts.scoring)
+        margins, places = (self._per_fact(values) for values in raw)
+        corrections = {}
+        for name, prior in (("other subjects", None), ("no subject", self.prior)):
+            own = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
+            if own is not None:
+                corrections[name] = self._correction(name, places, own)
+        seconds = float(facts.run.manifest["circumstances"].get("seconds", np.nan))
+        return ProbeValidity(
+            facts.model,
+            self.name,
+            facts.path,
+            self._auroc("margin", margins, self.most),
+            self._auroc("rank", places, self.most),
+            self._auroc("rank", places, self.most, above_chance),
+            self._halves(places),
+            [self._level(places, level) for level in sorted({*self.exposures.tolist()})],
+            float(np.mean(1 / sizes)) if (sizes := facts.sizes[facts.at(self.used)]).all() else None,
+            measure(rows, metric("ece"), facts.places),
+            self._biases(places),
+            corrections,
+            seconds / len(facts.rows.query_ids),
+        )
+
+    @cached_property
+    def place_of(self) -> dict[str, float]:
+        """Preference by rank of each used fact that has one."""
+        values = self._per_fact(preference(self.facts.rows, self.facts.scoring).place)
+        return {fact: value for fact, value in zip(self.used, values.tolist(), strict=True) if not np.isnan(value)}
+
+    def beside(self, other: Probe) -> Beside:
+        """Return the preferences of the facts that both have, in this probe's order."""
+        common = [fact for fact in self.place_of if fact in other.place_of]
+        level = dict(zip(self.used, self.exposures.tolist(), strict=True))
+        columns = [np.array([side.place_of[fact] for fact in common]) for side in (self, other)]
+        recipes = [self.facts.recipe(""), other.facts.recipe("")]
+        return Beside(common, np.array([level[fact] for fact in common]), columns[0], columns[1], recipes)
+
+    def agreement(self, other: Probe) -> Estimate:
+        """Correlate the ranks of two probes within relations and exposures."""
+        both = self.beside(other)
+        within = both.within(self.facts.relations_of(both.facts))
+        recipe = combined("agreement at constant truth", both.recipes, " and ")
+        return correlation(within[0], within[1], self.facts.sample(both.facts), recipe)
+
+    def better(self, other: Probe) -> Estimate:
+        """Return AUROC − the other's, by rank, of facts read most often against those never read, paired by fact."""
+        both = self.beside(other)
+        chosen = np.isin(both.exposures, (0, self.most))
+        sample = self.facts.sample([both.facts[at] for at in np.flatnonzero(chosen).tolist()])
+        positive = both.exposures[chosen] == self.most
+        recipe = combined("AUROC by rank", both.recipes, MINUS)
+        return auroc_difference(both.first[chosen], both.second[chosen], positive, sample, recipe, designed=True)
+
+    def _per_fact(self, values: Floats) -> Floats:
+        """Return a value for each used fact."""
+        return self.facts.per_fact(values)[self.facts.at(self.used)]
+
+    def _auroc(self, name: str, values: Floats, level: int, estimate: Callable[..., Estimate] = auroc) -> Estimate:
+        """Return the AUROC of facts read so often against those never read, by some values."""
+        chosen = np.flatnonzero(np.isin(self.exposures, (0, level)) & ~np.isnan(values))
+        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
+        recipe = self.facts.recipe(f"AUROC by {name}")
+        return estimate(values[chosen], self.exposures[chosen] == level, sample, recipe, designed=True)
+
+    def _halves(self, values: Floats) -> Estimate:
+        """Return AUROC − 0.5 of one random half of the facts never read against the other."""
+        unread = np.flatnonzero((self.exposures == 0) & ~np.isnan(values))
+        is_first = np.random.default_rng(self.seed).permutation(len(unread)) < len(unread) / 2
+        sample = self.facts.sample([self.used[at] for at in unread.tolist()])
+        recipe = self.facts.recipe("AUROC − 0.5 of halves")
+        return above_chance(values[unread], is_first, sample, recipe, designed=True)
+
+    def _level(self, places: Floats, level: int) -> Level:
+        facts = [fact for fact, own in zip(self.used, self.exposures.tolist(), strict=True) if own == level]
+        accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
+        return Level(level, accuracy, self._auroc("rank", places, level) if level else None)
+
+    def _correction(self, name: str, places: Floats, own: Preference) -> Estimate:
+        corrected = self._per_fact(own.place)
+        chosen = np.flatnonzero(np.isin(self.exposures, (0, self.most)) & ~np.isnan(places) & ~np.isnan(corrected))
+        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
+        recipe = self.facts.recipe(f"AUROC less the prior of {name} − AUROC")
+        positive = self.exposures[chosen] == self.most
+        return auroc_difference(corrected[chosen], places[chosen], positive, sample, recipe, designed=True)
+
+    def length_bias(self) -> Estimate:
+        """Correlate rank and answer length among facts never read."""
+        places = self._per_fact(preference(self.facts.rows, self.facts.scoring).place)
+        return self._bias("length", places, self._properties()["length"], 0)
+
+    def _biases(self, places: Floats) -> dict[str, tuple[Estimate, Estimate]]:
+        properties = self._properties()
+        return {
+            name: (self._bias(name, places, properties[name], 0), self._bias(name, places, properties[name], self.most))
+            for name in BIASES
+        }
+
+    def _properties(self) -> dict[str, Floats]:
+        """Return length, training frequency and candidate position of each used fact's gold answer."""
+        rows, facts = self.facts.rows, self.facts
+        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
+        lengths: list[int] = []
+        positions: list[float] = []
+        for place in facts.places[facts._first[facts.at(self.used)]].tolist():
+            query = int(rows.query[place])
+            lengths.append(len(names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0])))
+            positions.append(next(iter(rows.gold_places(place)), np.nan))
+        own = self.exposures
+        golds = facts.gold_ids_of(self.used)
+        keys = zip(facts.relations_of(self.used), (gold[0] for gold in golds), strict=True)
+        frequency = np.array([self.frequency.get(key, 0) for key in keys]) - own
+        columns = np.array(lengths, float), np.log1p(frequency), np.array(positions, float)
+        return dict(zip(BIASES, columns, strict=True))
+
+    def _bias(self, name: str, places: Floats, values: Floats, level: int) -> Estimate:
+        """Correlate rank and a property within relations, among facts read equally often."""
+        chosen = np.flatnonzero((self.exposures == level) & ~np.isnan(places) & ~np.isnan(values))
+        facts = [self.used[at] for at in chosen.tolist()]
+        within = subtract_relation_means(self.facts.relations_of(facts), (values[chosen], -places[chosen]))
+        recipe = self.facts.recipe(f"correlation of log10 rank and {name} within relations")
+        return correlation(within[0], within[1], self.facts.sample(facts), recipe)
+
+
+def _training_frequency(design: Design) -> dict[tuple[str, str], int]:
+    """Return how many statements with each answer of each relation were read."""
+    counts: dict[tuple[str, str], int] = {}
+    for fact, own in design.items():
+        _, relation, answer = ("", "", "") if fact.count("|") != 2 else fact.split("|")
+        counts[relation, answer] = counts.get((relation, answer), 0) + own.exposures
+    return counts

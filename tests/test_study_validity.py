@@ -1,0 +1,202 @@
+"""The study of validity, on answerers that know what they were made to know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.data.queries import CandidateSet, Query
+from fathom.errors import BadInput
+from fathom.results.corrections import preference, without_prior
+from fathom.results.rows import Rows
+from fathom.store.folder import RunFolder
+from fathom.studies import validity
+from tests.answerers import EVEN, SCORING, Answerer, answered, world
+from tests.messages import mentions
+
+DATA = world(EVEN)
+MOST = 10
+READ = {query.id for number, query in enumerate(DATA.queries) if number % 2}
+"""Facts with odd numbers were read ten times, the others never."""
+
+
+def number_of(query: Query) -> int:
+    return int(query.id[1:])
+
+
+def design(folder: Path, **taught: list[str]) -> Path:
+    """A design in which odd facts were read; *taught* by query id."""
+    lines = [
+        {
+            "query_id": query.id,
+            "fact_id": query.fact_id,
+            "exposures": MOST * (query.id in READ),
+            "taught": taught.get(query.id, []),
+        }
+        for query in DATA.queries
+    ]
+    file = folder / "design.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return file
+
+
+def ranks_gold(place_of: Any) -> Answerer:
+    """Ranks the gold answer at a place that depends on the query."""
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        place = place_of(query)
+        wrong = iter([number for number in range(len(space)) if number != place - 1])
+        return [-float(place - 1 if id_ in query.gold else next(wrong)) for id_ in space.ids]
+
+    return answer
+
+
+def analyse(folder: Path, *runs: RunFolder, **more: Any) -> validity.Validity:
+    return validity.analyse(list(runs), design=design(folder), **more)
+
+
+def test_a_perfect_probe_and_a_blind_one(tmp_path: Path) -> None:
+    perfect = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA, model="one")
+    blind = answered(tmp_path / "b", ranks_gold(lambda query: 5), DATA, model="two")
+    one, other = analyse(tmp_path, perfect, blind).probes
+    assert (one.by_rank.value, one.by_score.value) == (1, 1)
+    assert (other.by_rank.value, other.by_score.value) == (0.5, 0.5)
+    assert one.above.p_value is not None
+    assert one.above.p_value < 0.001
+    assert [level.exposures for level in one.levels] == [0, MOST]
+    assert [level.accuracy.value for level in one.levels] == [0, 1]
+    assert one.chance == pytest.approx(1 / 20)
+
+
+def test_auroc_by_hand(tmp_path: Path) -> None:
+    """Of 50 facts read, 30 rank first and 20 fourth; of 50 never read, 10 rank first and 40 fourth.
+
+    Pairs in order: 30 × 40; tied: 30 × 10 + 20 × 40. (1200 + 1100 / 2) / 2500 = 0.7.
+    """
+
+    def place(query: Query) -> int:
+        nth = number_of(query) // 2
+        return 1 if nth < (30 if query.id in READ else 10) else 4
+
+    [one] = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA)).probes
+    assert one.by_rank.value == pytest.approx(0.7)
+    assert [level.accuracy.value for level in one.levels] == [0.2, 0.6]
+
+
+def test_a_bias_is_measured_at_constant_truth(tmp_path: Path) -> None:
+    """Ranks that depend on the answer's place among the candidates, whether the fact was read or not."""
+
+    def place(query: Query) -> int:
+        return 1 + int(query.gold[0][1:])
+
+    [one] = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA)).probes
+    never, read = one.biases["position"]
+    assert never.value > 0.9
+    assert read.value > 0.9
+    said = " ".join(validity.conclude(validity.Validity([one], [], [], 0, [])))
+    assert "no probe tells" in said  # odd and even places alternate, so ranks say next to nothing of what was read
+
+
+def test_facts_of_practice_are_no_test(tmp_path: Path) -> None:
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA)
+    taught = design(tmp_path, **{query.id: ["statements"] for query in DATA.queries[:40]})
+    found = validity.analyse([run], design=taught)
+    assert found.practised == 40
+    assert [level.accuracy.n for level in found.probes[0].levels] == [30, 30]
+
+
+def test_a_prior_that_hides_knowledge_is_subtracted(tmp_path: Path) -> None:
+    """The answerer adds 10 to the gold answer's score of facts read, and 20 × n to the n-th candidate's of all.
+
+    As scored, the last candidate is always first. Less the mean of the other subjects' scores, or less the scores
+    without a subject, the gold answer of a fact read is first.
+    """
+
+    def answer(query: Query, space: CandidateSet, template: int) -> list[float]:
+        own = query.gold[0] if query.id in READ else ""
+        return [20.0 * place + 10.0 * (id_ == own) for place, id_ in enumerate(space.ids)]
+
+    def prior(query: Query, space: CandidateSet, template: int) -> list[float]:
+        return [20.0 * place for place in range(len(space))]
+
+    run = answered(tmp_path / "a", answer, DATA)
+    empty = answered(tmp_path / "b", prior, DATA, options={"alter": "no-subject"})
+    [one] = analyse(tmp_path, run, empty).probes
+    assert one.by_rank.value == pytest.approx(0.5, abs=0.06)
+    assert {name: round(change.value, 2) > 0.4 for name, change in one.corrections.items()} == {
+        "other subjects": True,
+        "no subject": True,
+    }
+    rows = Rows(run)
+    raw, less = preference(rows, SCORING.name), without_prior(rows, SCORING.name, Rows(empty))
+    assert less is not None
+    # The gold answer of fact 1 is candidate 1 of 20: 30 as scored, 380 − 30 below the last; less the prior 10 above.
+    assert raw.margin[1] == -350
+    assert less.margin[1] == 10
+    assert less.place[1] == 0
+
+
+def test_claims_are_confirmed_or_not(tmp_path: Path) -> None:
+    sees = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA, probe="cloze")
+    blind = answered(tmp_path / "b", ranks_gold(lambda query: 5), DATA, probe="statement")
+    names = "cloze sum/full", "statement sum/full"
+    found = analyse(
+        tmp_path,
+        sees,
+        blind,
+        higher=[f"{names[0]} > {names[1]}", f"{names[1]} > {names[0]}"],
+        agree=[f"{names[0]} & {names[1]}"],
+    )
+    confirmed, other, size = validity.conclude(found)[-3:]
+    assert ": confirmed, +0.500" in confirmed
+    assert "not confirmed" in other
+    assert "not testable here" in size  # there is one model
+    with pytest.raises(BadInput, match=mentions("'vectors'", "cloze sum/full")):
+        analyse(tmp_path, sees, blind, higher=["vectors > cloze sum/full"])
+    with pytest.raises(BadInput, match=mentions("FIRST > SECOND")):
+        analyse(tmp_path, sees, blind, higher=["cloze sum/full"])
+
+
+def test_two_probes_of_a_model_agree_at_constant_truth(tmp_path: Path) -> None:
+    """Both rank facts read first: within facts read equally often nothing is left to agree on but the fourth bit."""
+
+    def place(query: Query) -> int:
+        return 1 if query.id in READ else 2 + number_of(query) % 4 // 2
+
+    runs = [answered(tmp_path / name, ranks_gold(place), DATA, probe=name) for name in ("cloze", "statement")]
+    other = answered(tmp_path / "third", ranks_gold(lambda query: 1 + (query.id not in READ)), DATA, probe="choice")
+    pairs = {(one.first, one.second): one.agreement for one in analyse(tmp_path, *runs, other).pairs}
+    assert pairs["cloze sum/full", "statement sum/full"].value == pytest.approx(1)
+    assert pairs["cloze sum/full", "choice sum/full"].note  # undefined: nothing varies
+
+
+def test_what_the_study_refuses(tmp_path: Path) -> None:
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1), DATA)
+    with pytest.raises(BadInput, match=mentions("planted.jsonl", "--design")):
+        validity.analyse([run])
+    file = tmp_path / "other.jsonl"
+    file.write_text(json.dumps({"query_id": "x", "fact_id": "a|b|c", "exposures": 1}) + "\n", "utf-8")
+    with pytest.raises(BadInput, match=mentions("none of its 100 facts")):
+        validity.analyse([run], design=file)
+    lines = [{"query_id": query.id, "fact_id": query.fact_id, "exposures": 1} for query in DATA.queries]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    with pytest.raises(BadInput, match=mentions("0 of the facts", "--limit")):
+        validity.analyse([run], design=file)
+
+
+def test_two_halves_of_facts_never_read_rarely_differ(tmp_path: Path) -> None:
+    """Without knowledge, the test of AUROC errs in at most 5 % of draws, give or take the simulation's own error."""
+    import random
+
+    wrong = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        places = {query.id: draw.randint(1, 20) for query in DATA.queries}
+        run = answered(tmp_path / str(seed), ranks_gold(lambda query, of=places: of[query.id]), DATA)
+        [one] = analyse(tmp_path, run).probes
+        assert one.above.p_value is not None
+        wrong += one.above.p_value < 0.05
+    assert wrong <= 8  # the chance of more is 1 % at a rate of 5 %
