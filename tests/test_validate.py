@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests.messages import mentions
 
+ROOT = Path(__file__).parents[1]
 SMALL = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400, "unseen_templates": 2, "together": "fact"}
 
 
@@ -69,6 +71,7 @@ def test_from_planted_models_to_sentences(folder: Path, fathom: Callable[..., tu
     assert {file: file.stat().st_mtime_ns for file in written} == written
 
 
+@pytest.mark.slow
 def test_every_probe_of_the_plan_asks_a_model_of_its_kinds(
     folder: Path, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -95,3 +98,22 @@ def test_what_validate_refuses(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=mentions("--unseen-templates")):
         write_plan([str(copy)], data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "docs" / "examples" / "claims").glob("*.yaml")), ids=lambda file: file.stem
+)
+def test_plans_of_published_claims_end_in_a_verdict(
+    file: Path, folder: Path, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]
+) -> None:
+    """With tiny models under the names of the plan: what is asked for is there, and the last sentence decides."""
+    plan = tmp_path / file.name
+    plan.write_text(re.sub(r"limit: \d+", "limit: 200", file.read_text("utf-8")), "utf-8")
+    (tmp_path / "people").symlink_to(folder / "people")
+    for model in yaml.safe_load(file.read_text("utf-8"))["models"].values():
+        (tmp_path / model).symlink_to(folder / model.split("-")[0])
+    code, output, errors = fathom("plan", plan, "--out", tmp_path / "out")
+    assert code == 0, output + errors
+    said = " ".join(output.split())
+    assert any(f": {word}" in said for word in ("confirmed,", "not confirmed,", "not testable here")), said
