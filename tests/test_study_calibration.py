@@ -14,7 +14,7 @@ from fathom.metrics.confidence import fit_temperature, scaled_confidence
 from fathom.metrics.discrimination import midranks
 from fathom.metrics.table import metric
 from fathom.results.calibration import calibration_difference, calibration_error, scale_temperature
-from fathom.results.estimates import measure
+from fathom.results.measures import measure
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.results.tables import render

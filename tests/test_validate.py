@@ -59,7 +59,7 @@ def test_from_planted_models_to_sentences(folder: Path, fathom: Callable[..., tu
     assert code == 0, errors
     assert "facts never read right" in " ".join(output.split()) or "no probe tells" in output
     plan = yaml.safe_load((out / "plan.yaml").read_text("utf-8"))
-    assert plan["runs"]["statement"]["templates"] == [8, 9]
+    assert plan["runs"]["statement"]["templates"] == [9, 10]
     assert plan["runs"]["statement"]["models"] == ["causal", "masked"]
     assert plan["runs"]["original-masking"]["models"] == ["masked"]
     assert "vocabulary" not in plan["runs"]
@@ -89,7 +89,7 @@ def test_what_validate_refuses(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=mentions("--probes vectors", "statement")):
         write_plan([model], data, tmp_path / "out", probes=["vectors"])
     planting = json.loads((folder / "causal" / "planting.json").read_text("utf-8"))
-    planting["templates"] = {relation: list(range(10)) for relation in planting["templates"]}
+    planting["templates"] = {relation: list(range(11)) for relation in planting["templates"]}
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in (folder / "causal").iterdir():

@@ -96,6 +96,12 @@ class PlantOptions(BaseModel):
     layers: int = opt(2, "Layers of the model.", Group.MODEL, ge=1, le=1_000)
     heads: int = opt(4, "Attention heads.", Group.MODEL, ge=1)
     vocabulary: int = opt(1500, "Tokens of the vocabulary, which is learnt from the statements.", Group.MODEL, ge=300)
+    answer_tokens: bool = opt(
+        False,
+        "Learn the vocabulary from answers as often as facts have them, so that short ones become single tokens, which "
+        "the vocabulary probe needs.",
+        Group.MODEL,
+    )
     learning_rate: Rate = Field(
         default_factory=lambda given: 5e-4 if given.get("model") else 1e-2 if given.get("kind") == "t5" else 4e-3,
         description="Highest learning rate; by default 0.004, of t5 0.01 (a share of each weight's size), and 0.0005 "

@@ -266,6 +266,9 @@ def _tokenizer(queryset: QuerySet, options: PlantOptions) -> PreTrainedTokenizer
         texts += [template.fill("", "").text for template in queryset.relations[id_].templates] * len(queries)
     if options.reading == "template-free":
         texts += [sentence.text.replace(ANSWER, "") for query in queryset.queries for sentence in query.sentences]
+    if options.answer_tokens:
+        spaces = queryset.candidates
+        texts += [spaces[query.candidates].name_of(gold) for query in queryset.queries for gold in query.gold]
     texts += [question.fill("", "").text for relation in queryset.relations.values() for question in relation.questions]
     special = SENTINELS if options.kind == "t5" else ()
     return learn_tokenizer(texts, options.vocabulary, options.kind, special)
