@@ -25,7 +25,7 @@ from fathom.results.estimates import point_estimate
 from fathom.results.measures import against
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
-from tests.answerers import answered, at_random, world
+from tests.answerers import answered, at_random, known_of, knowing, world
 from tests.test_report import ROWS, Fake, scored
 
 
@@ -320,6 +320,13 @@ def test_who_knows_nothing_is_not_above(answer, verdict, monkeypatch):
     monkeypatch.setattr(Fake, "queries", _each_of_its_own_subject(Fake.queries))
     [line] = summarise(fake).headlines
     assert line.verdict("accuracy") == verdict
+
+
+def test_a_model_below_a_baseline_is_said_to_be(tmp_path):
+    """Each relation's most frequent answer is right in two facts of five; the model knows one of ten."""
+    data = world([[0] if n % 5 < 2 else [1 + n % 19] for n in range(100)])
+    [said] = summarise(answered(tmp_path / "a", knowing(known_of(data, [0.1])), data)).answer
+    assert "queries correctly, below the majority baseline (random 5.0 %, majority 40.0 %" in said
 
 
 def _each_of_its_own_subject(queries):

@@ -608,7 +608,19 @@ def test_each_cut_is_a_value_of_its_own(made):
 def test_a_pair_without_a_difference_says_what_would_have_been_found(made):
     one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
     answer = " ".join(compare([one, other]).answer)
-    assert mentioned(answer, "no significant difference", "80%")
+    assert mentioned(answer, "no significant difference", "80%", "smaller ones remain possible")
+    assert "This holds" not in answer
+
+
+def test_other_settings_may_explain_a_difference(made):
+    one, other = (
+        made(knowing(numbered(*range(end))), FORTY, model=f"m{end}", options={"shots": end}) for end in (5, 30)
+    )
+    answer = " ".join(compare([one, other]).answer)
+    assert "different numbers of examples (5 and 30), which may explain the difference." in answer
+    alike = knowing(numbered(*range(5))), FORTY
+    [said] = compare([made(*alike, model=f"n{shots}", options={"shots": shots}) for shots in (0, 5)]).answer
+    assert said.endswith("The runs used different numbers of examples (0 and 5).")
 
 
 @pytest.mark.parametrize("needed", [*range(1, 50), 1000, 1001])

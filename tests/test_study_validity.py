@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query
@@ -15,7 +16,7 @@ from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
 from tests.answerers import EVEN, SCORING, Answerer, answered, world
-from tests.messages import mentions
+from tests.messages import mentioned, mentions
 
 DATA = world(EVEN)
 MOST = 10
@@ -185,6 +186,22 @@ def test_what_the_study_refuses(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     with pytest.raises(BadInput, match=mentions("0 of the facts", "--limit")):
         validity.analyse([run], design=file)
+
+
+def test_a_failed_control_is_said_first(tmp_path: Path) -> None:
+    """One of the two halves of the facts never read ranks as well as those that were read."""
+    unread = [query.id for query in DATA.queries if query.id not in READ]
+    is_first = np.random.default_rng(0).permutation(len(unread)) < len(unread) / 2
+    high = READ | {id_ for id_, first in zip(unread, is_first, strict=True) if first}
+    failed = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in high else 5), DATA)
+    [said] = validity.conclude(analyse(tmp_path, failed))
+    assert mentioned(said, "m: control failed for cloze sum/full", "two halves")
+    sound = answered(
+        tmp_path / "b", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA, reading="template-free"
+    )
+    first, second, *_ = validity.conclude(analyse(tmp_path, failed, sound))
+    assert first.startswith("m: control failed for ")
+    assert "is the best of 2" in second
 
 
 def test_two_halves_of_facts_never_read_rarely_differ(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ _OPTION_NAMES = {
     **dict.fromkeys(("reduction", "score", "pll"), "scorings"),
     "reading": "readings",
     "alter": "sentences",
+    "shots": "numbers of examples",
     "limit": "selections of facts",
 }
 _DEFAULTS = {"chat": False, "shuffle_chat": False, "alter": UNALTERED, "limit": None, "pool": None}

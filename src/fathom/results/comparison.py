@@ -144,9 +144,9 @@ class Comparison(Tabular):
         lines += map(sentence, self.controlled)
         if self.not_compared:
             lines.append(f"Not compared: {len(self.not_compared)} of {len(self.not_compared) + len(self.pairs)} pairs.")
-        decided = [one.claim.contrasts[0].estimate for one in self.over_seeds]
-        numbers = decided or [pair.differences[0].number for pair in self.pairs]
-        samples = dict.fromkeys(one.sample for one in numbers if one is not None)
+        decisions = self.over_seeds or [pair.decision for pair in self.pairs]
+        found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
+        samples = dict.fromkeys(one.sample for one in found if one is not None)
         return [*lines, *(scope(sample) for sample in samples if sample)]
 
     @property
@@ -174,7 +174,8 @@ class Comparison(Tabular):
 def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     """Return the verdict on a pair, and what else differs between its runs."""
     own, decision, margin = pair.differences[0], pair.decision, pair.decision.claim.margin
-    differ = f" The runs used different {', '.join(pair.differs)}." if pair.differs else ""
+    cause = ", which may explain the difference" if decision.word == SIGNIFICANT else ""
+    differ = f" The runs used different {', '.join(pair.differs)}{cause}." if pair.differs else ""
     if decision.word == UNDETERMINED:
         what = f"Whether {pair.first} and {pair.second} differ in {primary.name}"
         return f"{what} {UNDETERMINED}: {decision.reason}.{differ}"
@@ -192,7 +193,9 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     text = f"{verdict} on the {pair.facts:,} facts that both answered: {numbers}."
     if decision.word == NO_DIFFERENCE and decision.smallest is not None:
         size = _in_units(decision.smallest, primary)
-        text += f" A true difference of {size} would have been found in {POWER:.0%} of cases."
+        text += (
+            f" A true difference of {size} would have been found in {POWER:.0%} of cases; smaller ones remain possible."
+        )
     if decision.not_worse is not None and decision.word != EQUIVALENT and margin is not None:
         what = "is not worse" if decision.not_worse else "may be worse"
         text += f" {pair.second} {what} than {pair.first} by more than {_in_units(margin, primary)}."

@@ -359,7 +359,11 @@ def _sentences(line: Headline, model: str) -> list[str]:
     elif decision.holds:
         text += f", more than every baseline ({values})."
     elif decision.word == NO_DIFFERENCE:
-        text += f", {verdict_text(decision)} ({values})."
+        lower = [one.baseline for one in line.baselines.get(ACCURACY, ()) if one.difference.value < 0]
+        verdict = (
+            f"below the {' and '.join(lower)} baseline{'s' * (len(lower) > 1)}" if lower else verdict_text(decision)
+        )
+        text += f", {verdict} ({values})."
     else:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     return [text, *rest]

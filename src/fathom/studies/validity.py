@@ -133,11 +133,14 @@ def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
     claims = [_claim(one) for one in probes]
     decisions = dict(zip((one.name for one in probes), decide(claims), strict=True))
     sound = [one for one in probes if decisions[one.name].holds]
+    failed = [one.name for one in probes if _objection(one)]
+    control = f"{model}: control failed for {', '.join(failed)}, whose AUROC shows nothing: two halves of the facts "
+    said = [f"{control}never read differ as well."] if failed else []
     if not sound:
-        return [f"{model}: no probe tells facts that it has read from facts that it has not."]
+        return said or [f"{model}: no probe tells facts that it has read from facts that it has not."]
     best = max(sound, key=lambda one: one.by_rank.value)
     most = best.levels[-1]
-    said = [
+    said += [
         f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {most.exposures} times ranks better "
         f"than one never read in {_interval(best.by_rank)} of pairs.",
         f"How wrong it can be: it has {percent(best.levels[0].accuracy.value)} of the facts never read right"
@@ -148,9 +151,6 @@ def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
     said += _of_biases(probes)
     fastest = min(sound, key=lambda one: one.seconds)
     said.append(f"The cheapest of these is {fastest.name}: {1000 * fastest.seconds:.1f} s per 1,000 facts.")
-    failed = [one.name for one in probes if _objection(one)]
-    if failed:
-        said.append(f"Control failed: two halves of the facts never read differ for {', '.join(failed)}.")
     return said
 
 
