@@ -25,7 +25,7 @@ from fathom.results.estimates import point_estimate
 from fathom.results.measures import against
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
-from tests.answerers import answered, at_random, known_of, knowing, world
+from tests.answerers import answered, at_random, knowing, known_of, world
 from tests.test_report import ROWS, Fake, scored
 
 

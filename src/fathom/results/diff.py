@@ -128,10 +128,8 @@ class Change(Tabular):
         facts = f"{difference_in_words(changed)} ({whole.facts:,} facts)"
         sentences = [f"The model {verb[changed.sign]}: {before} before, {after} after, {facts}."]
         if changed.word == NO_DIFFERENCE and changed.smallest is not None:
-            points = f"{100 * changed.smallest:.1f} points"
-            sentences.append(
-                f"A true change of {points} would have been found in {POWER:.0%} of cases; smaller ones remain possible."
-            )
+            found = f"{100 * changed.smallest:.1f} points would have been found in {POWER:.0%} of cases"
+            sentences.append(f"A true change of {found}; smaller ones remain possible.")
         if self.by:
             holds = [part.name for part in self.parts[1:] if part.changed is not None and part.changed.holds]
             which = f": {', '.join(holds)}" if holds else ""

@@ -359,7 +359,7 @@ def _sentences(line: Headline, model: str) -> list[str]:
     elif decision.holds:
         text += f", more than every baseline ({values})."
     elif decision.word == NO_DIFFERENCE:
-        lower = [one.baseline for one in line.baselines.get(ACCURACY, ()) if one.difference.value < 0]
+        lower = [one.baseline for one in line.baselines.get(ACCURACY, ()) if (one.difference.high or 0) < 0]
         verdict = (
             f"below the {' and '.join(lower)} baseline{'s' * (len(lower) > 1)}" if lower else verdict_text(decision)
         )
