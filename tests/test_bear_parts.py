@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import multiprocessing
 import os
 import shutil
@@ -235,3 +236,19 @@ def test_time_and_space_are_estimated_from_samples_before_the_work(tmp_path, mon
     assert estimate.size == pytest.approx(made, rel=0.2)
     assert 0 < estimate.seconds < 60
     assert whole.estimate() is None  # parts have been made
+
+
+def test_a_dry_run_prints_the_estimate_and_writes_nothing(tmp_path, monkeypatch):
+    options = options_in(tmp_path, "json", 1)
+    words = ["build", "bear", "--input", options.input[0], "--plan", options.plan, "--out", options.out, "--dry-run"]
+    before = sorted(tmp_path.rglob("*"))
+    small = fathom(*words)
+    monkeypatch.setattr(parts, "_LARGE", 1)
+    large = fathom(*words, "--format", "json")
+    assert (small.exit_code, large.exit_code) == (0, 0)
+    assert "a dump below 64 MB" in small.output
+    [row] = json.loads(large.output)["estimates"]
+    assert (row["source"], row["processes"]) == ("dump.json", 1)
+    assert row["minutes"] < 1 < row["GB free"]
+    assert sorted(tmp_path.rglob("*")) == before
+    assert isinstance(fathom(*words, "--views", tmp_path / "none").exception, BadInput)

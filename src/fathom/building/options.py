@@ -126,6 +126,12 @@ class BearBuildOptions(EndpointOptions):
     )
 
 
+class DryRun(BuildOptions):
+    """Whether a builder only estimates its work."""
+
+    dry_run: bool = opt(False, "Only print the estimated time and space on the disk; nothing is written.", Group.RUN)
+
+
 class FlagOptions(BuildOptions):
     """Options of ``fathom build flag``; :class:`~fathom.models.options.ServerOptions` reaches the model."""
 

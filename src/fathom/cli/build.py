@@ -107,10 +107,12 @@ def ontology(chosen: options.OntologyBuildOptions, progress: Progress) -> Output
     return Output(ontology_tables(built), _written("ontology", chosen.out), built.notes)
 
 
-def bear(chosen: options.BearBuildOptions, progress: Progress) -> Output:
+def bear(chosen: options.BearBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
     """Make a balanced probe from Wikidata, as BEAR was made: as many instances of each answer, none that names it."""
-    from fathom.building.bear import build_bear
+    from fathom.building.bear import build_bear, forecast_bear
 
+    if dry.dry_run:
+        return Output([forecast_bear(chosen)])
     built = build_bear(chosen, progress, token_counter_of(chosen.tokenizer))
     return Output(built.tables, _written("statement", chosen.out), built.notes)
 

@@ -360,10 +360,8 @@ def _sentences(line: Headline, model: str) -> list[str]:
         text += f", more than every baseline ({values})."
     elif decision.word == NO_DIFFERENCE:
         lower = [one.baseline for one in line.baselines.get(ACCURACY, ()) if (one.difference.high or 0) < 0]
-        verdict = (
-            f"below the {' and '.join(lower)} baseline{'s' * (len(lower) > 1)}" if lower else verdict_text(decision)
-        )
-        text += f", {verdict} ({values})."
+        below = f"below the {' and '.join(lower)} baseline{'s' * (len(lower) > 1)}"
+        text += f", {below if lower else verdict_text(decision)} ({values})."
     else:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
     return [text, *rest]

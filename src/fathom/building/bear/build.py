@@ -30,7 +30,7 @@ from fathom.building.bear.review import (
     write_template_sheet,
 )
 from fathom.building.bear.server import WikidataServer
-from fathom.building.bear.sources import WikidataSource, sources_of
+from fathom.building.bear.sources import Dump, DumpForecast, WikidataSource, sources_of
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint
@@ -53,6 +53,7 @@ from fathom.store.outputs import obstacles, signature_of, whole_folder
 LOG_FILE, ALIASES, STATISTICS = "log.jsonl", "aliases.jsonl", "statistics.json"
 LICENCE = "CC0-1.0 (Wikidata)"
 INFEASIBLE = "relation is infeasible in the largest variant"
+_NO_FORECAST = "–: a dump below 64 MB, or partly read already; triples and endpoints cannot be estimated"
 _WORTH_KEEPING = MEGABYTE
 """Bytes of parts that are kept and mentioned after a refusal."""
 
@@ -86,13 +87,7 @@ def build_bear(
     :raises MadeBefore: the same call has made the folder.
     """
     endpoints = [Endpoint(address, options) for address in options.endpoint]
-    files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
-    decisive = options.model_dump(mode="json", include={"endpoint", "partial", "tokenizer", "audit"})
-    signature = signature_of("build bear", decisive, files=files)
-    desk = options.parts or check_name(options.out).with_name(f"{options.out.name}.parts")
-    plan, views, _ = all_of(
-        lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, desk, signature)
-    )
+    plan, views, desk, signature = _checked(options)
     wanted = wanted_of(plan)
     sources, decisions = all_of(
         lambda: sources_of(options.input, wanted, desk, options, progress),
@@ -106,6 +101,36 @@ def build_bear(
         with whole_folder(options.out, signature) as folder:
             tables = builder.write(folder, sources, count_tokens)
     return BuiltBear(options.out, builder.chosen, builder.outliers, builder.counts(), builder.notes, tables)
+
+
+def forecast_bear(options: BearBuildOptions) -> Table:
+    """Return the time and the space on the disk that each source takes. Nothing is written, and no server is called.
+
+    :raises BadInput: as the build would, before it reads.
+    """
+    plan, _, desk, _ = _checked(options)
+    sources = sources_of(options.input, wanted_of(plan), desk, options, unseen)
+    works: list[tuple[str, DumpForecast | None]]
+    works = [(one.name, one.forecast() if isinstance(one, Dump) else None) for one in sources]
+    works += [(address, None) for address in options.endpoint]
+    rows = tuple((name, *(work or [None] * 4)) for name, work in works)
+    notes = ("minutes: at most, for each of two passes; GB on the disk: with what is sorted", _NO_FORECAST)
+    return Table(("source", "minutes", "processes", "GB on the disk", "GB free"), rows, "estimates", notes=notes)
+
+
+def _checked(options: BearBuildOptions) -> tuple[BearPlan, Mapping[int, int] | None, Path, Json]:
+    """Return the plan, the page views, the folder of parts and the signature of a build.
+
+    :raises BadInput: with all faults.
+    """
+    files = [*options.input, *filter(None, (options.plan, options.review, options.views))]
+    decisive = options.model_dump(mode="json", include={"endpoint", "partial", "tokenizer", "audit"})
+    signature = signature_of("build bear", decisive, files=files)
+    desk = options.parts or check_name(options.out).with_name(f"{options.out.name}.parts")
+    plan, views, _ = all_of(
+        lambda: read_plan(options.plan), lambda: read_views(options.views), lambda: _check(options, desk, signature)
+    )
+    return plan, views, desk, signature
 
 
 @contextmanager

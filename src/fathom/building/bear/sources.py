@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fathom.building.bear.entities import (
     INSTANCE_OF,
@@ -58,6 +58,19 @@ _DISK = 3
 """Space for parts, the database of facts and what it sorts, relative to the parts: 1.9 before sorting, measured."""
 
 
+class DumpForecast(NamedTuple):
+    """What reading a dump takes.
+
+    :param minutes: at most, for each of two passes.
+    :param disk: space that it needs, in GB; *free*: what there is.
+    """
+
+    minutes: float
+    processes: int
+    disk: float
+    free: float
+
+
 class Dump:
     """Wikidata's JSON dump, or one cut from it.
 
@@ -77,16 +90,23 @@ class Dump:
 
         :raises BadInput: all that is wrong with the dump.
         """
-        dump = DumpPass(self.path, self._wanted, self._folder)
-        if (estimate := dump.estimate()) is not None and estimate.seconds > _WORTH_SAYING:
-            workers = min(self._options.workers, estimate.processes)
-            minutes, size = estimate.seconds / workers / 60, _DISK * estimate.size / 1e9
-            free = shutil.disk_usage(self._folder.absolute().parent).free / 1e9
+        if (work := self.forecast()) is not None and 60 * work.minutes * work.processes > _WORTH_SAYING:
             log(
-                f"{self.path}: at most {minutes:,.0f} minutes for each of two passes with {workers} processes, and "
-                f"{size:.1f} GB in {self._folder}, where {free:,.1f} GB are free (estimated from samples)"
+                f"{self.path}: at most {work.minutes:,.0f} minutes for each of two passes with {work.processes} "
+                f"processes, and {work.disk:.1f} GB in {self._folder}, where {work.free:,.1f} GB are free (estimated "
+                "from samples)"
             )
-        yield from self._read(dump)
+        yield from self._read(DumpPass(self.path, self._wanted, self._folder))
+
+    def forecast(self) -> DumpForecast | None:
+        """Extrapolate from samples; None for a small dump, or once a part has been made."""
+        estimate = DumpPass(self.path, self._wanted, self._folder).estimate()
+        if estimate is None:
+            return None
+        processes = min(self._options.workers, estimate.processes)
+        parent = next(folder for folder in self._folder.absolute().parents if folder.exists())
+        free = shutil.disk_usage(parent).free
+        return DumpForecast(estimate.seconds / processes / 60, processes, _DISK * estimate.size / 1e9, free / 1e9)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
