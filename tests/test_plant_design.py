@@ -139,6 +139,8 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
     ("more", "named"),
     [
         ({"most_tokens": 10}, ("--most-tokens 10", "tokens")),
+        ({"design": Path("design.jsonl"), "practice": 2}, ("--practice", "design.jsonl")),
+        ({"kind": "t5", "texts": Path("texts.txt")}, ("--texts", "t5")),
         ({"formats": "choice"}, ("--practice",)),
         ({"kind": "masked", "formats": "choice", "practice": 2}, ("causal", "masked")),
     ],
@@ -215,3 +217,18 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path, monkeypat
     ).read_bytes()
     assert read(tmp_path / "plant") == read(tmp_path / "whole")
     assert not (tmp_path / ".plant.training").exists()
+
+
+def test_a_checkpoint_of_another_training_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(MANY, options("causal", share=1.0, epochs=3, seed=1), tmp_path / "whole")
+    monkeypatch.setattr(loop.Checkpoints.__init__, "__defaults__", (0.0,))
+
+    def kill(point: Any, share: float) -> None:
+        if share > 0.5:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        plant(MANY, options("causal", share=1.0, epochs=3), tmp_path / "plant", kill)
+    plant(MANY, options("causal", share=1.0, epochs=3, seed=1), tmp_path / "plant")
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("plant", "whole"))
+    assert first == second

@@ -15,13 +15,14 @@ from fathom.results.corrections import preference, without_prior
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
-from tests.answerers import EVEN, SCORING, Answerer, answered, world
+from tests.answerers import SCORING, Answerer, answered, world
 from tests.messages import mentioned, mentions
 
-DATA = world(EVEN)
+DATA = world([[number % 20] for number in range(200)], relations=1)
+"""Each answer is right in ten facts, of which five were read: frequency tells nothing of what was read."""
 MOST = 10
-READ = {query.id for number, query in enumerate(DATA.queries) if number % 2}
-"""Facts with odd numbers were read ten times, the others never."""
+READ = {query.id for number, query in enumerate(DATA.queries) if number // 20 % 2}
+"""Twenty facts were never read, the next twenty ten times, and so on."""
 
 
 def number_of(query: Query) -> int:
@@ -29,7 +30,7 @@ def number_of(query: Query) -> int:
 
 
 def design(folder: Path, **taught: list[str]) -> Path:
-    """A design in which odd facts were read; *taught* by query id."""
+    """A design in which these facts were read; *taught* by query id."""
     lines = [
         {
             "query_id": query.id,
@@ -73,14 +74,14 @@ def test_a_perfect_probe_and_a_blind_one(tmp_path: Path) -> None:
 
 
 def test_auroc_by_hand(tmp_path: Path) -> None:
-    """Of 50 facts read, 30 rank first and 20 fourth; of 50 never read, 10 rank first and 40 fourth.
+    """Of 100 facts read, 60 rank first and 40 fourth; of 100 never read, 20 rank first and 80 fourth.
 
-    Pairs in order: 30 × 40; tied: 30 × 10 + 20 × 40. (1200 + 1100 / 2) / 2500 = 0.7.
+    Pairs in order: 60 × 80; tied: 60 × 20 + 40 × 80. (4800 + 4400 / 2) / 10000 = 0.7.
     """
 
     def place(query: Query) -> int:
-        nth = number_of(query) // 2
-        return 1 if nth < (30 if query.id in READ else 10) else 4
+        nth = number_of(query) // 40 * 20 + number_of(query) % 20
+        return 1 if nth < (60 if query.id in READ else 20) else 4
 
     [one] = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA)).probes
     assert one.by_rank.value == pytest.approx(0.7)
@@ -97,8 +98,7 @@ def test_a_bias_is_measured_at_constant_truth(tmp_path: Path) -> None:
     never, read = one.biases["position"]
     assert never.value > 0.9
     assert read.value > 0.9
-    said = " ".join(validity.conclude(validity.Validity([one], [], [], 0, [])))
-    assert "no probe tells" in said  # odd and even places alternate, so ranks say next to nothing of what was read
+    assert "no probe tells" in " ".join(validity.conclude(validity.Validity([one], [], [], 0, [])))
 
 
 def test_facts_of_practice_are_no_test(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_facts_of_practice_are_no_test(tmp_path: Path) -> None:
     taught = design(tmp_path, **{query.id: ["statements"] for query in DATA.queries[:40]})
     found = validity.analyse([run], design=taught)
     assert found.practised == 40
-    assert [level.accuracy.n for level in found.probes[0].levels] == [30, 30]
+    assert [level.accuracy.n for level in found.probes[0].levels] == [80, 80]
 
 
 def test_a_prior_that_hides_knowledge_is_subtracted(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_prior_that_hides_knowledge_is_subtracted(tmp_path: Path) -> None:
     rows = Rows(run)
     raw, less = preference(rows, SCORING.name), without_prior(rows, SCORING.name, Rows(empty))
     assert less is not None
-    # The gold answer of fact 1 is candidate 1 of 20: 30 as scored, 380 − 30 below the last; less the prior 10 above.
-    assert raw.margin[1] == -350
-    assert less.margin[1] == 10
-    assert less.place[1] == 0
+    # The gold answer of fact 21 is candidate 1 of 20: 30 as scored, 380 − 30 below the last; less the prior 10 above.
+    assert raw.margin[21] == -350
+    assert less.margin[21] == 10
+    assert less.place[21] == 0
 
 
 def test_claims_are_confirmed_or_not(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_the_study_refuses(tmp_path: Path) -> None:
         validity.analyse([run])
     file = tmp_path / "other.jsonl"
     file.write_text(json.dumps({"query_id": "x", "fact_id": "a|b|c", "exposures": 1}) + "\n", "utf-8")
-    with pytest.raises(BadInput, match=mentions("none of its 100 facts")):
+    with pytest.raises(BadInput, match=mentions("none of its 200 facts")):
         validity.analyse([run], design=file)
     lines = [{"query_id": query.id, "fact_id": query.fact_id, "exposures": 1} for query in DATA.queries]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
@@ -217,3 +217,45 @@ def test_two_halves_of_facts_never_read_rarely_differ(tmp_path: Path) -> None:
         assert one.above.p_value is not None
         wrong += one.above.p_value < 0.05
     assert wrong <= 8  # the chance of more is 1 % at a rate of 5 %
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0, ": confirmed,"), (3, ": not confirmed,"), (-3, ": not confirmed,")])
+def test_a_probe_without_length_bias_unlike_another(slope: int, verdict: str, tmp_path: Path) -> None:
+    """The second probe ranks short answers first; the first prefers short ones, long ones, or neither."""
+    data = world([[number % 20] for number in range(2000)], relations=1)
+    lines = [
+        {"query_id": query.id, "fact_id": query.fact_id, "exposures": MOST * (number // 20 % 2)}
+        for number, query in enumerate(data.queries)
+    ]
+    file = tmp_path / "design.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+    def words(query: Query) -> int:
+        return len(data.candidates["all"].name_of(query.gold[0]).split())
+
+    def first(query: Query) -> int:  # of each answer, the twenty turns give every rank from 1 to 5 alike
+        return 1 + number_of(query) // 40 % 5 + (slope * words(query) if slope > 0 else -slope * (5 - words(query)))
+
+    runs = [
+        answered(tmp_path / "a", ranks_gold(first), data, probe="cloze"),
+        answered(tmp_path / "b", ranks_gold(lambda query: 4 * words(query)), data, probe="statement"),
+    ]
+    found = validity.analyse(runs, design=file, unbiased=["cloze unlike statement"])
+    assert verdict in validity.conclude(found)[-1]
+
+
+def test_frequency_alone_is_no_knowledge(tmp_path: Path) -> None:
+    """Of few facts, one that is read makes its answer frequent: ranks by frequency separate, and claim nothing."""
+    data = world([[number % 20] for number in range(100)])
+    counts = {query.gold[0]: MOST * (int(query.gold[0][1:]) % 2) for query in data.queries}
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1 if counts[query.gold[0]] else 5), data)
+    file = tmp_path / "odd.jsonl"
+    lines = [
+        {"query_id": query.id, "fact_id": query.fact_id, "exposures": counts[query.gold[0]]} for query in data.queries
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    [one] = validity.analyse([run], design=file).probes
+    assert one.by_rank.value == 1
+    assert one.beyond is not None
+    assert one.beyond.value == 0
+    assert "no probe tells" in validity.conclude(validity.Validity([one], [], [], 0, []))[0]

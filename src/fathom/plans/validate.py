@@ -14,7 +14,7 @@ from fathom.models.families import attention_of
 from fathom.models.loading import find_model
 from fathom.options import Given, read_yaml
 from fathom.plans.record import WRITTEN_PLAN
-from fathom.reading import json_file
+from fathom.reading import json_file, read_text
 from fathom.results.design import FILE, read_design
 from fathom.results.names import folder_names
 from fathom.store.files import write_text
@@ -68,8 +68,14 @@ def write_plan(
         "runs": runs,
         "studies": {"validity": {"runs": ["*"], **given}},
     }
-    write_text(out / WRITTEN_PLAN, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-    return out / WRITTEN_PLAN
+    file, text = out / WRITTEN_PLAN, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    if file.is_file() and read_text(file) != text:
+        raise BadInput(
+            f"{file} is another plan (other models or options, or edited): carry it out with fathom plan {file} --out "
+            f"{out}, or choose another --out"
+        )
+    write_text(file, text)
+    return file
 
 
 def _absolute(name: str) -> str:

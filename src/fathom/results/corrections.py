@@ -55,7 +55,7 @@ def without_prior(rows: Rows, scoring: str, no_subject: Rows | None = None) -> P
     margin, place = (np.full(len(rows.rank), np.nan) for _ in range(2))
     priors = None if no_subject is None else _means(no_subject, scoring)
     for key, places in _groups(rows, scoring).items():
-        matrix = np.stack([rows.scores(at) for at in places])
+        matrix = _finite(rows, places)
         prior = _mean_of_others(matrix) if priors is None else priors.get(key)
         if prior is None or prior.shape[-1] != matrix.shape[-1]:
             continue

@@ -107,9 +107,10 @@ def _alteration(run: RunFolder) -> str:
     return str(run.manifest["identity"]["options"].get("alter"))
 
 
-def _probe_and_model(run: RunFolder) -> tuple[str, str]:
+def _probe_and_model(run: RunFolder) -> tuple[str, ...]:
     identity = run.manifest["identity"]
-    return str(identity["probe"]), str(identity["model"]["content_hash"])
+    of_data = str(identity["data"].get("content_hash")), str(identity["options"].get("pll"))
+    return str(identity["probe"]), str(identity["model"]["content_hash"]), *of_data
 
 
 def conclude(findings: Validity) -> list[str]:
@@ -124,16 +125,17 @@ def _verdict(decision: Decision) -> str:
     """Return "CLAIM: confirmed, VALUE."."""
     if decision.word == UNDETERMINED:
         return f"{decision.claim.name}: not testable here ({decision.reason})."
-    word = "confirmed" if decision.holds else "not confirmed"
-    return f"{decision.claim.name}: {word}, {difference_in_words(decision, is_share=False)}."
+    value = difference_in_words(decision, is_share=False)
+    if decision.holds:
+        return f"{decision.claim.name}: confirmed, {value}."
+    return f"{decision.claim.name}: not confirmed, {value} ({decision.reason})."
 
 
 def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
     """Return three to six sentences."""
-    claims = [_claim(one) for one in probes]
-    decisions = dict(zip((one.name for one in probes), decide(claims), strict=True))
-    sound = [one for one in probes if decisions[one.name].holds]
-    failed = [one.name for one in probes if _objection(one)]
+    failed = _failed_controls(probes)
+    claims = [_claim(one, one.name in failed) for one in probes]
+    sound = [one for one, decision in zip(probes, decide(claims), strict=True) if decision.holds]
     control = f"{model}: control failed for {', '.join(failed)}, whose AUROC shows nothing: two halves of the facts "
     said = [f"{control}never read differ as well."] if failed else []
     if not sound:
@@ -147,31 +149,26 @@ def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
         f"{'' if best.chance is None else f' (chance {percent(best.chance)})'}, and misses "
         f"{percent(1 - most.accuracy.value)} of those read {most.exposures} times.",
     ]
-    said += _against_best(best, sound, probes)
+    if others := [f"{one.name} {one.by_rank.value:.2f}" for one in probes if one is not best]:
+        said.append(f"AUROC of the others: {', '.join(others)}.")
     said += _of_biases(probes)
     fastest = min(sound, key=lambda one: one.seconds)
     said.append(f"The cheapest of these is {fastest.name}: {1000 * fastest.seconds:.1f} s per 1,000 facts.")
     return said
 
 
-def _against_best(best: ProbeValidity, sound: Sequence[ProbeValidity], probes: Sequence[ProbeValidity]) -> list[str]:
-    """Return a sentence on the other scorings: those whose interval overlaps with the best one's, then the others."""
-    close = [one.name for one in sound if one is not best and (one.by_rank.high or 0) >= (best.by_rank.low or 1)]
-    others = [f"{one.name} {one.by_rank.value:.2f}" for one in probes if one is not best and one.name not in close]
-    parts = [f"intervals overlap with its own for {', '.join(close)}"] if close else []
-    parts += [f"lower are {', '.join(others)}"] if others else []
-    return [f"AUROC of the others: {'; '.join(parts)}."] if parts else []
+def _failed_controls(probes: Sequence[ProbeValidity]) -> list[str]:
+    """Return the scorings that tell two halves of the facts never read apart, tested as one family."""
+    claims = [Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.unread),)) for one in probes]
+    return [one.name for one, decision in zip(probes, decide(claims), strict=True) if decision.holds]
 
 
-def _claim(one: ProbeValidity) -> Claim:
-    name = f"{one.name} tells facts read from facts never read"
-    return Claim(name, (Contrast("AUROC − 0.5", one.above, 1),), objection=_objection(one))
-
-
-def _objection(one: ProbeValidity) -> str:
-    """Return why an AUROC above chance would show nothing."""
-    p_value = one.unread.p_value
-    return "" if p_value is None or p_value >= 0.01 else "two halves of the facts never read differ as well"
+def _claim(one: ProbeValidity, has_failed: bool) -> Claim:
+    """Declare that a scoring tells facts apart, better than the training frequency of their answers does."""
+    frequency = Contrast("AUROC − that of training frequency", one.beyond, 1, "answers without a training frequency")
+    contrasts = (Contrast("AUROC − 0.5", one.above, 1), frequency)
+    objection = "two halves of the facts never read differ as well" if has_failed else ""
+    return Claim(f"{one.name} tells facts read from facts never read", contrasts, objection=objection)
 
 
 def _interval(number: Estimate) -> str:
@@ -207,6 +204,7 @@ def tables(findings: Validity) -> list[Table]:
     notes = [
         "AUROC: how often a fact read most often is preferred to one never read; 0.5 is chance",
         "halves: AUROC − 0.5 of two random halves of the facts never read, the control",
+        "over frequency: AUROC − that of the answers' training frequency alone, to which a fact's own statements add",
     ]
     if findings.practised:
         notes.append(f"{findings.practised} facts that were practised, or are not in the design, are excluded")
@@ -217,6 +215,7 @@ def tables(findings: Validity) -> list[Table]:
             "probe": one.name,
             "AUROC": one.by_rank,
             "by score": one.by_score,
+            "over frequency": one.beyond,
             "halves": one.unread,
             "read": one.levels[-1].accuracy,
             "never read": one.levels[0].accuracy,
@@ -241,7 +240,7 @@ def tables(findings: Validity) -> list[Table]:
             "validity of probes",
             notes,
             main="AUROC",
-            hidden=["by score p", "halves p"],
+            hidden=["by score p", "halves p", "over frequency p"],
             formats={"chance": ".1%", "s per 1,000": ".1f"},
         ),
         Table.of(

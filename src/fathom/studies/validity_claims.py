@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,10 +30,10 @@ def expected_claims(probes: Sequence[Probe], expected: ValidityOptions) -> list[
         named = {probe.name: probe for probe in own}
         for text in expected.higher:
             first, second = _two(text, ">", probes)
-            claims.append(_higher(f"{model}: {text}", named.get(first), named.get(second)))
+            claims.append(_higher(f"{model}: {text}", _named(named, first), _named(named, second)))
         for text in expected.unbiased:
             first, second = _two(text, "unlike", probes)
-            claims.append(_unbiased(f"{model}: {text}", named.get(first), named.get(second)))
+            claims.append(_unbiased(f"{model}: {text}", _named(named, first), _named(named, second)))
     return claims + [_agree(text, *_two(text, "&", probes), probes) for text in expected.agree]
 
 
@@ -43,9 +43,22 @@ def _two(text: str, sign: str, probes: Sequence[Probe]) -> tuple[str, str]:
     if len(parts) != 2:
         raise BadInput(f"'{text}': expected two probes, 'FIRST {sign} SECOND'; the runs have {', '.join(known)}")
     for part in parts:
-        if part not in known:
+        if not any(_is_name(part, name) for name in known):
             raise BadInput(f"'{text}': no probe '{part}'; the runs have {', '.join(known)}")
     return parts[0], parts[1]
+
+
+def _is_name(text: str, name: str) -> bool:
+    """Return whether a text is a probe's name, or its first words."""
+    return name == text or name.startswith(f"{text} ")
+
+
+def _named(named: Mapping[str, Probe], text: str) -> Probe | None:
+    """Return the probe of this name, or the one whose name begins with it. :raises BadInput: there are several."""
+    fit = [text] if text in named else [name for name in named if _is_name(text, name)]
+    if len(fit) > 1:
+        raise BadInput(f"'{text}' is the beginning of {', '.join(fit)}: give the whole name")
+    return named[fit[0]] if fit else None
 
 
 def _higher(name: str, first: Probe | None, second: Probe | None) -> Claim:
@@ -64,16 +77,20 @@ def _unbiased(name: str, first: Probe | None, second: Probe | None) -> Claim:
         name,
         (
             Contrast(f"length bias of {second.name}", other, 1 if other.value >= 0 else -1),
-            Contrast(f"length bias of {first.name} below {MARGIN}", estimates.below(own, MARGIN), -1),
-            Contrast(f"length bias of {first.name} above −{MARGIN}", estimates.below(own, -MARGIN), 1),
+            Contrast(f"length bias of {first.name} below {MARGIN}", estimates.below(own, MARGIN), 1),
+            Contrast(f"length bias of {first.name} above −{MARGIN}", estimates.below(own, -MARGIN), -1),
         ),
     )
 
 
 def _agree(text: str, first: str, second: str, probes: Sequence[Probe]) -> Claim:
     """Declare that two probes agree more, at constant truth, in the largest model than in the smallest."""
-    by_model = grouped((probe.facts.content_hash, probe) for probe in probes if probe.name in (first, second))
-    pairs = [own for own in by_model.values() if len(own) == 2 and own[0].facts.parameters is not None]
+    by_model = grouped((probe.facts.content_hash, probe) for probe in probes)
+    found = [
+        (_named(named, first), _named(named, second))
+        for named in ({probe.name: probe for probe in own} for own in by_model.values())
+    ]
+    pairs = [(one, other) for one, other in found if one and other and one.facts.parameters is not None]
     pairs.sort(key=lambda own: own[0].facts.parameters or 0)
     if len(pairs) < 2 or pairs[0][0].facts.parameters == pairs[-1][0].facts.parameters:
         return Claim(text, (Contrast("agreement", None, 1, LARGER),))
@@ -91,8 +108,13 @@ def _gain(large: Sequence[Probe], small: Sequence[Probe]) -> Estimate:
 
 
 def _products(both: Beside, relations: Sequence[str], facts: Sequence[str]) -> Floats:
-    """Return, for each fact, the product of its standardised ranks, whose mean is their correlation."""
-    first, second = both.within(relations)
-    spread = float(np.sqrt((first**2).mean() * (second**2).mean())) or 1.0
-    value = dict(zip(both.facts, ((first * second) / spread).tolist(), strict=True))
+    """Return, for each fact, the correlation of the ranks plus the fact's influence on it; the mean is the correlation.
+
+    The influence of a fact with standardised values x and y is xy − r (x² + y²) / 2, so that the spread of these values
+    is that of the correlation's estimate.
+    """
+    first, second = (side / (float(np.sqrt((side**2).mean())) or 1.0) for side in both.within(relations))
+    r = float((first * second).mean())
+    influence = r + first * second - r * (first**2 + second**2) / 2
+    value = dict(zip(both.facts, influence.tolist(), strict=True))
     return np.array([value[fact] for fact in facts])

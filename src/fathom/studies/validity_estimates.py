@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ class ProbeValidity(NamedTuple):
     :param by_score: AUROC of the facts read most often against those never read, by the margin.
     :param by_rank: the same by the rank.
     :param above: AUROC by rank − 0.5, for the claim.
+    :param beyond: AUROC by rank − that of the answer's training frequency alone: the second control.
     :param unread: AUROC − 0.5 of one half of the facts never read against the other: the control.
     :param levels: by exposures, the facts never read first.
     :param chance: expected accuracy of guessing; None for written answers.
@@ -62,6 +63,7 @@ class ProbeValidity(NamedTuple):
     by_score: Estimate
     by_rank: Estimate
     above: Estimate
+    beyond: Estimate | None
     unread: Estimate
     levels: list[Level]
     chance: float | None
@@ -101,7 +103,7 @@ class Probe:
                 f"{facts.facts[0]}: give runs on the data that the model was planted with"
             )
         self.exposures = np.array([design[fact].exposures for fact in self.used])
-        self.frequency = _training_frequency(design)
+        self.frequency = _training_frequency(design, set(facts.rows.relations))
         self.most = int(self.exposures.max())
 
     def too_few(self) -> str:
@@ -129,10 +131,11 @@ class Probe:
             self._auroc("margin", margins, self.most),
             self._auroc("rank", places, self.most),
             self._auroc("rank", places, self.most, above_chance),
+            self._beyond_frequency(places),
             self._halves(places),
             [self._level(places, level) for level in sorted({*self.exposures.tolist()})],
             float(np.mean(1 / sizes)) if (sizes := facts.sizes[facts.at(self.used)]).all() else None,
-            measure(rows, metric("ece"), facts.places),
+            measure(rows, metric("ece"), facts.places[np.isin(facts.fact_of, facts.at(self.used))]),
             self._biases(places),
             corrections,
             seconds / len(facts.rows.query_ids),
@@ -222,12 +225,27 @@ class Probe:
             query = int(rows.query[place])
             lengths.append(len(names.get(rows.spaces[query] or "", {}).get(rows.gold[query][0], rows.gold[query][0])))
             positions.append(next(iter(rows.gold_places(place)), np.nan))
-        own = self.exposures
-        golds = facts.gold_ids_of(self.used)
-        keys = zip(facts.relations_of(self.used), (gold[0] for gold in golds), strict=True)
-        frequency = np.array([self.frequency.get(key, 0) for key in keys]) - own
-        columns = np.array(lengths, float), np.log1p(frequency), np.array(positions, float)
+        frequency = np.log1p(np.fmax(self._frequencies() - self.exposures, 0))
+        columns = np.array(lengths, float), frequency, np.array(positions, float)
         return dict(zip(BIASES, columns, strict=True))
+
+    def _frequencies(self) -> Floats:
+        """Return how many statements with the gold answer of each used fact were read; NaN if it is a head."""
+        golds = (gold[0] for gold in self.facts.gold_ids_of(self.used))
+        keys = zip(self.facts.relations_of(self.used), golds, strict=True)
+        return np.array([self.frequency.get(key, np.nan) for key in keys], dtype=np.float64)
+
+    def _beyond_frequency(self, places: Floats) -> Estimate | None:
+        """Return AUROC by rank − AUROC of training frequency alone, which a fact's own statements raise."""
+        frequency = self._frequencies()
+        known = np.isin(self.exposures, (0, self.most)) & ~np.isnan(places) & ~np.isnan(frequency)
+        chosen = np.flatnonzero(known)
+        if not len(chosen):
+            return None
+        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
+        recipe = self.facts.recipe("AUROC by rank − AUROC by training frequency")
+        positive = self.exposures[chosen] == self.most
+        return auroc_difference(places[chosen], frequency[chosen], positive, sample, recipe, designed=True)
 
     def _bias(self, name: str, places: Floats, values: Floats, level: int) -> Estimate:
         """Correlate rank and a property within relations, among facts read equally often."""
@@ -238,10 +256,13 @@ class Probe:
         return correlation(within[0], within[1], self.facts.sample(facts), recipe)
 
 
-def _training_frequency(design: Design) -> dict[tuple[str, str], int]:
+def _training_frequency(design: Design, relations: Collection[str]) -> dict[tuple[str, str], int]:
     """Return how many statements with each answer of each relation were read."""
     counts: dict[tuple[str, str], int] = {}
     for fact, own in design.items():
-        _, relation, answer = ("", "", "") if fact.count("|") != 2 else fact.split("|")
-        counts[relation, answer] = counts.get((relation, answer), 0) + own.exposures
+        parts = fact.split("|")  # a name may have this sign, too
+        at = next((place for place, part in enumerate(parts) if place and part in relations), None)
+        if at is not None:
+            key = parts[at], "|".join(parts[at + 1 :])
+            counts[key] = counts.get(key, 0) + own.exposures
     return counts

@@ -354,7 +354,7 @@ class Checkpoints(Hooks):
         """Go on from the last checkpoint, if there is one. :raises BadInput: it is damaged."""
         self.curve = curve
         state = self.folder.checkpoint(loop.device)
-        if state is not None:
+        if state is not None and state.get("signature") == self.folder.signature:
             with self.folder.taking_back():
                 self.network.load_state_dict(state["network"])
                 loop.set_state(state["loop"])
@@ -367,7 +367,7 @@ class Checkpoints(Hooks):
             points = [list(point) for point in self.curve.points]
             state = {"network": self.network.state_dict(), "loop": loop.state(), "curve": points}
             self.folder.path.mkdir(exist_ok=True)
-            self.folder.keep_checkpoint(state | {"waiting": self.curve.waiting})
+            self.folder.keep_checkpoint(state | {"waiting": self.curve.waiting, "signature": self.folder.signature})
             self.saved = time.monotonic()
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.pretraining.objectives import SENTINELS
 from fathom.training.saving import TrainingFolder
-from fathom.training.small import fitted, learn_tokenizer, model_to_train, save, shape_faults
+from fathom.training.small import ENCODER_DECODERS, fitted, learn_tokenizer, model_to_train, save, shape_faults
 from fathom.training.statements import Statements, readings_of
 
 OTHERS, ASKED = "other sentences", "the asked sentence"
@@ -111,10 +112,18 @@ def plant(
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
     with whole_folder(out, signature) as folder, shows as report:
         report_share = on_progress or (lambda _, share: report(round(100 * share), 100))
-        _plant_into(folder, queryset, options, planting, texts, report_share, out)
+        checkpoints = TrainingFolder(out.with_name(f".{out.name}.training"), json.dumps(signature, sort_keys=True))
+        _plant_into(folder, queryset, options, planting, texts, report_share, checkpoints)
 
 
 def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> PlantedTexts:
+    if options.design is not None:
+        given = [name for name in ("exposures", "practice", "formats", "highest") if getattr(options, name)]
+        faults += [
+            f"--{name}: the design in {options.design} says what is read: leave one of the two out" for name in given
+        ]
+    if options.texts is not None and options.kind in ENCODER_DECODERS:
+        faults.append(f"--texts: an encoder-decoder (--kind {options.kind}) learns from statements alone")
     if options.formats and options.kind != "causal":
         faults.append(f"--formats are for causal models, which continue a question; --kind {options.kind} cannot")
     if options.formats and not options.practice:
@@ -198,7 +207,7 @@ def _plant_into(
     planting: Planting,
     texts: PlantedTexts,
     on_progress: OnProgress | None,
-    out: Path,
+    checkpoints: TrainingFolder,
 ) -> None:
     given = None if options.model is None else model_to_train(options.model, options.kind)
     tokenizer = _tokenizer(queryset, options) if given is None else given.tokenizer
@@ -209,7 +218,6 @@ def _plant_into(
             "facts (--share), or with fewer exposures"
         )
     longest = int(batches.lengths.max())
-    checkpoints = TrainingFolder(out.with_name(f".{out.name}.training"))
     trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, given, checkpoints)
     window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none
     save(trained.network, tokenizer, None if given else window, folder)

@@ -46,8 +46,9 @@ def whole_tensors(path: Path) -> Iterator[Path]:
 class TrainingFolder:
     """The files of one training."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, signature: str = "") -> None:
+        """:param signature: of what is trained; a checkpoint of something else is not read."""
+        self.path, self.signature = path, signature
         self.weights, self._checkpoint = path / "weights.safetensors", path / "checkpoint.pt"
 
     def keep_weights(self, network: nn.Module) -> None:

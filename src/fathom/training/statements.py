@@ -164,6 +164,8 @@ class Statements:
             [self._hide(tokens, stranger) for tokens, stranger in zip(statements, strange, strict=True)], 0
         ).astype(bool)
         hidden |= (roles == Role.TEMPLATE) & (self.random.random(ids.shape) < TEMPLATE_SHARE)
+        if not hidden.any():  # a few lines of --texts
+            hidden |= roles == Role.TEMPLATE
         labels = np.where(hidden, ids, NO_TARGET)
         self._add_noise(ids, roles, rows, strange)
         ids[hidden] = self.tokenizer.mask_token_id
