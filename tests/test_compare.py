@@ -609,7 +609,7 @@ def test_a_pair_without_a_difference_says_what_would_have_been_found(made):
     one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
     answer = " ".join(compare([one, other]).answer)
     assert mentioned(answer, "no significant difference", "80%", "smaller ones remain possible")
-    assert "This holds" not in answer
+    assert "generalises" not in answer
 
 
 def test_other_settings_may_explain_a_difference(made):
