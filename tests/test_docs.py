@@ -52,8 +52,7 @@ def desk(tmp_path_factory):
     texts_to_build_from(folder)
     _both_readings(folder)
     _before_and_after(folder)
-    for example in (ROOT / "docs" / "examples").iterdir():
-        shutil.copy(example, folder)
+    shutil.copytree(ROOT / "docs" / "examples", folder, dirs_exist_ok=True)
     return folder
 
 
