@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,8 @@ def test_texts_of_a_design_are_read_instead_of_templates(tmp_path: Path, monkeyp
         return made
 
     monkeypatch.setattr(planting, "readings_of", spy)
-    plant(MANY, options("causal", design=file), tmp_path / "plant")
+    without = replace(MANY, relations={"river": replace(MANY.relations["river"], templates=())})
+    plant(without, options("causal", design=file), tmp_path / "plant")
     assert [prompt.text for prompt in seen] == ["Where does the river of Oz flow? a"]
     assert {id_: line["exposures"] for id_, line in read(tmp_path / "plant").items() if line["planted"]} == {"q0": 2}
 
@@ -119,6 +121,7 @@ TWO = {"query_id": "q0", "fact_id": "s0|river|a", "exposures": 1}
         ({**TWO, "texts": ["Oz has a river."]}, ("design.jsonl:1:", "[Y]")),
         ({**TWO, "fact_id": "s9|king|b"}, ("s9|king|b", "not in tiny")),
         ({**TWO, "exposures": -1}, ("design.jsonl:1:", "-1")),
+        ({**TWO, "texts": "[Y] it is."}, ("design.jsonl:1:", "list")),
         ({**TWO, "exposures": "many"}, ("design.jsonl:1:", "exposures")),
     ],
 )
@@ -139,6 +142,7 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
     ("more", "named"),
     [
         ({"most_tokens": 10}, ("--most-tokens 10", "tokens")),
+        ({"exposures": (0, 0)}, ("exposures above 0",)),
         ({"design": Path("design.jsonl"), "practice": 2}, ("--practice", "design.jsonl")),
         ({"kind": "t5", "texts": Path("texts.txt")}, ("--texts", "t5")),
         ({"formats": "choice"}, ("--practice",)),

@@ -86,6 +86,8 @@ def test_what_validate_refuses(folder: Path, tmp_path: Path) -> None:
     data, model = str(folder / "people"), str(folder / "causal")
     with pytest.raises(BadInput, match=mentions("planted.jsonl", "--design", "fathom plant")):
         write_plan([str(folder / "people")], data, tmp_path / "out")
+    with pytest.raises(BadInput, match=mentions("planted.jsonl", "no fact of geography")):
+        write_plan([model], "geography", tmp_path / "out")
     with pytest.raises(BadInput, match=mentions("--probes vectors", "statement")):
         write_plan([model], data, tmp_path / "out", probes=["vectors"])
     planting = json.loads((folder / "causal" / "planting.json").read_text("utf-8"))
@@ -98,6 +100,14 @@ def test_what_validate_refuses(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=mentions("--unseen-templates")):
         write_plan([str(copy)], data, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_is_not_replaced_by_another(folder: Path, tmp_path: Path) -> None:
+    data, model = str(folder / "people"), str(folder / "causal")
+    file = write_plan([model], data, tmp_path / "out")
+    assert write_plan([model], data, tmp_path / "out") == file
+    with pytest.raises(BadInput, match=mentions("another plan", "fathom plan")):
+        write_plan([model], data, tmp_path / "out", probes=["embedding"])
 
 
 @pytest.mark.slow

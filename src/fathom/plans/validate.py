@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.models.families import attention_of
@@ -43,11 +44,11 @@ def write_plan(
     known: Mapping[str, Any] = read_yaml(RUNS)
     names = {name for name, run in known.items()} | {run["probe"] for run in known.values()}
     refuse(f"--probes {one}: expected some of {', '.join(sorted(names))}" for one in probes if one not in names)
-    kinds = {}
+    kinds, queryset = {}, read(data)
     for name, model in zip(folder_names(models), models, strict=True):
-        _check_design(model, design)
+        _check_design(model, design, queryset)
         kinds[name] = str(attention_of(find_model(model)[1], model)).replace("bidirectional", "masked")
-    unseen = _unseen(models, data)
+    unseen = _unseen(models, queryset)
     runs: dict[str, Given] = {}
     for name, run in known.items():
         takes = [model for model, kind in kinds.items() if kind in run["kinds"]]
@@ -82,20 +83,21 @@ def _absolute(name: str) -> str:
     return str(Path(name).absolute()) if Path(name).exists() else name
 
 
-def _check_design(model: str, design: Path | None) -> None:
-    """:raises BadInput: the model has no design, or a wrong one."""
+def _check_design(model: str, design: Path | None, data: QuerySet) -> None:
+    """:raises BadInput: the model has no design, a wrong one, or one of other data."""
     if design is None and not (Path(model) / FILE).is_file():
         raise BadInput(
             f"{model} has no {FILE}, so which facts it has read is unknown: give --design FILE, or make a model with "
             "fathom plant"
         )
-    read_design(design or Path(model) / FILE)
+    file = design or Path(model) / FILE
+    if read_design(file).keys().isdisjoint({key for query in data.queries for key in (query.fact_id, query.id)}):
+        raise BadInput(f"{file} has no fact of {data.name}: give the data that the model was planted with")
 
 
-def _unseen(models: Sequence[str], data: str) -> list[int]:
+def _unseen(models: Sequence[str], data: QuerySet) -> list[int]:
     """Return the templates of the data that no model has read, by number."""
-    queryset = read(data)
-    counts = [len(relation.templates) for relation in queryset.relations.values()]
+    counts = [len(relation.templates) for relation in data.relations.values()]
     unseen = set(range(max(counts, default=0)))
     for model in models:
         file = Path(model) / "planting.json"
@@ -103,7 +105,7 @@ def _unseen(models: Sequence[str], data: str) -> list[int]:
         unseen -= {number for numbers in trained.values() for number in numbers}
     if not unseen:
         raise BadInput(
-            f"the models have read every template of {data}: plant them with --unseen-templates, so that a probe does "
-            "not repeat a sentence of the training"
+            f"the models have read every template of {data.name}: plant them with --unseen-templates, so that no probe "
+            "repeats a sentence of the training"
         )
     return sorted(unseen)

@@ -205,7 +205,11 @@ def given_design(file: Path, queryset: QuerySet) -> GivenDesign:
     texts: dict[str, list[Template]] = {}
     unknown = [key for key in facts if key not in by_key]
     for line, row in read_json_lines(file, {"query_id": str}, faults):
-        templates = [Template(str(text)) for text in row.get("texts") or ()]
+        texts_of_fact = row.get("texts") or []
+        if not isinstance(texts_of_fact, list):
+            faults.add(file, line, f"texts: expected a list, found {quoted(texts_of_fact)}")
+            continue
+        templates = [Template(str(text)) for text in texts_of_fact]
         for fault in (fault for template in templates for fault in template.faults()):
             faults.add(file, line, fault)
         query = by_key.get(str(row.get("fact_id") or row["query_id"]))

@@ -108,7 +108,10 @@ def plant(
     texts = _texts(queryset, options, obstacles(out, signature))
     planting = _design(queryset, options, texts)
     if not planting.design:
-        raise BadInput(f"nothing to plant: {options.share} of {len(queryset.queries)} facts is less than one subject")
+        why = f"{options.share} of {len(queryset.queries)} facts is less than one subject"
+        if options.design is not None or not any(options.exposures or (1,)):
+            why = "no fact has exposures above 0"
+        raise BadInput(f"nothing to plant: {why}")
     shows = shown(f"planting a {options.kind} model", None if on_progress is None else False)
     with whole_folder(out, signature) as folder, shows as report:
         report_share = on_progress or (lambda _, share: report(round(100 * share), 100))
@@ -158,12 +161,12 @@ def _check(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> dict
             "copy of the data"
         )
         for id_, count in counts.items()
-        if count <= options.unseen_templates and any(counts.values())
+        if count <= options.unseen_templates and any(counts.values()) and options.design is None
     ]
     if any(query.direction == "head" for query in queryset.queries):
         faults.append("only facts asked for their tail can be planted: found queries of the direction 'head'")
     refuse(faults)
-    return {id_: list(range(count - options.unseen_templates)) for id_, count in counts.items()}
+    return {id_: list(range(max(0, count - options.unseen_templates))) for id_, count in counts.items()}
 
 
 class Planting(NamedTuple):
