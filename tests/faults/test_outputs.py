@@ -27,6 +27,7 @@ ONE_RUN = dict.fromkeys(("depth", "ontology", "length-bias", "relations", "compu
 CALLS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "plan": ("plan.yaml",),
+    "validate": (MODEL, *GEOGRAPHY),
     "merge": (RUN, OTHER),
     "import": ("results", *GEOGRAPHY),
     "metrics": (RUN,),
@@ -40,6 +41,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "build ontology": ("--input", "town.ttl"),
     "build bear": ("--plan", "plan.yaml", "--input", "texts.txt"),
     "build choices": ("--data", FACTS),
+    "build invented": (),
     "build worlds": ("--data", GRAPH),
     "kgc train": ("--model", "transe", "--data", GRAPH),
     "kgc evaluate": ("--model", LINK, "--data", GRAPH),

@@ -53,10 +53,10 @@ def read_design(file: Path) -> Design:
 
 def design_file(run: RunFolder) -> Path | None:
     """Return the design in the folder of the model that a run evaluated; None if there is none."""
-    name = run.manifest["identity"]["model"]["name"]
-    command = run.manifest["circumstances"].get("command") or {"model": name}
-    file = Path(str(command["model"])) / FILE
-    return file if stands(file) else None
+    command = run.manifest["circumstances"].get("command") or {}
+    folder = Path(str(command.get("model") or run.manifest["identity"]["model"]["name"]))
+    # A relative name would be looked for in the folder where the study runs.
+    return folder / FILE if folder.is_absolute() and stands(folder / FILE) else None
 
 
 def design_of(run: RunFolder, file: Path | None = None) -> Design:
