@@ -42,7 +42,7 @@ COMMANDS = {
     "study": ("Look at runs", "Run planned comparisons, or analyse finished runs."),
     "data": ("Data", "Check, describe, sample and fetch data sets."),
     "build": ("Data", "Make data folders from texts, graphs and ontologies."),
-    "plant": ("Train", "Train a small model on half of the facts and record which: its knowledge is known."),
+    "plant": ("Train", "Train a small model on chosen facts, so that what it has read is known."),
     "kgc": ("Train", "Complete a knowledge graph: train link predictors and measure what they know."),
 }
 """Name → heading in ``fathom --help`` and summary."""

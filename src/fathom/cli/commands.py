@@ -30,7 +30,7 @@ SHOWN, FEW = 8, 4
 """How many options ``--help`` shows, unless it would hide fewer than ``FEW``."""
 COMMON = (
     *("model", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
-    *("scoring", "format", "server", "epochs", "weights", "cluster", "input", "endpoint"),
+    *("scoring", "format", "server", "epochs", "exposures", "weights", "cluster", "input", "endpoint"),
 )
 HELP_ALL = "fathom.help-all"
 REQUIRED = r" \[required]"
