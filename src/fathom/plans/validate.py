@@ -42,7 +42,7 @@ def write_plan(
     :raises BadInput: a model is missing or has no design, an unknown probe, or no template that all models lack.
     """
     known: Mapping[str, Any] = read_yaml(RUNS)
-    names = {name for name, run in known.items()} | {run["probe"] for run in known.values()}
+    names = known.keys() | {run["probe"] for run in known.values()}
     refuse(f"--probes {one}: expected some of {', '.join(sorted(names))}" for one in probes if one not in names)
     kinds, queryset = {}, read(data)
     for name, model in zip(folder_names(models), models, strict=True):

@@ -1,6 +1,6 @@
 """How clearly each prediction prefers its gold answer, and scores from which a model's prior is subtracted.
 
-A prior of answers makes a model prefer some whatever it is asked. Two estimates of it are subtracted:
+A model may prefer some answers to every question: it has a prior. Two estimates of the prior are subtracted:
 
 - of *other subjects*: each candidate's mean score over the other queries of the same relation and template;
 - of *no subject*: its score in a run with ``--alter no-subject``, "… lives in [Y]". The difference is the pointwise

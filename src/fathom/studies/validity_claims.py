@@ -13,7 +13,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, grouped
 from fathom.studies.options import ValidityOptions
-from fathom.studies.validity_estimates import Beside, Probe
+from fathom.studies.validity_estimates import PairedPreferences, Probe
 
 MARGIN = 0.1
 """Largest correlation that counts as none."""
@@ -100,14 +100,14 @@ def _agree(text: str, first: str, second: str, probes: Sequence[Probe]) -> Claim
 def _gain(large: Sequence[Probe], small: Sequence[Probe]) -> Estimate:
     """Return the correlation of the ranks in the large model − that in the small one, paired by fact."""
     (one, other), (its, others) = large, small
-    columns = [pair[0].beside(pair[1]) for pair in ((one, other), (its, others))]
+    columns = [pair[0].paired_with(pair[1]) for pair in ((one, other), (its, others))]
     common = [fact for fact in columns[0].facts if fact in set(columns[1].facts)]
     products = [_products(both, one.facts.relations_of(both.facts), common) for both in columns]
     recipe = combined("agreement at constant truth", [side.facts.recipe("") for side in (one, its)], MINUS)
     return estimates.difference(products[0], products[1], one.facts.sample(common), recipe, (-2.0, 2.0), "+.3f")
 
 
-def _products(both: Beside, relations: Sequence[str], facts: Sequence[str]) -> Floats:
+def _products(both: PairedPreferences, relations: Sequence[str], facts: Sequence[str]) -> Floats:
     """Return, for each fact, the correlation of the ranks plus the fact's influence on it; the mean is the correlation.
 
     The influence of a fact with standardised values x and y is xy − r (x² + y²) / 2, so that the spread of these values

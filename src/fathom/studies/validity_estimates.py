@@ -73,7 +73,7 @@ class ProbeValidity(NamedTuple):
     seconds: float
 
 
-class Beside(NamedTuple):
+class PairedPreferences(NamedTuple):
     """Preferences of the facts that two probes have, shape (facts) each."""
 
     facts: list[str]
@@ -116,8 +116,7 @@ class Probe:
     def validity(self) -> ProbeValidity:
         """Return all estimates."""
         facts, rows = self.facts, self.facts.rows
-        raw = preference(rows, facts.scoring)
-        margins, places = (self._per_fact(values) for values in raw)
+        margins, places = self.preferences
         corrections = {}
         for name, prior in (("other subjects", None), ("no subject", self.prior)):
             own = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
@@ -142,29 +141,34 @@ class Probe:
         )
 
     @cached_property
+    def preferences(self) -> Preference:
+        """Margin and rank of each used fact, see :class:`fathom.results.corrections.Preference`."""
+        return Preference(*map(self._per_fact, preference(self.facts.rows, self.facts.scoring)))
+
+    @cached_property
     def place_of(self) -> dict[str, float]:
         """Preference by rank of each used fact that has one."""
-        values = self._per_fact(preference(self.facts.rows, self.facts.scoring).place)
-        return {fact: value for fact, value in zip(self.used, values.tolist(), strict=True) if not np.isnan(value)}
+        values = self.preferences.place.tolist()
+        return {fact: value for fact, value in zip(self.used, values, strict=True) if not np.isnan(value)}
 
-    def beside(self, other: Probe) -> Beside:
+    def paired_with(self, other: Probe) -> PairedPreferences:
         """Return the preferences of the facts that both have, in this probe's order."""
         common = [fact for fact in self.place_of if fact in other.place_of]
         level = dict(zip(self.used, self.exposures.tolist(), strict=True))
         columns = [np.array([side.place_of[fact] for fact in common]) for side in (self, other)]
         recipes = [self.facts.recipe(""), other.facts.recipe("")]
-        return Beside(common, np.array([level[fact] for fact in common]), columns[0], columns[1], recipes)
+        return PairedPreferences(common, np.array([level[fact] for fact in common]), columns[0], columns[1], recipes)
 
     def agreement(self, other: Probe) -> Estimate:
         """Correlate the ranks of two probes within relations and exposures."""
-        both = self.beside(other)
+        both = self.paired_with(other)
         within = both.within(self.facts.relations_of(both.facts))
         recipe = combined("agreement at constant truth", both.recipes, " and ")
         return correlation(within[0], within[1], self.facts.sample(both.facts), recipe)
 
     def better(self, other: Probe) -> Estimate:
         """Return AUROC − the other's, by rank, of facts read most often against those never read, paired by fact."""
-        both = self.beside(other)
+        both = self.paired_with(other)
         chosen = np.isin(both.exposures, (0, self.most))
         sample = self.facts.sample([both.facts[at] for at in np.flatnonzero(chosen).tolist()])
         positive = both.exposures[chosen] == self.most
@@ -205,8 +209,7 @@ class Probe:
 
     def length_bias(self) -> Estimate:
         """Correlate rank and answer length among facts never read."""
-        places = self._per_fact(preference(self.facts.rows, self.facts.scoring).place)
-        return self._bias("length", places, self._properties()["length"], 0)
+        return self._bias("length", self.preferences.place, self._properties()["length"], 0)
 
     def _biases(self, places: Floats) -> dict[str, tuple[Estimate, Estimate]]:
         properties = self._properties()

@@ -1,7 +1,7 @@
 """Formats of questions that a planted model is taught, on facts that are no test of them: by the probes' own prompts.
 
-A model that has only read statements cannot answer a question with lettered options, whatever it knows. Each text here
-is a question with its answer, of which the answer alone is learnt.
+A model that has only read statements cannot choose among lettered options, even if it knows the answer. Each text is a
+question with its answer, and only the answer is learnt.
 """
 
 from __future__ import annotations
