@@ -114,7 +114,7 @@ def wikidata(
 @benchmark
 def _wikidata(file: Path, size: int, whole: bool) -> None:
     """Unpacking alone, each pass alone, then the whole build."""
-    from fathom.building.bear import build_bear
+    from fathom.building.bear import build_bear, forecast_bear
     from fathom.building.bear.entities import Numbers, WantedStatements
     from fathom.building.bear.sources import Dump
     from fathom.building.options import BearBuildOptions
@@ -137,6 +137,7 @@ def _wikidata(file: Path, size: int, whole: bool) -> None:
     print(f"  {facts:,} entities with a fact; peak {1024 * peak():.0f} MB")
     if whole:
         plan.write_text(PLAN, encoding="utf-8")
+        print(f"  estimated (two passes): {forecast_bear(options).rows}")
         rate(size, "the whole build", lambda: len(build_bear(options).chosen["small"]))
         print(f"  peak {1024 * peak():.0f} MB")
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from typer.testing import CliRunner
 
-from fathom.building.cloze.build import build_cloze
+from fathom.building.cloze import build as cloze_build
+from fathom.building.cloze.build import build_cloze, forecast_cloze
 from fathom.building.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCloze
 from fathom.building.cloze.documents import Unit, UnreadableDocument
 from fathom.building.cloze.entities import ListedEntity, read_entities
@@ -911,3 +912,27 @@ def test_real_lists(shared_data):
     ] or len(chemdner.types) == 8  # fmt: skip
     assert chemdner.about[0]["layout"] == "type"
     assert read_entities([str(folder / "ner" / "genes.tsv")], OPTIONS).about[0]["lines"] == 15_829
+
+
+def test_forecast(tmp_path, monkeypatch):
+    """Twice the files take twice the space, estimated from equal parts of them; nothing is written."""
+    sentence = "Aspirin keeps platelets {} from clumping together in narrow arteries."
+    listed = names(tmp_path / "chemicals.txt", "aspirin\ntin\n")
+    forecasts = []
+    for count in (2, 4):
+        folder = tmp_path / str(count)
+        for number in range(count):
+            records = range(1000 * number, 1000 * number + 200)
+            medline(folder / f"{number}.xml", *(article(pmid, sentence.format(f"number{pmid}")) for pmid in records))
+        files = ClozeFiles(input=[folder], entities=[listed], out=tmp_path / "out")
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        monkeypatch.setattr(cloze_build, "_SAMPLE", 2 * size // count)
+        forecasts.append(dict(zip((table := forecast_cloze(files)).columns, table.rows[0], strict=True)))
+    small, large = forecasts
+    assert [small["files"], large["files"]] == [2, 4]
+    assert large["GB to read"] == pytest.approx(2 * small["GB to read"], rel=0.01)
+    assert large["GB on the disk"] == pytest.approx(2 * small["GB on the disk"], rel=0.05)
+    assert small["minutes"] > 0
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(BadInput, match="no such file"):
+        forecast_cloze(ClozeFiles(input=[tmp_path / "none"], entities=[listed], out=tmp_path / "out"))

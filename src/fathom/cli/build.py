@@ -81,11 +81,13 @@ def make(does: str) -> typer.Typer:
     return app
 
 
-def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, progress: Progress) -> Output:
+def cloze(files: options.ClozeFiles, chosen: ClozeBuildOptions, dry: options.DryRun, progress: Progress) -> Output:
     """Make a data set from your own texts: sentences that name one entity once, with the name masked."""
-    from fathom.building.cloze.build import build_cloze
+    from fathom.building.cloze.build import build_cloze, forecast_cloze
     from fathom.building.review import REVIEW_FILE
 
+    if dry.dry_run:
+        return Output([forecast_cloze(files, chosen)])
     built = build_cloze(files, chosen, progress)
     review = files.out / REVIEW_FILE
     text = f"\nwritten to {files.out}; for two reviewers: {review}, then fathom build review {review}"

@@ -7,12 +7,14 @@ parses the others and keeps sentences. Both read one record at a time, and what 
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fathom._version import VERSION
 from fathom.building.cloze import corpora, counts
@@ -30,9 +32,14 @@ from fathom.errors import BadInput, all_of, refuse
 from fathom.formats.native import write_native
 from fathom.progress import Progress, unseen
 from fathom.reading import Json
+from fathom.results.tables import Table
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
+_SAMPLE = 1 << 25
+"""Unpacked bytes of an estimate."""
+_DISK = 2.5
+"""Size of the sorted sentences with the data set made of them, as a multiple of the former."""
 _EMPTY = 20
 """How many files without a record are listed."""
 
@@ -46,6 +53,22 @@ def build_cloze(
     :raises BadInput: with all faults of the options and files, or no sentence is left; nothing is written.
     :raises MadeBefore: the same call has made the folder.
     """
+    builder, signature, notes = _checked(files, options, progress)
+    with whole_folder(files.out, signature) as folder:
+        rows = builder.collect(folder / "work")
+        steps = builder.counts.steps(builder.listed.types, options.after)
+        if not steps[-1].left:
+            raise BadInput(counts.explain_empty(steps, [*builder.troubles.notes(), *builder.without_records()]))
+        frequencies = builder.write(folder, rows)
+        shutil.rmtree(folder / "work")
+        notes += builder.guessable() + builder.troubles.notes() + builder.without_records()
+        notes += builder.without_sentences() + builder.counts.notes()
+        write_json(folder / "manifest.json", builder.manifest(steps, frequencies, notes))
+    return counts.BuiltCloze(files.out, steps, frequencies, notes)
+
+
+def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) -> tuple[_Builder, Json, list[str]]:
+    """Return the builder, the signature of the build, and notes. :raises BadInput: with all faults."""
     notes: list[str] = []
     blocked = files.blocked or BLOCKED_FILE
     read_from = [*files.input, blocked, *(split_given(given)[1] for given in files.entities)]
@@ -61,18 +84,31 @@ def build_cloze(
     )
     _check_language(sources, options)
     builder = _Builder(sources, listed, blocked_texts, options, progress)
-    notes += listed.notes + builder.selector.finder.notes()
-    with whole_folder(files.out, signature) as folder:
-        rows = builder.collect(folder / "work")
-        steps = builder.counts.steps(listed.types, options.after)
-        if not steps[-1].left:
-            raise BadInput(counts.explain_empty(steps, [*builder.troubles.notes(), *builder.without_records()]))
-        frequencies = builder.write(folder, rows)
-        shutil.rmtree(folder / "work")
-        notes += builder.guessable() + builder.troubles.notes() + builder.without_records()
-        notes += builder.without_sentences() + builder.counts.notes()
-        write_json(folder / "manifest.json", builder.manifest(blocked_texts, steps, frequencies, notes))
-    return counts.BuiltCloze(files.out, steps, frequencies, notes)
+    return builder, signature, notes + listed.notes + builder.selector.finder.notes()
+
+
+def forecast_cloze(files: ClozeFiles, options: ClozeBuildOptions = ClozeBuildOptions()) -> Table:
+    """Estimate time and space on the disk from a build of the beginnings of some files. Nothing is left on the disk.
+
+    :raises BadInput: as the build would, before it reads.
+    """
+    started = time.process_time()
+    whole, *_ = _checked(files, options, unseen)
+    prepared = time.process_time()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        copies = corpora.copy_beginnings(whole.sources, folder, _SAMPLE)
+        share = sum(copy.path.stat().st_size for copy in copies) / max(1, whole.size)
+        work, builder = folder / "work", _Builder(copies, whole.listed, whole.blocked, options, unseen)
+        read_from = time.process_time()
+        builder.collect(work)
+        seconds = prepared - started + (time.process_time() - read_from) / share
+        disk = _DISK * sum(file.stat().st_size for file in work.iterdir()) / share
+    parent = next(parent for parent in files.out.absolute().parents if parent.exists())
+    row = (len(whole.sources), whole.size / 1e9, seconds / 60, disk / 1e9, shutil.disk_usage(parent).free / 1e9)
+    columns = ("files", "GB to read", "minutes", "GB on the disk", "GB free")
+    note = f"estimated from {share:.1%} of the bytes"
+    return Table(columns, (row,), "estimates", notes=(note,), formats={"minutes": ".2g", "GB on the disk": ".2g"})
 
 
 class _Builder:
@@ -84,11 +120,12 @@ class _Builder:
         options: ClozeBuildOptions,
         progress: Progress,
     ) -> None:
-        self.sources, self.listed, self.options = sources, listed, options
+        self.sources, self.listed, self.blocked, self.options = sources, listed, blocked, options
         self.selector = Selector(listed.entities, options, blocked)
         self.troubles = corpora.Troubles()
         self._progress = progress
         self._bytes = [source.path.stat().st_size for source in sources]
+        self.size = sum(self._bytes)
         self._digests: list[str] = []
         self._records: Counter[str] = Counter()
         self.counts = counts.Counts()
@@ -157,7 +194,7 @@ class _Builder:
             for unit in corpora.units_of(source, corpus):
                 keys = corpus.keys(unit)
                 records.add(*keys.ids, deleted=keys.deleted)
-            self._progress(sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
+            self._progress(sum(self._bytes[: number + 1]), 2 * self.size)
         return records.resolve("last")
 
     def _read(self, latest: Supersession, rows: SentenceRows, neighbours: Neighbours) -> None:
@@ -172,7 +209,7 @@ class _Builder:
                 if outcome:
                     self._records[source.name] += 1
                     self.counts.documents[outcome] += 1
-            self._progress(sum(self._bytes) + sum(self._bytes[: number + 1]), 2 * sum(self._bytes))
+            self._progress(self.size + sum(self._bytes[: number + 1]), 2 * self.size)
 
     def _outcome(self, number: int, corpus: Corpus, unit: Unit, rows: SentenceRows, neighbours: Neighbours) -> str:
         """Return the outcome of a record, "" for a list of deletions."""
@@ -303,7 +340,6 @@ class _Builder:
 
     def manifest(
         self,
-        blocked: list[str],
         steps: list[counts.CountedStep],
         frequencies: list[counts.Frequencies],
         notes: list[str],
@@ -330,7 +366,7 @@ class _Builder:
                 | {key: value for key, value in about.items() if key != "path"}
                 for about in self.listed.about
             ],
-            "blocked": blocked,
+            "blocked": list(self.blocked),
             "steps": [{name: value for name, value in step._asdict().items() if value is not None} for step in steps],
             "examples": {
                 outcome: [example._asdict() for example in shown] for outcome, shown in self.counts.examples.items()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ _SHOWN = 20
 _HEAD = 1 << 13
 """Bytes that determine the kind of an XML file."""
 _SAMPLE = "It is a line.\n"
+SAMPLES = 32
+"""At most so many files are read for an estimate."""
 
 
 class TextFile(NamedTuple):
@@ -147,6 +150,24 @@ def units_of(source: TextFile, corpus: Corpus, troubles: Troubles | None = None)
         if troubles is not None:
             why = error.why if isinstance(error, Unreadable) else str(error)
             troubles.add(source, "the rest of the file is skipped", why)
+
+
+def copy_beginnings(sources: Sequence[TextFile], folder: Path, most: int) -> list[TextFile]:
+    """Copy the beginnings of evenly spaced files into *folder*.
+
+    :param most: unpacked bytes to copy of all files together. A file that is small or has more than its equal part is
+        copied up to that part.
+    """
+    chosen = sources[:: -(-len(sources) // SAMPLES)]
+    copies = []
+    for number, source in enumerate(chosen):
+        packed = _is_packed(source.path)
+        copy = folder / f"{number}{''.join(source.path.suffixes)}"
+        with opened(source.path, unpack=packed) as file:
+            beginning = file.read(most // len(chosen))
+        copy.write_bytes(gzip.compress(beginning) if packed else beginning)
+        copies.append(source._replace(path=copy))
+    return copies
 
 
 def digest_of(path: Path) -> str:
