@@ -21,17 +21,25 @@ import pytest
 from fathom.data.queries import CandidateSet, Query, QuerySet, Relation
 from fathom.data.templates import Template
 from fathom.probes.slot import SlotProbe
+from fathom.results.agreements import Agreement
 from fathom.results.facts import BY_TEMPLATE
 from fathom.run.setup import tables
 from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
+from fathom.studies import agreement
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]
 """Given a query, its candidates and the number of a template: a score of each candidate."""
 SlotAnswerer = Callable[[Query, Sequence[str]], Sequence[float]]
 """Given a query and the candidates' names: a score of each."""
+
+
+def agreement_of(runs: Sequence[RunFolder], **options: Any) -> Agreement:
+    """The agreement of the only pair of these runs."""
+    [pair] = agreement.analyse(runs, **options).pairs
+    return pair.ranks
 
 
 def candidates(size: int = 20) -> CandidateSet:

@@ -566,9 +566,10 @@ def test_names_take_the_first_part_that_distinguishes():
 def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):
     """The second scoring ranks each answer one lower: both within ten, so that both hit."""
     run = scored_twice(tmp_path / "twice", made(at_rank(1), model="a"))
-    found = agreement([run, run], ["sum/full", "mean/full"])
+    [pair] = agreement([run, run], ["sum/full", "mean/full"]).pairs
+    found = pair.ranks
     assert (found.both_hit.value, found.only_first.value) == (1, 0)
-    assert agreement([run, run], ["sum/full", "mean/full"], k=1).only_first.value == 1
+    assert agreement([run, run], ["sum/full", "mean/full"], k=1).pairs[0].ranks.only_first.value == 1
     with pytest.raises(BadInput, match="is both runs"):
         agreement([run, run], ["sum/full"])
     with pytest.raises(BadInput, match="one for each"):

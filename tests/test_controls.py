@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from fathom.data.queries import CandidateSet, Query, QuerySet
+from fathom.results.agreements import Agreement
 from fathom.results.compare import compare
 from fathom.results.comparison import ComparedPair
 from fathom.results.estimates import Estimate
 from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
-from fathom.studies import agreement, rankings
+from fathom.studies import rankings
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.perplexity import analyse as perplexity
 from fathom.studies.relations import analyse as relations
@@ -27,6 +28,7 @@ from fathom.studies.repeated import analyse as repeated
 from tests.answerers import (
     EVEN,
     Answerer,
+    agreement_of,
     answered,
     at_random,
     at_rank,
@@ -79,7 +81,7 @@ class TestAgreement:
     def test_answerers_by_lot_do_not_agree(self, made: RunMaker) -> None:
         """Ten answerers, each by a lot of its own: of their 45 pairs about 2 have an interval without zero."""
         runs = [made(at_random(seed), world(EVEN)) for seed in range(10)]
-        found = [agreement.analyse([one, other]) for place, one in enumerate(runs) for other in runs[:place]]
+        found = [agreement_of([one, other]) for place, one in enumerate(runs) for other in runs[:place]]
         for numbers in ([one.log_ranks for one in found], [one.ranks for one in found]):
             assert rarely([significant(number) for number in numbers])
             assert rarely([not holds_zero(number) for number in numbers])
@@ -89,7 +91,7 @@ class TestAgreement:
         """Each knows half of each relation, drawn by lot: the same accuracy, other facts."""
         data = world(EVEN)
         runs = [made(knowing(first_few(data, 0.5, seed), at_random(seed)), data) for seed in range(8)]
-        found = [agreement.analyse([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
+        found = [agreement_of([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
         assert rarely([not holds_zero(one.log_ranks) for one in found])
         assert rarely([significant(one.log_ranks) for one in found])
         # 28 pairs of halves meet in a quarter of the facts.
@@ -99,7 +101,7 @@ class TestAgreement:
         """Right answers stand at ranks 1 to 20, and from the other end at 20 to 1."""
         one, same = made(constant, world(EVEN)), made(constant, world(EVEN))
         opposite = made(lambda *asked: [-score for score in constant(*asked)], world(EVEN))
-        found, other = agreement.analyse([one, same]), agreement.analyse([one, opposite])
+        found, other = agreement_of([one, same]), agreement_of([one, opposite])
         assert values([found.ranks, found.log_ranks]) == pytest.approx([1, 1])
         ranks = np.arange(1, 21)
         logs = np.corrcoef(np.log10(ranks), np.log10(ranks[::-1]))[0, 1]
@@ -111,7 +113,7 @@ class TestAgreement:
 
     def test_quadrants_tell_who_hits(self, made: RunMaker) -> None:
         """The first knows all; the second has five of twenty within 5, rank 5 itself among them."""
-        found = agreement.analyse(
+        found = agreement_of(
             [made(knowing({f"q{n:03}" for n in range(100)}), world(EVEN)), made(constant, world(EVEN))], k=5
         )
         assert quadrants(found) == [0.25, 0, 0.75, 0]
@@ -122,7 +124,7 @@ class TestAgreement:
         data = world(EVEN)
         shares = [0, 0.25, 0.5, 0.75, 1]
         runs = [made(knowing(shuffled_part(data, shares, seed)), data) for seed in range(8)]
-        found = [agreement.analyse([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
+        found = [agreement_of([one, other], k=1) for place, one in enumerate(runs) for other in runs[:place]]
         assert np.mean([one.log_ranks.value for one in found]) > 0.3
         assert rarely([significant(one.within) for one in found])
         assert np.mean([one.within.value for one in found]) == pytest.approx(0, abs=0.05)
@@ -132,12 +134,12 @@ class TestAgreement:
         their relations, so r = 1; over all the logarithms 0, 1, 1, 2 and 0, 1, 0, 1 have r = √(1/2)."""
         data = world([[0]] * 4, relations=2, size=100)
         first, second = (made(by_ranks(ranks), data) for ranks in ((1, 10, 10, 100), (1, 10, 1, 10)))
-        found = agreement.analyse([first, second])
+        found = agreement_of([first, second])
         assert found.within.value == pytest.approx(1)
         assert found.log_ranks.value == pytest.approx(0.5**0.5)
 
 
-def quadrants(found: agreement.Agreement) -> list[float]:
+def quadrants(found: Agreement) -> list[float]:
     return values([found.both_hit, found.both_miss, found.only_first, found.only_second])
 
 

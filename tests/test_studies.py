@@ -6,10 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -27,6 +30,7 @@ from fathom.studies import STUDIES, agreement, compute_time, sizes
 from fathom.studies.compute_time import Timing
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.options import ComputeTimeOptions, SizesOptions
+from tests.answerers import agreement_of
 from tests.messages import mentioned, mentions
 from tests.scripted import ScriptedModel
 
@@ -43,6 +47,8 @@ def make_run(
     ranks: dict[str, float | None],
     candidates: list[str] = CANDIDATES,
     beyond: int | None = None,
+    model: str = "toy",
+    data: str = "toy",
 ) -> RunFolder:
     """A finished run of facts "s|r|<id>": rank by id, None for unscored; an answer "e<n>" has n tokens.
 
@@ -70,7 +76,7 @@ def make_run(
             "name": [f"name {id_}" for id_ in candidates],
         }
     )
-    identity = {"probe": probe, "model": {"name": "toy", "content_hash": "1"}, "data": {"name": "toy"}}
+    identity = {"probe": probe, "model": {"name": model, "content_hash": model}, "data": {"name": data}}
     folder.start(identity, ["0"], queries, names)
     rows = [
         {
@@ -106,7 +112,7 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     # Ranks 1, 10, 100 against 10, 1, 100: logs 0, 1, 2 and 1, 0, 2, whose r is 0.5 (as x, y = 1, 3, 2 above).
     first = make_run(tmp_path / "a", "one", {"e1": 1, "e2": 10, "e3": 100, "e4": None, "e5": 2})
     second = make_run(tmp_path / "b", "other", {"e1": 10, "e2": 1, "e3": 100, "e4": 3, "e5": None})
-    found = agreement.analyse([first, second], k=5)
+    found = agreement_of([first, second], k=5)
     assert found.log_ranks.n == 3
     assert found.log_ranks.value == pytest.approx(0.5)
     assert found.ranks.value == pytest.approx(np.corrcoef([1, 10, 100], [10, 1, 100])[0, 1])
@@ -116,9 +122,9 @@ def test_agreement_of_two_runs(tmp_path: Path) -> None:
     assert found.left_out == 2
     other = make_run(tmp_path / "c", "other", {"e1": 10}, candidates=CANDIDATES[:50])
     with pytest.raises(BadInput, match=mentions("0 candidates", "--pool")):
-        agreement.analyse([first, other])
+        agreement_of([first, other])
     with pytest.raises(BadInput, match="no ranked fact"):
-        agreement.analyse([first, make_run(tmp_path / "d", "other", {"e9": 10})])
+        agreement_of([first, make_run(tmp_path / "d", "other", {"e9": 10})])
 
 
 def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
@@ -126,14 +132,14 @@ def test_a_search_that_stopped_is_a_miss_and_no_rank(tmp_path: Path) -> None:
     facts would be one of facts chosen by their rank."""
     whole = make_run(tmp_path / "a", "embedding", {"e1": 1.0, "e2": 20.0, "e3": 30.0, "e4": 4.0})
     stopped = make_run(tmp_path / "b", "statement", {"e1": 2.0, "e2": math.inf, "e3": math.inf, "e4": 3.0}, beyond=10)
-    found = agreement.analyse([whole, stopped])
+    found = agreement_of([whole, stopped])
     assert values(found.both_hit, found.both_miss) == [0.5, 0.5]
     assert (found.left_out, found.stopped) == (0, 2)
     assert math.isnan(found.ranks.value)
     assert math.isnan(found.log_ranks.value)
-    [table, _] = agreement.tables(found)
+    [table, _] = agreement.tables(agreement.analyse([whole, stopped]))
     assert any("rank beyond --max-rank" in note for note in table.notes)
-    beyond_the_question = agreement.analyse([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
+    beyond_the_question = agreement_of([whole, stopped], k=20)  # e2 and e3 may be hits at 20, or not
     assert beyond_the_question.left_out == 2
     with pytest.raises(BadInput, match=mentions("2 of 4 facts", "--max-rank")):
         length_bias([stopped])
@@ -143,10 +149,85 @@ def test_a_run_beside_itself_says_nothing(tmp_path: Path) -> None:
     ranks: dict[str, float | None] = {"e1": 1.0, "e2": 2.0, "e3": 3.0}
     run = make_run(tmp_path / "a", "embedding", ranks)
     with pytest.raises(BadInput, match="is both runs"):
-        agreement.analyse([run, RunFolder(tmp_path / "a")])
-    alike = agreement.analyse([run, make_run(tmp_path / "b", "embedding", ranks)])
+        agreement_of([run, RunFolder(tmp_path / "a")])
+    alike = agreement_of([run, make_run(tmp_path / "b", "embedding", ranks)])
     assert alike.first.endswith("/a)")
     assert alike.second.endswith("/b)")
+
+
+def test_agreement_of_several_models_equals_a_loop_over_the_files(tmp_path: Path) -> None:
+    """Three models, two data sets and two probes, one of which was run on one data set alone."""
+    draw = np.random.default_rng(0)
+    runs = []
+    for model in ("org/a", "org/b", "org/c"):
+        for data, size in (("small", 8), ("large", 20)):
+            for probe in ("statement", "embedding", "vocabulary")[: 3 if data == "large" else 2]:
+                ranks = {f"e{at}": float(rank) for at, rank in enumerate(draw.permutation(size) + 1)}
+                runs.append(make_run(tmp_path / f"{model[-1]}-{data}-{probe}", probe, ranks, model=model, data=data))
+    found = agreement.analyse(runs, k=5)
+    rows = {(row["model"], row["data"], row["first"], row["second"]): row for row in in_rows(found, 0)}
+    shares = dict(zip(rows, in_rows(found, 1), strict=True))
+    expected: dict[tuple[str, str, str, str], list[float]] = {}
+    for one, other in combinations(runs, 2):
+        sides = [run.manifest["identity"] for run in (one, other)]
+        if any(sides[0][name]["name"] != sides[1][name]["name"] for name in ("model", "data")):
+            continue
+        ranks = [np.array(pq.read_table(next(run.path.glob("predictions/*")))["rank"]) for run in (one, other)]
+        r = np.corrcoef(np.log10(ranks[0]), np.log10(ranks[1]))[0, 1]
+        hit = np.mean((ranks[0] <= 5) & (ranks[1] <= 5))
+        place = (sides[0]["model"]["name"][-1], sides[0]["data"]["name"], sides[0]["probe"], sides[1]["probe"])
+        expected[place] = [r, np.corrcoef(*ranks)[0, 1], hit, np.mean(ranks[0] <= 5) - hit]
+    for last in dict.fromkeys(place[1:] for place in expected):
+        expected["mean of 3 models", *last] = np.mean([expected[one, *last] for one in "abc"], axis=0)
+    assert rows.keys() == expected.keys()
+    assert len(rows) == 3 * 4 + 4
+    for place, numbers in expected.items():
+        cells = [rows[place]["r"], rows[place]["r of ranks"], shares[place]["both hit"], shares[place]["only first"]]
+        assert cells == pytest.approx(numbers), place
+    assert not found.refused
+    assert not found.alone
+    assert "of 12 comparisons are significant" in agreement.conclude(found)[0]
+    ranks_table = agreement.files(found)["agreement-ranks"]
+    assert len(ranks_table.rows) == 3 * (8 + 3 * 20)
+    assert {row["tokens"] == int(row["fact"].rpartition("e")[2]) for row in ranks_table.objects()} == {True}
+
+
+def in_rows(found: agreement.Agreements, place: int) -> list[dict[str, Any]]:
+    return agreement.tables(found)[place].objects()
+
+
+def test_several_pairs_are_panels_of_one_picture(tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / f"{model}-{probe}", probe, {"e1": 1, "e2": 10, "e3": 100}, model=model)
+        for model in "ab"
+        for probe in ("one", "other")
+    ]
+    STUDIES["agreement"].save(agreement.analyse(runs), tmp_path / "out")
+    assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["agreement.png"]
+    [panels] = agreement.plots(agreement.analyse(runs))
+    assert [plot.title for plot in panels.plots] == [f"{model}, toy\nr = 1.000 on log ranks" for model in "ab"]
+
+
+def test_runs_without_a_partner_and_pairs_that_cannot_be_compared_are_listed(tmp_path: Path) -> None:
+    ranks: dict[str, float | None] = {"e1": 1, "e2": 2, "e3": 3}
+    runs = [make_run(tmp_path / probe, probe, ranks) for probe in ("one", "other")]
+    unlike = make_run(tmp_path / "unlike", "third", ranks, candidates=CANDIDATES[:50])
+    alone = make_run(tmp_path / "alone", "one", ranks, model="b")
+    found = agreement.analyse([*runs, unlike, alone])
+    assert [pair[:4] for pair in found.pairs] == [("toy", "toy", "one", "other")]
+    assert [refused[2:4] for refused in found.refused] == [("one", "third"), ("other", "third")]
+    correlations, *_, refused_table = agreement.tables(found)
+    assert any(str(alone.path) in note for note in correlations.notes)
+    assert [row["second"] for row in refused_table.objects()] == ["third", "third"]
+    again = make_run(tmp_path / "again", "one", ranks)
+    names = [pair[2:4] for pair in agreement.analyse([*runs, again]).pairs]
+    assert (f"one {tmp_path / 'one'}", f"one {tmp_path / 'again'}") in names
+    with pytest.raises(BadInput, match="no two of the runs"):
+        agreement.analyse([runs[0], alone, make_run(tmp_path / "c", "one", ranks, data="c")])
+    with pytest.raises(BadInput, match="--pool"):
+        agreement.analyse([runs[0], unlike, alone])
+    with pytest.raises(BadInput, match="two runs or more"):
+        agreement.analyse(runs[:1])
 
 
 def test_length_bias_of_a_run(tmp_path: Path) -> None:

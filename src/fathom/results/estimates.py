@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,6 +166,14 @@ def difference(
     result = between(np.subtract(first, second), sample, limits, weights)
     alike = np.array_equal(first, second) and bool(np.isin(first, (0, 1)).all())
     return as_estimate(result, n, recipe, sample, form)._replace(smallest=_smallest(result, alike, limits, n))
+
+
+def mean_over_models(name: str, numbers: Sequence[Estimate]) -> Estimate:
+    """Return the mean of one number of each model, without an interval; undefined if one is."""
+    recipe = recipes.combined(name, [number.recipe for number in numbers], " and ")
+    value = fmean(number.value for number in numbers)
+    why = next((number.note for number in numbers if np.isnan(number.value)), OVER_MODELS)
+    return point_estimate(why, recipe, value, len(numbers), numbers[0].form)
 
 
 def over_seeds(

@@ -20,7 +20,7 @@ from fathom.metrics.table import Metric
 from fathom.results import estimates
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.recipes import recipe
-from fathom.results.rows import Floats, Ints, Rows, grouped, split_values
+from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped, split_values
 from fathom.results.samples import Sample, drawn
 from fathom.store.folder import RunFolder
 
@@ -264,6 +264,18 @@ class RunFacts:
     def gold_ids_of(self, facts: Iterable[str]) -> list[list[str]]:
         """Return the ids of the gold answers."""
         return [self.rows.gold[self.queries[place]] for place in self.at(facts).tolist()]
+
+    def best_golds(self) -> dict[str, tuple[str, int | None]]:
+        """Return name and recorded tokens of the best gold answer of each scored fact, by the last of its templates."""
+        rows, scored = self.rows, self.rows.scored[self.places]
+        names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
+        columns = rows.table.select(["gold_scores", "gold_tokens"]).take(self.places[scored]).to_pydict()
+        places, golds = (self.fact_of[scored].tolist(), rows.query[self.places[scored]].tolist()), {}
+        for fact, query, scores, tokens in zip(*places, *columns.values(), strict=True):
+            best = best_gold(scores)
+            name = names[rows.spaces[query] or ""][rows.gold[query][best]]
+            golds[self.facts[fact]] = name, tokens[best] if tokens else None
+        return golds
 
     # --- the run
 

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
 from fathom.errors import BadInput, all_of, refuse
-from fathom.results.facts import CUTS, RunFacts
+from fathom.results.facts import CUTS, WRITTEN, RunFacts
 from fathom.results.names import short_names
 from fathom.results.rows import Rows, grouped
 from fathom.store.folder import RunFolder
@@ -52,18 +50,19 @@ def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
         several = ", ".join((scoring, *more))
         raise BadInput(f"{run.path} has several of --scoring {','.join(scorings)}: name one of {several}")
     outcome = RunFacts(run, rows, scoring, model or short_names([run])[0])
-    if not np.isnan(rows.correct[outcome.places]).all():
-        raise BadInput(f"{run.path} has written answers and no ranks: use the cloze or the statement probe")
-    check_scored(outcome)
+    check_ranked(outcome)
     return outcome
 
 
-def wanted_of(run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "") -> list[RunFacts]:
-    """Read one run in each of *scorings* that it has, with ranks or credit, without prompts and answers.
+def wanted_of(
+    run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "", without: Sequence[str] = _NOT_COMPARED
+) -> list[RunFacts]:
+    """Read one run in each of *scorings* that it has, with ranks or credit.
 
+    :param without: columns of predictions not to read.
     :raises BadInput: unfinished, nothing scored, several scorings and none chosen.
     """
-    rows, names = _finished(run, scorings, cluster, _NOT_COMPARED)
+    rows, names = _finished(run, scorings, cluster, without)
     outcomes = [RunFacts(run, rows, scoring, model) for scoring in names]
     for outcome in outcomes:
         check_scored(outcome)
@@ -80,6 +79,13 @@ def _finished(
     if not names:
         raise BadInput(f"{run.path} has the scorings {', '.join(rows.scorings) or 'none'}: choose one with --scoring")
     return rows, names
+
+
+def check_ranked(outcome: RunFacts) -> None:
+    """:raises BadInput: its answers are written and have no rank, or none of its facts has a value."""
+    if outcome.why_undefined == WRITTEN:
+        raise BadInput(f"{outcome.path} has written answers and no ranks: use the cloze or the statement probe")
+    check_scored(outcome)
 
 
 def check_scored(outcome: RunFacts) -> None:
@@ -144,14 +150,19 @@ def read_each(
 
 
 def read_runs(
-    runs: Sequence[RunFolder], scoring: Sequence[str], cluster: str, reduce: Callable[[RunFacts], Value]
+    runs: Sequence[RunFolder],
+    scoring: Sequence[str],
+    cluster: str,
+    reduce: Callable[[RunFacts], Value],
+    without: Sequence[str] = _NOT_COMPARED,
 ) -> list[Value]:
     """Read each run in each given scoring that it has.
 
     :param reduce: what to hold of each while the next run is read.
+    :param without: columns of predictions not to read.
     :raises BadInput: with the faults of all runs; fewer than two results.
     """
-    load = partial(wanted_of, scorings=scoring, cluster=cluster)
+    load = partial(wanted_of, scorings=scoring, cluster=cluster, without=without)
     results = read_each(runs, scoring, lambda run, model: load(run, model=model), reduce, given_twice(runs))
     if len(results) < 2:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")

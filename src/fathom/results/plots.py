@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +27,15 @@ class Plot(NamedTuple):
     title: str = ""
 
 
-def save(plot: Plot, folder: Path, overwrite: bool = False) -> Path | None:
-    """Save a plot as PNG.
+class Panels(NamedTuple):
+    """Several plots in one picture, in a grid about as wide as high. :param name: of the file, without its ending."""
+
+    name: str
+    plots: Sequence[Plot]
+
+
+def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path | None:
+    """Save a picture as PNG.
 
     :param overwrite: replace a file that Fathom did not write.
     :returns: the file; None if matplotlib is not installed.
@@ -37,14 +45,23 @@ def save(plot: Plot, folder: Path, overwrite: bool = False) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    path, drawn = folder / f"{plot.name}.png", BytesIO()
+    path, drawn = folder / f"{picture.name}.png", BytesIO()
+    plots = picture.plots if isinstance(picture, Panels) else [picture]
+    columns = math.ceil(math.sqrt(len(plots)))
+    rows = math.ceil(len(plots) / columns)
     # Names of models and relations are no formulas, and may be in a script that the font lacks.
     with rc_context({"text.parse_math": False}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure = Figure(figsize=(6, 5), layout="constrained")
-        axes = figure.subplots()
-        axes.set(xlabel=plot.x, ylabel=plot.y, title=plot.title)
-        plot.draw(axes)
+        figure = Figure(figsize=(6, 5) if len(plots) == 1 else (4 * columns, 3.5 * rows), layout="constrained")
+        for place, plot in enumerate(plots, 1):
+            axes = figure.add_subplot(rows, columns, place)
+            axes.set(xlabel=plot.x, ylabel=plot.y)
+            axes.set_title(plot.title, fontsize="large" if len(plots) == 1 else "small")
+            plot.draw(axes)
+            for axis in (axes.xaxis, axes.yaxis):
+                if axis.get_scale() == "log":  # its own labels are formulas
+                    axis.set_major_formatter("{x:g}")
+                    axis.set_minor_formatter("")
         figure.savefig(drawn, dpi=150, format="png")
     write_output(path, drawn.getvalue(), overwrite=overwrite)
     return path

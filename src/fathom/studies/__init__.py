@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from fathom.registry import Registry
-from fathom.results.plots import Plot
+from fathom.results.plots import Panels, Plot
 from fathom.results.tables import Table
 from fathom.studies import options
 from fathom.studies.options import RunsOptions
@@ -98,7 +98,7 @@ class Study:
         """Return the tables in the order in which they are printed."""
         return list(self._function("tables")(findings))
 
-    def plots(self, findings: Any) -> list[Plot]:
+    def plots(self, findings: Any) -> list[Plot | Panels]:
         """Return the plots; none for a study that draws nothing."""
         return list(self._function("plots", lambda findings: [])(findings))
 
@@ -168,7 +168,7 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "agreement",
             PROBES,
-            "Do two probes agree? Correlation of their ranks, and quadrants of hits and misses.",
+            "Do probes agree? Correlation of ranks, quadrants of hits and misses, for each model and data set.",
             options.AgreementOptions,
         ),
         _of_runs(

@@ -22,7 +22,6 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import read_all_facts
 from fathom.results.names import distinguished
 from fathom.results.plots import Plot
-from fathom.results.rows import best_gold
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.agreement import correlations_table
@@ -128,26 +127,13 @@ def _by_tokens(outcome: RunFacts, facts: Mapping[int, Sequence[str]]) -> list[By
 
 
 def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None) -> list[int]:
-    golds = _golds(outcome)
+    golds = outcome.best_golds()
     if count is not None:
         return count([golds[fact][0] for fact in facts])
     recorded = [tokens for fact in facts if (tokens := golds[fact][1]) is not None]
     if len(recorded) < len(facts):
         raise BadInput(f"{outcome.path} does not record the number of tokens of its answers: give --tokenizer")
     return recorded
-
-
-def _golds(outcome: RunFacts) -> dict[str, tuple[str, int | None]]:
-    """Return name and recorded tokens of each fact's best gold answer, by the last of its templates."""
-    rows = outcome.rows
-    names = {space: dict(zip(*pair, strict=True)) for space, pair in rows.candidates.items()}
-    columns = rows.table.select(["gold_scores", "gold_tokens"]).take(outcome.places).to_pydict()
-    golds = {}
-    for query, scores, tokens in zip(rows.query[outcome.places].tolist(), *columns.values(), strict=True):
-        best = best_gold(scores)
-        name = names[rows.spaces[query] or ""][rows.gold[query][best]]
-        golds[rows.fact_ids[query] or rows.query_ids[query]] = name, tokens[best] if tokens else None
-    return golds
 
 
 def _counter(tokenizer: str) -> TokenCounter:

@@ -6,7 +6,6 @@ The models of one data set and reading are compared on the facts that all of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from fathom.errors import refuse
 from fathom.metrics.table import metric
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import OVER_MODELS, Estimate, correlation, point_estimate
+from fathom.results.estimates import Estimate, correlation, mean_over_models
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.measures import measure
@@ -119,19 +118,13 @@ def _point(run: RunFacts, facts: Sequence[str]) -> RunPoint:
 
 def _mean(points: Sequence[RunPoint]) -> RunPoint:
     """Average the models of one data set and reading."""
-
-    def mean(name: str, numbers: Sequence[Estimate]) -> Estimate:
-        recipe = combined(name, [number.recipe for number in numbers], " and ")
-        value = fmean(number.value for number in numbers)
-        return point_estimate(OVER_MODELS, recipe, value, len(numbers), numbers[0].form)
-
     return RunPoint(
         f"mean of {len(points)} models",
         points[0].data,
         points[0].reading,
-        mean("accuracy", [point.accuracy for point in points]),
-        mean("perplexity", [point.perplexity for point in points]),
-        mean("corpus perplexity", [point.corpus for point in points]),
+        mean_over_models("accuracy", [point.accuracy for point in points]),
+        mean_over_models("perplexity", [point.perplexity for point in points]),
+        mean_over_models("corpus perplexity", [point.corpus for point in points]),
         sum(point.prompts for point in points),
         sum(point.missing for point in points),
     )
