@@ -84,6 +84,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "significance": "metrics/significance",
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",
+    "edits": "results/edits",
     f"metrics_table metrics report approaches::test_perplexity_by_hand {KEPT}": "metrics/confidence metrics/table",
     "metrics_table metrics ontology_folds::test_the_frequency_of_others_by_hand by_number::test_rankc_by_hand "
     "ontology_finest rows ontology::test_the_frequency_baseline approaches": "metrics/ranking",

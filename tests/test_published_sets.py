@@ -163,6 +163,7 @@ def test_real_counterfact(shared_data):
     assert by(data, "prompt") == dict.fromkeys(PROMPTS, 21919)
     splits = {"counterfact-edit": 30000, "counterfact-train": 30000, "counterfact-val": 5757}
     assert by(data, "split") == splits
+    assert len(by(data, "edit")) == 21919
     first = data.queries[0]
     assert first.sentences[0].text == "The mother tongue of Danielle Darrieux is [Y]"
     assert names_of(data, 0) == (["French"], ["French", "English"])
@@ -233,6 +234,7 @@ def test_fictional_knowledge(shared_data):
 def test_real_zsre(shared_data):
     data = read(shared_data / "zsre")
     assert by(data, "prompt") == dict.fromkeys(PROMPTS, 1000)
+    assert set(by(data, "edit").values()) == {3}
     assert data.queries[0].sentences[0].text == "What is the product made by UniFirst? [Y]"
     assert names_of(data, 0) == (["uniform"], ["uniform", "unmanned aircraft"])
     assert names_of(data, 2) == (["Walter Sobchak"], ["Walter Sobchak", "unmanned aircraft"])

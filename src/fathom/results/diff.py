@@ -30,6 +30,7 @@ from fathom.results.claims import (
     percent,
 )
 from fathom.results.comparison import IncomparablePair, refusals_table
+from fathom.results.edits import EditMeasure, edit_measures, edits_sentence, edits_table
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import AnyRun, check_depth, open_runs, read_runs
@@ -107,6 +108,7 @@ class Change(Tabular):
     :param by: key of the groups; "" without groups.
     :param k: a fact is known up to that rank.
     :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
+    :param edits: measures of the edits that the queries name, if any.
     """
 
     parts: tuple[GroupChange, ...]
@@ -115,6 +117,7 @@ class Change(Tabular):
     listed: int = 0
     not_compared: tuple[IncomparablePair, ...] = ()
     notes: tuple[str, ...] = ()
+    edits: tuple[EditMeasure, ...] = ()
 
     @property
     def answer(self) -> list[str]:
@@ -135,7 +138,8 @@ class Change(Tabular):
             which = f": {', '.join(holds)}" if holds else ""
             sentences.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
         learnt, forgotten = (percent(whole.became[what].value) for what in (LEARNT, FORGOTTEN))
-        return [*sentences, f"Learnt: {learnt} of the facts; forgotten: {forgotten}."]
+        sentences.append(f"Learnt: {learnt} of the facts; forgotten: {forgotten}.")
+        return [*sentences, *filter(None, [edits_sentence(self.edits)])]
 
     @property
     def tables(self) -> list[Table]:
@@ -148,6 +152,7 @@ class Change(Tabular):
         tables = [_change_table(self, every), _became_table(self)]
         if not every and self.parts[0].baselines:
             tables.insert(1, _baselines_table(self))
+        tables += [edits_table(self.edits)] if self.edits else []
         tables += [_facts_table(self, every)] if every or self.listed else []
         refused = [one[1:] for one in self.not_compared]
         return [*tables, *([refusals_table(("group", "why"), refused)] if refused else [])]
@@ -187,7 +192,8 @@ def diff(
         except BadInput as error:
             refused.append(IncomparablePair(first.path, name, str(error)))
     decided = tuple(_decided(parts, baselines.missing))
-    return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)))
+    edits = tuple(edit_measures(first, second))
+    return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)), edits)
 
 
 def _decided(parts: Sequence[GroupChange], missing: str) -> list[GroupChange]:

@@ -23,7 +23,7 @@ class _HasFolder(Protocol):
 
 AnyRun: TypeAlias = str | Path | RunFolder | _HasFolder
 """A run: its folder, or a result in Python."""
-_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers", "answer_ids")
+_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers")
 
 
 def open_runs(runs: Sequence[AnyRun]) -> list[RunFolder]:
