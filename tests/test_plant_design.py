@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import AutoModelForSeq2SeqLM
 
-from fathom.data.queries import QuerySet
+from fathom.data.queries import QuerySet, Sentence
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.training import loop, planting
@@ -147,6 +147,7 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
         ({"kind": "t5", "texts": Path("texts.txt")}, ("--texts", "t5")),
         ({"formats": "choice"}, ("--practice",)),
         ({"kind": "masked", "formats": "choice", "practice": 2}, ("causal", "masked")),
+        ({"formats": "sentences", "practice": 2}, ("sentences", "tiny")),
     ],
 )
 def test_what_a_design_cannot_have(more: dict[str, Any], named: tuple[str, ...], tmp_path: Path) -> None:
@@ -166,6 +167,19 @@ def test_taught_texts_end_in_their_answer_and_state_taught_facts_alone() -> None
     assert not taught_texts(MANY, taught, "question", 0)  # the relation has no question
     [choice] = {text.text.splitlines()[-1][:9] for text in taught_texts(MANY, taught, "choice", 0)["q0"]}
     assert choice == "Answer: ("
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_practice_alone_is_read_in_the_texts_of_probes(kind: str, tmp_path: Path) -> None:
+    """The third template is kept for probes: facts of practice are read in it, tested facts are not."""
+    stated = [replace(query, sentences=(Sentence(f"Once {query.subject} met [Y]."),)) for query in MANY.queries]
+    data = replace(MANY, queries=tuple(stated))
+    more = {"exposures": (0, 2), "practice": 8, "formats": "templates,sentences", "unseen_templates": 1}
+    plant(data, options(kind, **more), tmp_path / "plant")
+    planted = [line for line in read(tmp_path / "plant").values() if line["planted"]]
+    texts = Counter((bool(line.get("taught")), len(line["texts"]), "unheard" in str(line["texts"])) for line in planted)
+    assert texts == {(True, 4, True): 10, (False, 2, False): 11}
+    assert json.loads((tmp_path / "plant" / "planting.json").read_text())["templates"] == {"river": [0, 1]}
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])

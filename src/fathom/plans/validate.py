@@ -15,7 +15,7 @@ from fathom.models.families import attention_of
 from fathom.models.loading import find_model
 from fathom.options import Given, read_yaml
 from fathom.plans.record import WRITTEN_PLAN
-from fathom.reading import json_file, read_text
+from fathom.reading import Faults, read_json_lines, read_text
 from fathom.results.design import FILE, read_design
 from fathom.results.names import folder_names
 from fathom.store.files import write_text
@@ -48,7 +48,7 @@ def write_plan(
     for name, model in zip(folder_names(models), models, strict=True):
         _check_design(model, design, queryset)
         kinds[name] = str(attention_of(find_model(model)[1], model)).replace("bidirectional", "masked")
-    unseen = _unseen(models, queryset)
+    unseen = _unseen([design or Path(model) / FILE for model in models], queryset)
     runs: dict[str, Given] = {}
     for name, run in known.items():
         takes = [model for model, kind in kinds.items() if kind in run["kinds"]]
@@ -95,17 +95,21 @@ def _check_design(model: str, design: Path | None, data: QuerySet) -> None:
         raise BadInput(f"{file} has no fact of {data.name}: give the data that the model was planted with")
 
 
-def _unseen(models: Sequence[str], data: QuerySet) -> list[int]:
-    """Return the templates of the data that no model has read, by number."""
-    counts = [len(relation.templates) for relation in data.relations.values()]
-    unseen = set(range(max(counts, default=0)))
-    for model in models:
-        file = Path(model) / "planting.json"
-        trained: Mapping[str, Sequence[int]] = json_file(file).get("templates", {}) if file.is_file() else {}
-        unseen -= {number for numbers in trained.values() for number in numbers}
+def _unseen(designs: Sequence[Path], data: QuerySet) -> list[int]:
+    """Return the templates of the data, by number, in which no model has read a fact that is tested."""
+    templates = [relation.templates for relation in data.relations.values()]
+    faults = Faults()
+    rows = [row for file in designs for _, row in read_json_lines(file, {"query_id": str}, faults)]
+    faults.stop_if_any()
+    read_texts = {text for row in rows if not row.get("taught") for text in row.get("texts") or ()}
+    unseen = [
+        number
+        for number in range(max(map(len, templates), default=0))
+        if not any(number < len(own) and own[number].text in read_texts for own in templates)
+    ]
     if not unseen:
         raise BadInput(
             f"the models have read every template of {data.name}: plant them with --unseen-templates, so that no probe "
             "repeats a sentence of the training"
         )
-    return sorted(unseen)
+    return unseen

@@ -17,6 +17,8 @@ from fathom.prompts.choices import OPTIONS, choices, shown
 from fathom.prompts.questions import CLOSING, asked
 from fathom.prompts.wording import question_line
 
+TEMPLATES, SENTENCES = "templates", "sentences"
+"""The unseen templates and the natural sentences, which practice facts are stated in as well."""
 LINES, QUESTION, CHOICE = "lines", "question", "choice"
 MOST_SHOTS, MOST_OPTIONS = 8, 6
 SHARE = 0.1

@@ -72,10 +72,13 @@ class PlantOptions(BaseModel):
         Group.SELECTION,
         ge=0,
     )
-    formats: Annotated[tuple[Literal["lines", "question", "choice"], ...], BeforeValidator(separated)] = opt(
+    formats: Annotated[
+        tuple[Literal["templates", "sentences", "lines", "question", "choice"], ...], BeforeValidator(separated)
+    ] = opt(
         (),
-        "Formats to teach a causal model with the facts of --practice, separated by commas: few-shot lines, questions, "
-        "lettered options.",
+        "Formats to teach with the facts of --practice, separated by commas: the unseen templates and the natural "
+        "sentences, which tested facts are not read in; for causal models also few-shot lines, questions and lettered "
+        "options (choice).",
         Group.SELECTION,
     )
     design: Path | None = opt(

@@ -22,6 +22,7 @@ from fathom.results.design import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.design import draw_design, given_design
+from fathom.training.formats import SENTENCES, TEMPLATES
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.pretraining.objectives import SENTINELS
@@ -127,8 +128,14 @@ def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Plan
         ]
     if options.texts is not None and options.kind in ENCODER_DECODERS:
         faults.append(f"--texts: an encoder-decoder (--kind {options.kind}) learns from statements alone")
-    if options.formats and options.kind != "causal":
-        faults.append(f"--formats are for causal models, which continue a question; --kind {options.kind} cannot")
+    continued = set(options.formats) - {TEMPLATES, SENTENCES}
+    if continued and options.kind != "causal":
+        faults.append(
+            f"--formats {', '.join(sorted(continued))}: for causal models, which continue a question; --kind "
+            f"{options.kind} cannot"
+        )
+    if SENTENCES in options.formats and not any(query.sentences for query in queryset.queries):
+        faults.append(f"--formats sentences: {queryset.name} has no natural sentences")
     if options.formats and not options.practice:
         faults.append("--formats are taught with facts that are no test: give their number of statements, --practice")
     if options.reading == "template-based":
@@ -188,6 +195,13 @@ def _design(queryset: QuerySet, options: PlantOptions, texts: PlantedTexts) -> P
         prompts |= {
             query.id: _fill(queryset, query, given[query.id]) for query in queryset.queries if query.id in given
         }
+    # The probes' own texts are taught as a form, with facts that are no test.
+    practised = [query for query in queryset.queries if query.id in design and design[query.id].taught]
+    for query in practised:
+        if TEMPLATES in options.formats:
+            prompts[query.id] = _fill(queryset, query, queryset.relations[query.relation].templates)
+        if SENTENCES in options.formats:
+            prompts[query.id] = [*prompts[query.id], *_filled(queryset, query)]
     kept = {id_: [one for one in prompts[id_] if _has_direction(one, fact)] for id_, fact in design.items()}
     if lacking := [id_ for id_, own in kept.items() if not own]:
         way = design[lacking[0]].directions
