@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,20 +150,34 @@ def run_plan(
     retry_failed: bool = False,
     redo: bool = False,
     progress: ProgressSetting = None,
+    *,
+    models: Sequence[str] = (),
+    data: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    device: str | None = None,
 ) -> PlanResult:
     """Make the runs of a plan that are missing, then its studies, tables and report, as ``fathom plan`` does.
 
-    :param file: PLAN.yaml, see docs/howto/plans.md.
+    :param file: PLAN.yaml, see docs/howto/plans.md; with *models* a preset, such as "bear".
     :param workers: runs to make at a time, by default one.
     :param retry_failed: repeat runs that failed.
     :param redo: repeat runs whose settings the plan has changed since.
+    :param models: of a preset, names or folders.
+    :param data: where data of a preset are, by name.
+    :param limit: facts of each run of a preset.
+    :param device: of a preset's models.
     :raises BadInput: everything that is wrong with the plan, before anything runs.
     """
     from fathom.plans.execution import carry_out, write_report
     from fathom.plans.file import read_plan
     from fathom.plans.options import WorkerOptions
 
-    plan, folder = read_plan(Path(file), Path(out)), Path(out)
+    folder = Path(out)
+    if models:
+        from fathom.plans.presets import write_preset
+
+        file = write_preset(file, models, data or {}, folder, limit, device)
+    plan = read_plan(Path(file), folder)
     with shown("runs", progress) as report:
         result = carry_out(plan, folder, WorkerOptions(workers=workers), retry_failed, redo, detail, report)
     for note in write_report(result, folder):

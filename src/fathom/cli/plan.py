@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from fathom.cli.commands import single
 from fathom.cli.formats import Overwrite, PrintOptions, notes, say, say_unfinished
 from fathom.data.selection.options import Words
-from fathom.errors import RunFailed
-from fathom.options import ARGUMENT, REPEATED, Group, opt
+from fathom.errors import BadInput, RunFailed, refuse
+from fathom.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
 from fathom.plans.options import WorkerOptions
 from fathom.progress import is_quiet, shown, starting
 
@@ -34,7 +34,11 @@ class PlanFiles(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
 
-    plan: Path = opt(..., "YAML file: models, data, runs and studies.", ARGUMENT)
+    plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear.", ARGUMENT)
+    models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
+    data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
+    limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
+    device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
     out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
     retry_failed: bool = opt(False, "Retry what failed.")
     overwrite: Overwrite = False
@@ -80,19 +84,23 @@ def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOpti
 def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
     """Make many runs, their studies, tables and one report; nothing that is finished is repeated.
 
-    The file names models, data sets, runs and studies; see docs/howto/plans.md.
+    The file names models, data sets, runs and studies; see docs/howto/plans.md. A preset makes the tables of a paper
+    for your models, next to the paper's own values; see docs/papers.md.
     """
     from fathom.plans.file import read_plan
 
     out = chosen.out
     with starting("checking the plan"):
-        plan = read_plan(chosen.plan, out)
+        file = _fill_preset(chosen)
+        plan = read_plan(file, out)
     if chosen.dry_run:
         from fathom.plans.forecast import forecast_table
 
         with shown("estimating runs") as progress:
             table = forecast_table(plan, out, progress)
         printed.show([table])
+        for line in (*plan.missing, *plan.skipped):
+            say(line, err=printed.is_for_programs)
         return
     with starting("loading libraries"):
         from fathom.plans.execution import REPORT, carry_out, write_report
@@ -110,15 +118,31 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         printed.show(result.tables, result.answer)
     else:
         printed.show([result.runs])
-        for made in result.studies:
+        for made in (*result.studies, *(table for table in result.papers if table.tables)):
             say(f"\n— {made.name} —\n")
             printed.show(made.tables, made.answer)
     with starting("writing the report"):
         notes(write_report(result, out, chosen.overwrite))
     page = f", and the report {out / REPORT}" if (out / REPORT).exists() else ""
     say(f"written to {out}: runs, tables of studies{page}", err=printed.is_for_programs)
+    for line in plan.skipped:
+        say(line, err=printed.is_for_programs)
     if result.failures and not chosen.report_only:
-        retry = f"to retry them: fathom plan {chosen.plan} --out {out} --retry-failed"
+        retry = f"to retry them: fathom plan {file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
-        what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies could not be made"
+        what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies or tables are not complete"
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
+
+
+def _fill_preset(chosen: PlanFiles) -> Path:
+    """Return the file of the plan: of a preset, filled in, the one in its folder."""
+    given = {name: getattr(chosen, name) for name in ("models", "data", "limit", "device")}
+    if not any(given.values()) and chosen.plan.is_file():
+        return chosen.plan
+    from fathom.plans.presets import find_preset, write_preset
+
+    if not chosen.models:
+        raise BadInput(f"{find_preset(chosen.plan)}: a preset needs --models")
+    refuse(f"--data {one}: expected NAME=FOLDER" for one in chosen.data if "=" not in one)
+    places = dict(one.split("=", 1) for one in chosen.data)
+    return write_preset(chosen.plan, chosen.models, places, chosen.out, chosen.limit, chosen.device, chosen.overwrite)

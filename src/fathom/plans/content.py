@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -50,12 +50,14 @@ class PlannedModel(_Part):
 class PlannedData(_Part):
     """A data set, with options of all its runs.
 
+    :param facts: number of facts that the published data have; numbers of other data are not compared with a paper's.
     :param worlds: worlds of the graph in which link predictors are trained; without any, the graph itself.
     :param relax: if the names of relations cannot all be exchanged (FB15k-237), exchange as many as possible.
     :param seed: of its worlds, and of its runs.
     """
 
     data: str
+    facts: int | None = None
     worlds: Words = ()
     relax: bool = False
     seed: Seed | None = None
@@ -64,6 +66,10 @@ class PlannedData(_Part):
     def options(self) -> Given:
         """The keys that are options of a probe or of a predictor."""
         return super().options | ({} if self.seed is None else {"seed": self.seed})
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)]
+"""Names of runs, first parts of names, or patterns with ``*``."""
 
 
 class RunsPart(_Part):
@@ -102,12 +108,81 @@ class StudyPart(_Part):
     study: str = ""
     models: Words = ()
     data: Words = ()
-    runs: Annotated[tuple[str, ...], BeforeValidator(separated), Field(min_length=1)] = ("*",)
+    runs: Patterns = ("*",)
     each: Words = ()
 
 
+class ColumnPart(BaseModel):
+    """A column of a table of runs, or one for each metric and each value of ``each``.
+
+    :param scoring: of runs that have several.
+    :param metrics: as in ``fathom metrics``; "place" is the place among the rows by the metrics before it.
+    :param only: part of the facts, such as "cardinality:1:1".
+    :param each: part of the runs' names, or key of the facts such as relation, that makes several columns.
+    :param spread: whether the standard deviation over the templates is added.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    runs: Patterns = ("*",)
+    scoring: str = ""
+    metrics: Words = ("accuracy",)
+    only: str = ""
+    each: str = ""
+    spread: bool = False
+
+
+class TablePart(BaseModel):
+    """A table or figure of a paper. It has columns, or is made of a study, of data sets, or of wrong answers.
+
+    :param rows: what a row is: parts of the runs' names, or keys of the facts such as relation and template.
+    :param about: further columns on the model.
+    :param order: column by which rows are sorted, the greatest first.
+    :param complete: whether rows with an empty cell are left out; a preset leaves it out without one of its columns.
+    :param average: whether the mean over the rows is added.
+    :param random: whether the accuracy of random guessing is added.
+    :param form: display format, such as ".2%"; by default that of each metric.
+    :param study: the study whose tables are taken.
+    :param statistics: of data sets: totals, relations, answers of several tokens, or what a graph reveals by itself.
+    :param wrong: number of the most confident wrong answers of each run. :param scoring: whose.
+    :param title: first words of the tables to take.
+    :param keep: columns to take.
+    :param tolerance: greatest difference from the paper's value at which a number agrees.
+    :param relative: likewise, as a share of the paper's value.
+    :param notes: on what differs from the paper.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    caption: str
+    columns: dict[str, ColumnPart] = {}
+    rows: Words = ("model",)
+    about: tuple[Literal["type", "parameters"], ...] = ()
+    order: str = ""
+    complete: bool = False
+    average: bool = False
+    random: bool = False
+    form: str = ""
+    study: str = ""
+    statistics: Literal["", "totals", "relations", "tokens", "leakage"] = ""
+    data: Words = ()
+    wrong: int = Field(0, ge=0)
+    scoring: str = ""
+    runs: Patterns = ("*",)
+    title: str = ""
+    keep: Words = ()
+    tolerance: float = Field(0.0, ge=0)
+    relative: float = Field(0.0, ge=0)
+    notes: tuple[str, ...] = ()
+
+
 class PlanContent(BaseModel):
-    """The content of PLAN.yaml."""
+    """The content of PLAN.yaml.
+
+    :param values: file of the paper's own values.
+    :param missing: data that a preset needs and that are not here, a line each.
+    :param skipped: what was left out because no model is of its kind, a line each.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -116,6 +191,10 @@ class PlanContent(BaseModel):
     data: dict[str, PlannedData] = Field(min_length=1)
     runs: dict[str, RunsPart] = {}
     studies: dict[str, StudyPart] = {}
+    tables: dict[str, TablePart] = {}
+    values: str = ""
+    missing: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass
@@ -170,8 +249,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 def read_content(file: Path) -> tuple[PlanContent, PlanFaults]:
     """Read a plan, whose names are still to be checked. :raises BadInput: everything that is no plan."""
-    content, faults = _in_full(read_yaml(file)), PlanFaults(file)
-    if not content.get("runs") and not content.get("studies"):
+    content, faults = in_full(read_yaml(file)), PlanFaults(file)
+    if not any(content.get(name) for name in ("runs", "studies", "tables", "missing")):
         raise BadInput(f"{file}: expected runs: or studies: to make")
     return parse_content(PlanContent, content, faults), faults
 
@@ -185,7 +264,7 @@ def parse_content(kind: type[Content], content: Given, faults: PlanFaults) -> Co
         raise BadInput(faults.lines) from error
 
 
-def _in_full(content: Given) -> Given:
+def in_full(content: Given) -> Given:
     """Write ``gpt2: gpt2`` and ``[gpt2]`` in full, ``gpt2: {model: gpt2}``."""
     full = dict(content)
     for section, key in (("models", "model"), ("data", "data"), ("studies", "study")):

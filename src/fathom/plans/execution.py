@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fathom.errors import BadInput, FathomError, MissingExtra
 from fathom.plans.file import Plan
@@ -14,7 +15,8 @@ from fathom.plans.options import WorkerOptions
 from fathom.plans.record import RUNS, changed_steps, check_needs, describe_changes, note_plan, read_record
 from fathom.plans.runner import run_steps
 from fathom.plans.steps import Notice, Opened, PlannedStep, Step, StepState, state_of
-from fathom.plans.studies import PlannedStudy, cell_of
+from fathom.plans.studies import PlannedStudy, StudyResult, cell_of
+from fathom.plans.tables import FOLDER, PlannedTable, make_table
 from fathom.progress import Progress, line, unseen
 from fathom.report.page import report
 from fathom.results.estimates import Estimate
@@ -26,37 +28,27 @@ from fathom.store.written import remove_written
 REPORT, STUDIES = "report.html", "studies"
 
 
-class StudyResult(NamedTuple):
-    """The result of a study.
-
-    :param name: path of its folder.
-    :param why: why it could not be made, or "".
-    """
-
-    name: str
-    tables: Sequence[Table] = ()
-    answer: Sequence[str] = ()
-    why: str = ""
-
-
 @dataclass(frozen=True, repr=False)
 class PlanResult(Tabular):
     """The result of a plan.
 
     :param states: of its distinct steps.
     :param runs: a row for each; None while some are to be made.
+    :param papers: the tables of a paper.
     """
 
     plan: Plan
     states: list[StepState]
     studies: Sequence[StudyResult] = ()
     runs: Table | None = None
+    papers: Sequence[StudyResult] = ()
 
     @property
     def failures(self) -> list[str]:
-        """A line for each run that failed and each study that could not be made."""
+        """A line for each run that failed, each study or table that could not be made, and missing data."""
         runs = [f"{state.step}: {state.failed}" for state in self.states if state.failed]
-        return runs + [f"{STUDIES}/{study.name}: {study.why}" for study in self.studies if study.why]
+        studies = [f"{STUDIES}/{study.name}: {study.why}" for study in self.studies if study.why]
+        return [*runs, *studies, *(f"{one.name}: {one.why}" for one in self.papers if one.why), *self.plan.missing]
 
     @property
     def missing(self) -> int:
@@ -70,11 +62,12 @@ class PlanResult(Tabular):
 
     @property
     def tables(self) -> list[Table]:
-        """The runs, then the tables of all studies."""
+        """The runs, the tables of all studies, then those of the paper."""
         tables = [] if self.runs is None else [self.runs]
-        return tables + [
+        tables += [
             replace(table, title=f"{study.name}: {table.title}") for study in self.studies for table in study.tables
         ]
+        return tables + [table for one in self.papers for table in one.tables]
 
 
 def carry_out(
@@ -124,8 +117,25 @@ def carry_out(
     runs = {run.name: (run, by_step[id(run.step)]) for run in plan.runs}
     table = runs_table([(name, state) for name, (_, state) in runs.items()])
     write_tables(lambda _: [table], out, RUNS, overwrite=overwrite)
-    remove_written(out / STUDIES)  # of studies that the plan no longer has
-    return PlanResult(plan, states, [_study(planned, runs, out, overwrite) for planned in plan.studies], table)
+    for folder in (STUDIES, FOLDER):  # of studies and tables that the plan no longer has
+        remove_written(out / folder)
+    studies = [_attempt(one.name, partial(_study, one, runs, out, overwrite)) for one in plan.studies]
+    named = [(one.study.name, result) for one, result in zip(plan.studies, studies, strict=True)]
+    papers = [
+        _attempt(f"{FOLDER}/{one.name}", partial(_table, one, runs, named, opened, out, overwrite))
+        for one in plan.tables
+    ]
+    return PlanResult(plan, states, studies, table, papers)
+
+
+def _attempt(name: str, make: Callable[[], StudyResult]) -> StudyResult:
+    """Make a study or table. :returns: its result, or why it could not be made."""
+    try:
+        return make()
+    except FathomError as error:
+        return StudyResult(name, why=str(error).replace("\n", "; "))
+    except Exception as error:  # a study must never end the plan
+        return StudyResult(name, why=f"unexpected {type(error).__name__}: {error}")
 
 
 def _study(
@@ -138,20 +148,29 @@ def _study(
     if failed and study.takes != "cells":
         return StudyResult(name, why=f"needs runs that failed or are missing: {', '.join(failed)}")
     folders = list({id(state.run): state.run for _, state in chosen}.values())
-    try:
-        if study.takes == "cells":
-            findings = study.analyse([cell_of(run, state) for run, state in chosen], **dict(planned.options))
-        elif planned.models:
-            place = out / RUNS / "of-studies" / name
-            findings = study.analyse(planned.models, planned.data, planned.options, place, line)
-        else:
-            findings = study.analyse(folders, **dict(planned.options))
-        study.save(findings, out / STUDIES / name, overwrite)
-        return StudyResult(name, study.tables(findings), study.conclude(findings))
-    except FathomError as error:
-        return StudyResult(name, why=str(error).replace("\n", "; "))
-    except Exception as error:  # a study must never end the plan
-        return StudyResult(name, why=f"unexpected {type(error).__name__}: {error}")
+    if study.takes == "cells":
+        findings = study.analyse([cell_of(run, state) for run, state in chosen], **dict(planned.options))
+    elif planned.models:
+        place = out / RUNS / "of-studies" / name
+        findings = study.analyse(planned.models, planned.data, planned.options, place, line)
+    else:
+        findings = study.analyse(folders, **dict(planned.options))
+    study.save(findings, out / STUDIES / name, overwrite)
+    return StudyResult(name, study.tables(findings), study.conclude(findings))
+
+
+def _table(
+    planned: PlannedTable,
+    runs: Mapping[str, tuple[PlannedStep, StepState]],
+    studies: Sequence[tuple[str, StudyResult]],
+    opened: Opened,
+    out: Path,
+    overwrite: bool,
+) -> StudyResult:
+    """Make a table of a paper and save it."""
+    tables = make_table(planned, runs, studies, opened)
+    write_tables(lambda _: tables, out / FOLDER, planned.name, overwrite=overwrite)
+    return StudyResult(f"{FOLDER}/{planned.name}", tables)
 
 
 def runs_table(runs: Sequence[tuple[str, StepState]]) -> Table:
@@ -177,7 +196,7 @@ def _rows(name: str, state: StepState) -> Iterator[dict[str, Any]]:
 def write_report(result: PlanResult, out: Path, overwrite: bool = False) -> list[str]:
     """Write the report of all finished runs and studies. :returns: what it lacks."""
     runs = [state.run for state in result.states if state.run is not None]
-    tables = [(study.name, list(study.tables)) for study in result.studies if not study.why]
+    tables = [(one.name, list(one.tables)) for one in (*result.studies, *result.papers) if not one.why]
     try:
         if not runs:
             return []

@@ -51,6 +51,7 @@ from fathom.plans.content import (
 from fathom.plans.links import WORLDS, LinkStep, Worlds
 from fathom.plans.steps import PlannedStep, ProbeStep, Step
 from fathom.plans.studies import PlannedStudy, plan_studies
+from fathom.plans.tables import PlannedTable, plan_tables
 from fathom.probes import PROBES, Entry
 
 _NAME = re.compile(r"[\w-][\w.-]{0,99}")
@@ -61,12 +62,15 @@ FOR_ALL = ("part", "engine")
 
 
 class Plan(NamedTuple):
-    """A checked plan."""
+    """A checked plan. :param missing: data that are not here. :param skipped: what no model is for; a line each."""
 
     file: Path
     title: str
     runs: list[PlannedStep]
     studies: list[PlannedStudy]
+    tables: list[PlannedTable]
+    missing: Sequence[str] = ()
+    skipped: Sequence[str] = ()
 
     @property
     def steps(self) -> list[Step]:
@@ -82,12 +86,13 @@ def read_plan(file: Path, out: Path) -> Plan:
     _check_names(content, faults)
     runs = _Runs(content, file.parent, out, faults).all()
     studies = plan_studies(content, runs, file.parent, faults)
+    tables = plan_tables(content, runs, file.parent, faults)
     faults.stop_if_any()
-    return Plan(file, content.title or file.stem, runs, studies)
+    return Plan(file, content.title or file.stem, runs, studies, tables, content.missing, content.skipped)
 
 
 def _check_names(content: PlanContent, faults: PlanFaults) -> None:
-    for section in ("models", "data", "runs", "studies"):
+    for section in ("models", "data", "runs", "studies", "tables"):
         for name in getattr(content, section):
             if not _NAME.fullmatch(name):
                 faults.add((section, name), "a name becomes a folder: give up to 100 letters, digits, '-', '_' or '.'")

@@ -22,6 +22,7 @@ from fathom.reading.objects import Object, object_faults
 from fathom.store.files import write_json
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
+from fathom.store.written import RECORD as WRITTEN
 
 PLAN = "plan.json"
 """Identity of each step by its name, in the folder of a plan."""
@@ -39,7 +40,7 @@ class _Record(Object):
 
 
 WRITTEN_PLAN = "plan.yaml"
-"""The plan that ``fathom validate`` writes into its folder."""
+"""The plan that ``fathom validate`` or a preset writes into its folder."""
 
 
 def read_record(steps: Sequence[Step], out: Path) -> Json:
@@ -53,7 +54,7 @@ def read_record(steps: Sequence[Step], out: Path) -> Json:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
     if not stands(out / PLAN):
-        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN}
+        expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN, WRITTEN}
         if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
             raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
         return {"steps": {}, "models": {}}

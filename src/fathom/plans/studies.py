@@ -18,6 +18,7 @@ from fathom.plans.links import LinkStep
 from fathom.plans.steps import PlannedStep, StepState
 from fathom.probes.models import open_model
 from fathom.results.rows import grouped
+from fathom.results.tables import Table
 from fathom.studies import STUDIES, Study
 from fathom.studies.memory import BASE, Cell, CellState
 from fathom.studies.options import MemoryOptions
@@ -49,6 +50,19 @@ class PlannedStudy(NamedTuple):
     runs: tuple[str, ...] = ()
     models: tuple[tuple[str, Callable[[], Any]], ...] = ()
     data: str = ""
+
+
+class StudyResult(NamedTuple):
+    """The result of a study, or of a table of a paper.
+
+    :param name: path of its folder or file.
+    :param why: why it could not be made, or "".
+    """
+
+    name: str
+    tables: Sequence[Table] = ()
+    answer: Sequence[str] = ()
+    why: str = ""
 
 
 def plan_studies(
@@ -94,7 +108,7 @@ def _of_runs(
 ) -> Iterator[PlannedStudy]:
     """Yield a study of runs, or one for each value of ``each``."""
     assert study.analysis is not None
-    chosen, each = _matching(part.runs, runs, partial(add, "runs")), part.each
+    chosen, each = matching(part.runs, runs, partial(add, "runs")), part.each
     if study.takes == "cells":
         links = [run for run in chosen if isinstance(run.step, LinkStep)]
         if chosen and not links:
@@ -170,7 +184,7 @@ def _loader(name: str, content: PlanContent, options: Any, base: Path) -> Callab
     return partial(open_model, path_from(part.model, base), options.model_copy(update=own))
 
 
-def _matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
+def matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
     """Return the runs that patterns name, each once. :param add: called with a fault for a pattern without any."""
     chosen: dict[str, PlannedStep] = {}
     for pattern in patterns:

@@ -11,13 +11,11 @@ import yaml
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
-from fathom.models.families import attention_of
-from fathom.models.loading import find_model
-from fathom.options import Given, read_yaml
+from fathom.options import read_yaml
+from fathom.plans.presets import absolute, fill_models, fill_runs
 from fathom.plans.record import WRITTEN_PLAN
 from fathom.reading import Faults, read_json_lines, read_text
 from fathom.results.design import FILE, read_design
-from fathom.results.names import folder_names
 from fathom.store.files import write_text
 
 RUNS = Path(__file__).with_suffix(".yaml")
@@ -44,28 +42,23 @@ def write_plan(
     known: Mapping[str, Any] = read_yaml(RUNS)
     names = known.keys() | {run["probe"] for run in known.values()}
     refuse(f"--probes {one}: expected some of {', '.join(sorted(names))}" for one in probes if one not in names)
-    kinds, queryset = {}, read(data)
-    for name, model in zip(folder_names(models), models, strict=True):
+    queryset = read(data)
+    for model in models:
         _check_design(model, design, queryset)
-        kinds[name] = str(attention_of(find_model(model)[1], model)).replace("bidirectional", "masked")
+    filled = fill_models(models, device)
+    wanted = {name: run for name, run in known.items() if not probes or name in probes or run["probe"] in probes}
+    runs, _ = fill_runs(wanted, models, filled)
     unseen = _unseen([design or Path(model) / FILE for model in models], queryset)
-    runs: dict[str, Given] = {}
-    for name, run in known.items():
-        takes = [model for model, kind in kinds.items() if kind in run["kinds"]]
-        if takes and (not probes or name in probes or run["probe"] in probes):
-            runs[name] = {"models": takes, **{key: value for key, value in run.items() if key != "kinds"}}
-            if runs[name].get("templates") == UNSEEN:
-                runs[name]["templates"] = unseen
-            if limit is not None:
-                runs[name].setdefault("limit", limit)
+    for run in runs.values():
+        if run.get("templates") == UNSEEN:
+            run["templates"] = unseen
+        if limit is not None:
+            run.setdefault("limit", limit)
     given = {"design": str(design.absolute())} if design is not None else {}
     content = {
         "title": "Which probe tells what the model has read?",
-        "models": {
-            name: {"model": _absolute(model), **({"device": device} if device else {})}
-            for name, model in zip(kinds, models, strict=True)
-        },
-        "data": {"data": _absolute(data)},
+        "models": filled,
+        "data": {"data": absolute(data)},
         "runs": runs,
         "studies": {"validity": {"runs": ["*"], **given}},
     }
@@ -77,10 +70,6 @@ def write_plan(
         )
     write_text(file, text)
     return file
-
-
-def _absolute(name: str) -> str:
-    return str(Path(name).absolute()) if Path(name).exists() else name
 
 
 def _check_design(model: str, design: Path | None, data: QuerySet) -> None:

@@ -23,7 +23,7 @@ class _HasFolder(Protocol):
 
 AnyRun: TypeAlias = str | Path | RunFolder | _HasFolder
 """A run: its folder, or a result in Python."""
-_NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers")
+NOT_COMPARED = ("prompt", "gold_scores", "gold_tokens", "gold_ranks", "top_ids", "top_scores", "answers")
 
 
 def open_runs(runs: Sequence[AnyRun]) -> list[RunFolder]:
@@ -55,7 +55,7 @@ def read_facts(run: RunFolder, scorings: Sequence[str] = (), model: str | None =
 
 
 def wanted_of(
-    run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "", without: Sequence[str] = _NOT_COMPARED
+    run: RunFolder, scorings: Sequence[str], model: str, cluster: str = "", without: Sequence[str] = NOT_COMPARED
 ) -> list[RunFacts]:
     """Read one run in each of *scorings* that it has, with ranks or credit.
 
@@ -154,7 +154,7 @@ def read_runs(
     scoring: Sequence[str],
     cluster: str,
     reduce: Callable[[RunFacts], Value],
-    without: Sequence[str] = _NOT_COMPARED,
+    without: Sequence[str] = NOT_COMPARED,
 ) -> list[Value]:
     """Read each run in each given scoring that it has.
 

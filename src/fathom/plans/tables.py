@@ -1,0 +1,301 @@
+"""The tables of a plan, numbered as in a paper, with the paper's own values next to those of the plan's models.
+
+    values: mine.csv
+    tables:
+      table-3:
+        caption: Accuracy on my facts
+        columns:
+          facts: {runs: statement/*/facts, spread: true}       # mean over templates, and its standard deviation
+          "1:1": {runs: statement/*/facts, only: "cardinality:1:1"}
+        tolerance: 0.005
+      figure-5: {caption: Two data sets, study: relations}     # the tables of a study of the plan
+      table-4: {caption: Leaks, statistics: leakage, data: [graph]}
+
+They are written to ``papers/table-3.csv``, ``.json`` and ``.md``. A value of the paper is found by the table, the first
+cells of the row and the name of the column; so a model is recognised by its id, such as gpt2. It agrees if it differs
+by the table's tolerance at most.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from fathom.data.graph.queries import graph_of
+from fathom.data.queries import QuerySet
+from fathom.data.statistics import relation_statistics
+from fathom.errors import BadInput
+from fathom.models.loading import load_tokenizer
+from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
+from fathom.plans.steps import Opened, PlannedStep, StepState
+from fathom.plans.studies import StudyResult, matching
+from fathom.plans.wide import AVERAGE, SPREAD, Key, Row, Wide, WideRun, wide_table
+from fathom.reading import read_text
+from fathom.results.answers import error_table
+from fathom.results.datasets import data_tables, leakage_tables
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts
+from fathom.results.tables import Cell, Table
+from fathom.scoring.tokens import token_counter
+
+PAPERS = Path(__file__).parent / "papers"
+"""Presets, and the values that papers print."""
+FOLDER = "papers"
+VALUES = ("table", "where", "row", "column", "value")
+"""Header of a file of values: the page or section is for readers."""
+TOKENS = "tokens"
+PAPER, AGREES = "paper", "against paper"
+Values = Mapping[tuple[str, str], float]
+
+
+class PlannedTable(NamedTuple):
+    """A table of a plan.
+
+    :param runs: names of the runs of each column; under "" those of a table of wrong answers.
+    :param data: names and places of its data sets. :param models: likewise, of all models.
+    :param facts: number of facts of the published data, by name.
+    :param values: the paper's, by row and column, in lower case.
+    """
+
+    name: str
+    part: TablePart
+    runs: Mapping[str, Sequence[str]]
+    data: Mapping[str, str]
+    models: Mapping[str, str]
+    facts: Mapping[str, int]
+    values: Values
+
+    @property
+    def title(self) -> str:
+        """Its number in the paper, and what it shows."""
+        return f"{self.name.replace('-', ' ').capitalize()}: {self.part.caption}"
+
+
+def plan_tables(
+    content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
+) -> list[PlannedTable]:
+    """Return all tables; a fault for each that is wrong. :param base: folder to which paths are relative."""
+    values: dict[str, dict[tuple[str, str], float]] = {}
+    if content.values:
+        file = PAPERS / content.values
+        try:
+            values = read_values(file if file.is_file() else Path(path_from(content.values, base)))
+        except BadInput as error:
+            faults.add(("values",), "; ".join(error.faults))
+    models = {name: path_from(part.model, base) for name, part in content.models.items()}
+    facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
+    planned = []
+    for name, part in content.tables.items():
+        add = partial(_add, faults, name)
+        if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
+            add("", "expected one of columns:, study:, statistics: and wrong:")
+        known = {study.study or key for key, study in content.studies.items()}
+        if part.study and part.study not in known:
+            add("study", f"no study '{part.study}' in this plan; {closest(part.study, known)}")
+        for missing in (one for one in part.data if one not in content.data):
+            add("data", f"no '{missing}' under data; {closest(missing, content.data)}")
+        chosen = {title: column.runs for title, column in part.columns.items()} | (
+            {"": part.runs} if part.wrong else {}
+        )
+        own = {
+            title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}" if title else "runs"))]
+            for title, patterns in chosen.items()
+        }
+        data = {one: path_from(content.data[one].data, base) for one in part.data if one in content.data}
+        planned.append(PlannedTable(name, part, own, data, models, facts, values.get(name, {})))
+    return planned
+
+
+def _add(faults: PlanFaults, table: str, key: str, text: str) -> None:
+    faults.add(("tables", table, *filter(None, key.split(".", 1))), text)
+
+
+def read_values(file: Path) -> dict[str, dict[tuple[str, str], float]]:
+    """Read the values that a paper prints, by table, then row and column in lower case.
+
+    :raises BadInput: another header, or a value that is no number.
+    """
+    header, *lines = list(csv.reader(read_text(file).splitlines())) or [[]]
+    if tuple(header) != VALUES:
+        raise BadInput(f"{file}:1: expected the header {','.join(VALUES)}, found {','.join(header)}")
+    values: dict[str, dict[tuple[str, str], float]] = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            table, _, row, column, value = line
+            values.setdefault(table, {})[row.casefold(), column.casefold()] = float(value)
+        except ValueError as error:
+            raise BadInput(f"{file}:{number}: expected {','.join(VALUES)}, found {','.join(line)}") from error
+    return values
+
+
+def make_table(
+    planned: PlannedTable,
+    runs: Mapping[str, tuple[PlannedStep, StepState]],
+    studies: Sequence[tuple[str, StudyResult]],
+    opened: Opened,
+) -> list[Table]:
+    """Make a table from finished runs and studies.
+
+    :param studies: results, each after the name of its study.
+    :raises BadInput: nothing of it can be made, with the reason.
+    """
+    part = planned.part
+    if part.columns:
+        return [_of_runs(planned, runs)]
+    if part.statistics:
+        return [_joined(planned, opened)]
+    if part.study:
+        own = [result for name, result in studies if name == part.study]
+        if whys := [f"{result.name}: {result.why}" for result in own if result.why]:
+            raise BadInput(whys)
+        tables = [table for result in own for table in result.tables]
+    else:
+        tables = [_wrong(*runs[name], part) for name in planned.runs[""] if runs[name][1].run is not None]
+    taken = [_kept(table, part.keep) for table in tables if table.title.startswith(part.title)]
+    if not taken:
+        raise BadInput(f"no table '{part.title}' among {', '.join(table.title for table in tables) or 'none'}")
+    titles = [planned.title if len(taken) == 1 else f"{planned.title}, {table.title}" for table in taken]
+    return [
+        replace(table, title=title, notes=(*table.notes, *part.notes))
+        for table, title in zip(taken, titles, strict=True)
+    ]
+
+
+def _wrong(run: PlannedStep, state: StepState, part: TablePart) -> Table:
+    assert state.run is not None
+    table = error_table(state.run, part.wrong)
+    rows = tuple(row for row in table.rows if row[0] == part.scoring or not part.scoring)
+    return replace(table, rows=rows, title=f"{table.title}, {run.keys.get('model', run.name)}")
+
+
+def _kept(table: Table, keep: Sequence[str]) -> Table:
+    """Return some columns of a table, with their intervals."""
+    if not keep:
+        return table
+    names = [one for name in keep for one in (name, *table.numbers.get(name, ())) if one in table.columns]
+    places = [table.columns.index(name) for name in names]
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    numbers = {name: own for name, own in table.numbers.items() if name in names}
+    return replace(table, columns=tuple(names), rows=rows, numbers=numbers)
+
+
+def _joined(planned: PlannedTable, opened: Opened) -> Table:
+    """Return a table of several data sets, joined by their first column."""
+    part, rows, columns, key = planned.part, dict[Key, Row](), list[str](), ""
+    formats: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for name, place in planned.data.items():
+        for table in _statistics(planned, opened.data(place)):
+            notes, key = notes | dict.fromkeys(table.notes), table.columns[0]
+            of = f"{name} " if part.statistics != TOKENS else ""
+            for first, *cells in table.rows:
+                named = zip(table.columns[1:], cells, strict=True)
+                row = {f"{of}{head}": cell for head, cell in named if not part.keep or head in part.keep}
+                rows.setdefault((str(first),), {}).update(row)
+                columns += [one for one in row if one not in columns]
+                formats |= {f"{of}{head}": form for head, form in table.formats.items()}
+    return _with_paper(planned, Wide(rows, columns, set()), (key,), formats, [*notes])
+
+
+def _statistics(planned: PlannedTable, data: QuerySet) -> list[Table]:
+    part = planned.part
+    if part.statistics == TOKENS:
+        return [_several_tokens(data, planned.models)]
+    if part.statistics == "leakage":
+        return [table for table in leakage_tables(graph_of(data)) if table.title.startswith(part.title)]
+    first, *_, last = data_tables(data)
+    return [first if part.statistics == "totals" else last]
+
+
+def _several_tokens(data: QuerySet, models: Mapping[str, str]) -> Table:
+    """Return the share of facts that ask for an answer of several tokens, by relation and model."""
+    rows: dict[str, list[float]] = {}
+    for model in models.values():
+        for relation in relation_statistics(data, token_counter(load_tokenizer(model))):
+            assert relation.single_token is not None
+            rows.setdefault(relation.relation, []).append(1 - relation.single_token[0])
+    rows["mean of relations"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    body: list[tuple[Cell, ...]] = [(name, *shares) for name, shares in rows.items()]
+    return Table(("relation", *models), tuple(body), formats=dict.fromkeys(models, ".1%"))
+
+
+def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepState]]) -> Table:
+    wanted = dict.fromkeys(name for own in planned.runs.values() for name in own)
+    finished = {
+        name: WideRun(runs[name][0], folder, partial(_is_other, planned, runs[name][0]))
+        for name in wanted
+        if (folder := runs[name][1].run) is not None
+    }
+    if not finished:
+        raise BadInput(f"needs runs that failed or are missing: {', '.join(wanted)}")
+    lacking = [f"without runs that failed or are missing: {', '.join(name for name in wanted if name not in finished)}"]
+    table = wide_table(planned.part, planned.runs, finished)
+    notes = lacking if len(finished) < len(wanted) else []
+    if any(SPREAD in name for name in table.columns):
+        notes.append(f"{SPREAD}: standard deviation over the templates")
+    return _with_paper(planned, table, planned.part.rows, {}, notes)
+
+
+def _is_other(planned: PlannedTable, run: PlannedStep, facts: RunFacts) -> bool:
+    """Return whether a run is of a sample, or of other data than the paper's."""
+    expected = planned.facts.get(run.keys.get("data", ""))
+    is_sample = getattr(run.step.options, "limit", None) is not None
+    return is_sample or expected not in (None, len(facts.facts))
+
+
+def _with_paper(
+    planned: PlannedTable, table: Wide, keys: Sequence[str], formats: Mapping[str, str], notes: Sequence[str]
+) -> Table:
+    """Add the paper's values after the columns that have any, and whether the row's numbers agree with them."""
+    part, columns, rows, forms = planned.part, list[str](), list[Row](), dict(formats)
+    names = {row: " ".join(filter(None, row)).casefold() for row in table.rows}
+    printed = {
+        name for name in table.columns if any((row, name.casefold()) in planned.values for row in names.values())
+    }
+    for name in table.columns:
+        columns += [name, *([f"{name} {PAPER}"] if name in printed else [])]
+        own = [cell.form for row in table.rows.values() if isinstance(cell := row.get(name), Estimate)]
+        forms |= (
+            dict.fromkeys((f"{name} {PAPER}", f"{name} {SPREAD}", f"{name} {SPREAD} {PAPER}"), own[0]) if own else {}
+        )
+    for key, row in table.rows.items():
+        values = {name: planned.values.get((names[key], name.casefold())) for name in printed}
+        beside = {f"{name} {PAPER}": value for name, value in values.items()}
+        verdict = _verdict(part, key, row, values, table.other)
+        rows.append(dict(zip(keys, key, strict=True)) | row | beside | ({AGREES: verdict} if printed else {}))
+    notes = [*notes, *part.notes, *(_tolerance(part) if printed else [])]
+    columns = [*keys, *part.about, *columns, *([AGREES] if printed else [])]
+    hidden = [name for name in columns if name.endswith(f"{SPREAD} {PAPER}")]
+    return Table.of(rows, planned.title, notes, columns=columns, hidden=hidden, formats=forms)
+
+
+def _verdict(
+    part: TablePart, key: Key, row: Row, values: Mapping[str, float | None], other: set[tuple[Key, str]]
+) -> str | None:
+    """Return whether a row agrees with the paper, or in which columns it differs; None if nothing is compared."""
+    numbers = {name: number.value if isinstance(number, Estimate) else number for name, number in row.items()}
+    pairs = {
+        name: (numbers[name], value)
+        for name, value in values.items()
+        if value is not None and numbers.get(name) is not None and not name.endswith(SPREAD) and key[0] != AVERAGE
+    }
+    compared = {name: pair for name, pair in pairs.items() if (key, name) not in other}
+    if not compared:
+        return "other data" if pairs else None
+    differing = [
+        name
+        for name, (own, value) in compared.items()
+        if not abs(own - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12
+    ]
+    return f"differs: {', '.join(differing)}" if differing else "agrees"
+
+
+def _tolerance(part: TablePart) -> list[str]:
+    ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{part.relative:.0%} of it"] * (part.relative > 0)
+    within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value"
+    return [f"{within}; other data: of a sample, or of another number of facts than the paper's"]

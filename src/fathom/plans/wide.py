@@ -1,0 +1,189 @@
+"""Wide tables of runs, as papers print them: a row for each model, columns for metrics, data sets or relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput
+from fathom.metrics.ranking import places
+from fathom.metrics.table import metric
+from fathom.models.base import Attention
+from fathom.plans.content import ColumnPart, TablePart
+from fathom.plans.steps import PlannedStep
+from fathom.results.baselines import baselines
+from fathom.results.estimates import OVER_MODELS, Estimate, point_estimate
+from fathom.results.facts import RunFacts
+from fathom.results.loading import NOT_COMPARED
+from fathom.results.measures import against, measure
+from fathom.results.recipes import combined
+from fathom.results.rows import Rows
+from fathom.store.folder import RunFolder
+
+TYPES = {Attention.CAUSAL: "CLM", Attention.BIDIRECTIONAL: "MLM", Attention.SEQ2SEQ: "S2S"}
+PLACE, SPREAD, RANDOM, AVERAGE, TEMPLATE = "place", "±", "random", "average", "template"
+Row = dict[str, Any]
+Key = tuple[str, ...]
+
+
+class Wide(NamedTuple):
+    """The cells of a wide table.
+
+    :param rows: by their key, which are the first cells of each.
+    :param columns: after those of the key.
+    :param other: rows and columns of samples and of other data than the paper's.
+    """
+
+    rows: dict[Key, Row]
+    columns: list[str]
+    other: set[tuple[Key, str]]
+
+
+class WideRun(NamedTuple):
+    """A finished run. :param is_other: whether it is of a sample, or of other data than the paper's."""
+
+    step: PlannedStep
+    folder: RunFolder
+    is_other: Callable[[RunFacts], bool]
+
+
+def wide_table(part: TablePart, runs_of: Mapping[str, Sequence[str]], runs: Mapping[str, WideRun]) -> Wide:
+    """Compute a table of runs.
+
+    :param runs_of: names of the runs of each column.
+    :param runs: the finished ones; cells of others stay empty.
+    :raises BadInput: a run has several scorings and the column names none, or lacks a metric or key.
+    """
+    table = Wide({}, [], set())
+    names: dict[str, dict[str, None]] = {title: {} for title in part.columns}
+    for name in dict.fromkeys(run for title in part.columns for run in runs_of[title] if run in runs):
+        run = runs[name]
+        rows = Rows(run.folder, False, run.step.step.options.cluster, NOT_COMPARED)
+        for title, column in part.columns.items():
+            if name in runs_of[title]:
+                facts = RunFacts(run.folder, rows, _scoring(rows, column, name), run.step.keys.get("model", ""))
+                _add(table, names[title], part, title, facts, run)
+    for title, column in part.columns.items():
+        if PLACE in column.metrics:
+            _add_places(table.rows, list(names[title]), column)
+        table.columns.extend(name for name in names[title] if name not in table.columns)
+    if part.complete:
+        for key in [key for key, row in table.rows.items() if any(row.get(name) is None for name in table.columns)]:
+            del table.rows[key]
+    rest = ("",) * (len(part.rows) - 1)
+    ordered = sorted(table.rows.items(), key=lambda item: _down(item[1].get(part.order))) if part.order else []
+    last = sorted(ordered or table.rows.items(), key=lambda item: item[0] == (RANDOM, *rest))
+    average = {(AVERAGE, *rest): _averages(table)} if part.average else {}
+    return table._replace(rows=dict(last) | average)
+
+
+def _scoring(rows: Rows, column: ColumnPart, name: str) -> str:
+    known = rows.scorings
+    if column.scoring in known or (not column.scoring and len(known) == 1):
+        return column.scoring or known[0]
+    raise BadInput(f"{name} has the scorings {', '.join(known)}: a column needs scoring: with one of them")
+
+
+def _add(table: Wide, names: dict[str, None], part: TablePart, title: str, facts: RunFacts, run: WideRun) -> None:
+    """Add the cells of one run in one column. :param names: of the column's parts, extended."""
+    column, is_other = part.columns[title], run.is_other(facts)
+    about = {"type": TYPES.get(facts.attention), "parameters": facts.parameters}  # type: ignore[call-overload]
+    if column.only:
+        key, _, value = column.only.partition(":")
+        parts = facts.parts(key)
+        if value not in parts:
+            return
+        facts = parts[value]
+    for keys, own in _parts(facts, (*part.rows, *filter(None, [column.each])), run.step.keys):
+        row_key = tuple(keys[key] for key in part.rows)
+        row = table.rows.setdefault(row_key, {key: about[key] for key in part.about})
+        numbers = _numbers(own, column)
+        if part.random:
+            guesses = table.rows.setdefault((RANDOM, *[""] * (len(part.rows) - 1)), {})
+        for head, number in numbers.items():
+            name = " ".join(filter(None, (keys.get(column.each, ""), title, head)))
+            names.setdefault(name)
+            row[name] = number.shown(part.form) if part.form and isinstance(number, Estimate) else number
+            if part.random and name not in guesses:
+                guesses[name] = _guess(own, column, head)
+            if is_other:
+                table.other.update({(row_key, name), ((RANDOM, *[""] * (len(part.rows) - 1)), name)})
+
+
+def _parts(facts: RunFacts, keys: Sequence[str], named: Mapping[str, str]) -> Iterator[tuple[dict[str, str], RunFacts]]:
+    """Split a run by keys. :param named: values of those that are the same in all of it."""
+    parts: list[tuple[dict[str, str], RunFacts]] = [({}, facts)]
+    for key in keys:
+        split = _by_template if key == TEMPLATE else lambda own, key=key: own.parts(key)
+        parts = [
+            (known | {key: value}, own)
+            for known, whole in parts
+            for value, own in ({named[key]: whole} if key in named else split(whole)).items()
+        ]
+    yield from parts
+
+
+def _by_template(facts: RunFacts) -> dict[str, RunFacts]:
+    own = facts.rows.template[facts.places]
+    return {
+        str(template): RunFacts(facts.run, facts.rows, facts.scoring, facts.model, facts.places[own == template])
+        for template in np.unique(own).tolist()
+    }
+
+
+def _numbers(facts: RunFacts, column: ColumnPart) -> dict[str, Estimate | float | None]:
+    """Return the numbers of a column, by what is added to its name."""
+    known = {name: measure(facts.rows, metric(name), facts.places) for name in column.metrics if name != PLACE}
+    numbers: dict[str, Estimate | float | None] = {_head(name, column): known.get(name) for name in column.metrics}
+    if column.spread:
+        first = metric(column.metrics[0])
+        each = [measure(facts.rows, first, own.places) for own in _by_template(facts).values()]
+        values = [one.value for one in each if one is not None]
+        numbers[SPREAD] = stdev(values) if len(values) > 1 else None
+    return numbers
+
+
+def _head(name: str, column: ColumnPart) -> str:
+    return name.replace("hits@", "Acc@") if len(column.metrics) > 1 else ""
+
+
+def _guess(facts: RunFacts, column: ColumnPart, head: str) -> float | None:
+    """Return what random guessing scores by one of the column's metrics; None if the metric has no baselines."""
+    name = next((name for name in column.metrics if _head(name, column) == head), PLACE)
+    if name == PLACE or not metric(name).has_baselines:
+        return None
+    [others] = metric(name).columns(baselines(facts.rows)[RANDOM])
+    found = against(facts.rows, metric(name), facts.places, others, RANDOM)
+    return None if found is None else found[0]
+
+
+def _add_places(rows: Mapping[Key, Row], names: Sequence[str], column: ColumnPart) -> None:
+    """Fill each column of places by the columns before it: the first decides, ties go to the next."""
+    width = len(column.metrics) + column.spread
+    for start in range(0, len(names), width):
+        *deciding, place = names[start : start + column.metrics.index(PLACE) + 1]
+        known = [row for row in rows.values() if all(isinstance(row.get(name), Estimate) for name in deciding)]
+        if known:
+            scores = [[row[name].value for name in deciding] for row in known]
+            for row, value in zip(known, places(scores).tolist(), strict=True):
+                row[place] = value
+
+
+def _down(cell: Any) -> float:
+    """Return a key that sorts the greatest first, empty cells last."""
+    value = cell.value if isinstance(cell, Estimate) else cell
+    return -value if isinstance(value, int | float) and np.isfinite(value) else float("inf")
+
+
+def _averages(table: Wide) -> Row:
+    """Return the mean of each column of estimates over the rows."""
+    averages: Row = {}
+    for name in table.columns:
+        own = [row[name] for row in table.rows.values() if isinstance(row.get(name), Estimate)]
+        if own:
+            recipe = combined(name, [one.recipe for one in own], " and ")
+            averages[name] = point_estimate(OVER_MODELS, recipe, fmean(one.value for one in own), len(own), own[0].form)
+    return averages
