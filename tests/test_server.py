@@ -206,7 +206,7 @@ def test_the_example_of_the_document(serve, tmp_path, monkeypatch, capsys):
 
 def test_the_tests_that_the_document_names():
     here = Path(__file__).parent
-    named = re.findall(r"`(test_\w+)`", (here.parent / "docs" / "howto" / "servers.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`(test_\w+)`", (here.parent / "docs" / "notes" / "servers.md").read_text(encoding="utf-8"))
     files = ("test_server.py", "test_choice.py", "test_likelihoods.py")
     code = "".join((here / name).read_text(encoding="utf-8") for name in files)
     assert named
