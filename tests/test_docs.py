@@ -66,7 +66,7 @@ def _before_and_after(folder: Path) -> None:
 
     save(folder / "gpt2-edited", gpt2(n_inner=24))
     (folder / "my-edits").mkdir()
-    page = (ROOT / "docs" / "howto" / "compare-runs.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "howto" / "before-after.md").read_text(encoding="utf-8")
     (folder / "my-edits" / "facts.jsonl").write_text(re.search(r"```json\n(.*?)```", page, re.DOTALL)[1], "utf-8")
     kinds = {"capital": "The capital of [X] is [Y].", "capital of": "[X] is the capital of [Y]."}
     lines = [json.dumps({"relation": name, "templates": [text]}) for name, text in kinds.items()]
