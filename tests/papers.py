@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from fathom.formats import read
@@ -15,6 +16,9 @@ from fathom.training.planting import plant
 SHAPE = {"epochs": 2, "hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 KINDS = {"gpt2": "causal", "other": "causal", "bert-base-cased": "masked"}
 """Three models, two of which have names that papers know."""
+ANIMALS = ("fox", "dog", "cat", "owl", "bee", "bear", "wolf", "hare")
+RELATIONS = {"_hypernym": "hypernym", "_part": "part of"}
+WORDING = "One has to be a particular if one implies Therefore What is the type of has the Answer Reply"
 TEMPLATES = {
     "P36": ("The capital of [X] is [Y].", "[Y] is the capital of [X].", "[X] has the capital [Y]."),
     "P30": ("[X] is in [Y].", "[X] is part of [Y].", "The continent of [X] is [Y]."),
@@ -83,3 +87,67 @@ def _evidence(subject: str, answer: str) -> dict[str, str]:
 
 def _write(file: Path, lines: list[dict[str, Any]]) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def write_graph(folder: Path, size: int = 24, seed: int = 0) -> list[str]:
+    """The layout of WN18RR, with two relations, and names of one word. :returns: all words in it."""
+    folder.mkdir(parents=True)
+    draw = Random(seed)
+    names = [f"{colour}{animal}" for colour in ("red", "blue", "old", "new") for animal in ANIMALS][:size]
+    triples = [(draw.choice(names), relation, draw.choice(names)) for relation in RELATIONS for _ in range(40)]
+    triples = list(dict.fromkeys(triples))
+    draw.shuffle(triples)
+    for split, own in (("train", triples[:45]), ("dev", triples[45:50]), ("test", triples[50:])):
+        (folder / f"{split}.tsv").write_text("".join("\t".join(triple) + "\n" for triple in own))
+    (folder / "entity2text.txt").write_text("".join(f"{name}\t{name}\tone that is {name}\n" for name in names))
+    (folder / "relation2text.txt").write_text("".join(f"{id_}\t{name}\n" for id_, name in RELATIONS.items()))
+    return [
+        *names,
+        *" ".join(RELATIONS.values()).split(),
+        *["one", "that", "is", "This", "sentence", "means", "in", "word"],
+    ]
+
+
+def write_ontology(folder: Path, items: int = 24) -> list[str]:
+    """The layout of OntoProbe, with four test items in each task, and questions. :returns: all texts in it."""
+    kinds, places = [f"kind {letter}" for letter in "abcdef"], range(items)
+    classes = [
+        {"rdfs:label": f"class {n}", "rdfs:subClassOf": [kinds[n % 6]], "is rdf:type of": [f"thing {n}"]}
+        for n in places
+    ]
+    above = [f"super {letter}" for letter in "uvwxyz"]
+    properties = [
+        {"rdfs:label": f"property {n}", "rdfs:domain": kinds[n % 6], "rdf:range": kinds[(n + 1) % 6]}
+        | {
+            "rdfs:subPropertyOf": {above[n % 6]: f"[X] has the {above[n % 6]} [Y] ."},
+            "pattern": f"[X] does {n} to [Y] .",
+        }
+        for n in places
+    ]
+    named = [({f"property {n}": f"[X] does {n} to [Y] ."}, n) for n in places]
+    tasks = {
+        "type": [(f"thing {n}", [f"class {n}", kinds[n % 6]]) for n in places],
+        "subClassOf": [(f"class {n}", [kinds[n % 6]]) for n in places],
+        "subPropertyOf": [(own, {above[n % 6]: f"[X] has the {above[n % 6]} [Y] ."}) for own, n in named],
+        "domain": [(own, [kinds[n % 6]]) for own, n in named],
+        "range": [(own, [kinds[(n + 1) % 6]]) for own, n in named],
+    }
+    for part in ("ontology", "memorizing", "multiple_choice/memorizing", "multiple_choice/reasoning"):
+        (folder / part).mkdir(parents=True)
+    for name, content in (("class", [*classes, *({"rdfs:label": kind} for kind in kinds)]), ("property", properties)):
+        (folder / "ontology" / f"{name}.json").write_text(json.dumps(content))
+    for task, pairs in tasks.items():
+        _write(folder / "memorizing" / f"{task}.jsonl", [{"uuu": asked, "xxx": right} for asked, right in pairs])
+    choices = " ".join(
+        f"({letter}) {kind}{',' * (letter != 'f')}" for letter, kind in zip("abcdef", kinds, strict=True)
+    )
+    for part, asked in (("memorizing/type", "thing {}"), ("reasoning/rdfs9-02", "X"), ("reasoning/rdfs9-22", "X")):
+        said = {"02": "X is a class {}. Therefore, ", "22": "class {} is a kind. X is a class {}. Therefore, "}
+        lines = [
+            {"prompt": f"{said.get(part[-2:], '')}What is the type of {asked}? {choices}".replace("{}", str(n))}
+            | {"gold": f"({'abcdef'[n % 6]}) {kinds[n % 6]}"}
+            for n in range(8)
+        ]
+        _write(folder / "multiple_choice" / f"{part}.jsonl", lines)
+    patterns = [str(own["pattern"]) for own in properties]
+    return [*kinds, *above, *patterns, choices, *(f"thing {n} class {n} property {n}" for n in places), WORDING]

@@ -204,6 +204,8 @@ def test_several_pairs_are_panels_of_one_picture(tmp_path: Path) -> None:
     ]
     STUDIES["agreement"].save(agreement.analyse(runs), tmp_path / "out")
     assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["agreement.png"]
+    [table, *_] = agreement.tables(agreement.analyse(runs[:2], wide=True))
+    assert [row["model"] for row in table.objects()] == ["a"]
     [panels] = agreement.plots(agreement.analyse(runs))
     assert [plot.title for plot in panels.plots] == [f"{model}, toy\nr = 1.000 on log ranks" for model in "ab"]
 

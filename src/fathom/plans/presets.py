@@ -3,8 +3,8 @@
 A preset is one YAML file in ``plans/papers``, or of your own: a :mod:`plan <fathom.plans.file>` with
 
 - no ``models:``, which ``--models`` fills in;
-- ``kinds:`` in runs: the kinds of models that they are of (causal, masked, seq2seq). A ``predictor:`` is trained from
-  each such model, in runs named after both if there are several;
+- ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of (causal, masked,
+  seq2seq). A ``predictor:`` is trained from each such model, in runs named after both if there are several;
 - ``needs:`` in data: ``entry:``, the data set's name in the catalogue of published data, or ``home:``, ``licence:``
   and ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
 - ``tables:``, see :mod:`fathom.plans.tables`, and ``values:``, the file of what the paper prints.
@@ -16,7 +16,7 @@ no model is for are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -70,6 +70,8 @@ def write_preset(
         content["values"] = absolute(str(file.parent / content["values"]))
     missing, runs = _fill_data(content, places, limit), content.get("runs") or {}
     content["runs"], skipped = fill_runs(runs, models, content["models"])
+    _scale_limits(content["runs"], limit)
+    skipped |= _fill_studies(content.get("studies") or {}, kinds_of(models, content["models"]))
     parts = {name: _sources(part, runs) for section in SECTIONS for name, part in (content.get(section) or {}).items()}
     needed = {source: [name for name, own in parts.items() if source in own] for source in missing}
     content["missing"] = [_line(name, needs, needed[name]) for name, needs in missing.items()]
@@ -104,8 +106,7 @@ def fill_runs(
     :param given: names or folders of the models.
     :raises BadInput: a model is missing, or its kind is unknown.
     """
-    attentions = [str(attention_of(find_model(model)[1], model)) for model in given]
-    kinds = dict(zip(models, (kind.replace("bidirectional", "masked") for kind in attentions), strict=True))
+    kinds = kinds_of(given, models)
     filled: dict[str, Given] = {}
     skipped: dict[str, list[str]] = {}
     for name, run in runs.items():
@@ -122,6 +123,24 @@ def fill_runs(
             weights = [{"weights": models[model]["model"]} for model in wanted]
             filled |= {one: {**own, **given} for one, given in zip(names, weights, strict=True)}
     return filled, skipped
+
+
+def kinds_of(given: Sequence[str], models: Iterable[str]) -> dict[str, str]:
+    """Return causal, masked or seq2seq for each model. :param given: names or folders. :param models: short names."""
+    attentions = [str(attention_of(find_model(model)[1], model)) for model in given]
+    return dict(zip(models, (kind.replace("bidirectional", "masked") for kind in attentions), strict=True))
+
+
+def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, str]) -> dict[str, list[str]]:
+    """Fill in the models of studies that make their runs. :returns: the kinds of studies without a model, removed."""
+    skipped = {}
+    for name, part in list(studies.items()):
+        wanted = list(separated(part.pop("kinds", ())))
+        part.update({"models": [model for model, kind in kinds.items() if kind in wanted]} if wanted else {})
+        if wanted and not part["models"]:
+            del studies[name]
+            skipped[name] = wanted
+    return skipped
 
 
 def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> dict[str, Given]:
@@ -143,6 +162,15 @@ def _fill_data(content: Given, places: Mapping[str, str], limit: int | None) -> 
             missing[name] = needs
             del known[name]
     return missing
+
+
+def _scale_limits(runs: Mapping[str, Given], limit: int | None) -> None:
+    """Reduce the numbers of queries of timed runs, so that the greatest is *limit*."""
+    for run in runs.values():
+        counts = run.get("matrix", {}).get("limit", [])
+        if limit is not None and counts and max(counts) > limit:
+            scaled = {max(1, count * limit // max(counts)) for count in counts}
+            run["matrix"] = {**run["matrix"], "limit": sorted(scaled)}
 
 
 def _drop_data(content: Given, missing: Mapping[str, Given]) -> None:
@@ -195,7 +223,7 @@ def _is_run(pattern: str, content: Given) -> bool:
 
 def _has_study(content: Given, study: str | None) -> bool:
     known = content.get("studies") or {}
-    return study is None or any(part.get("study", name) == study for name, part in known.items())
+    return study is None or any(study in (name, part.get("study")) for name, part in known.items())
 
 
 def _sources(part: Given, runs: Mapping[str, Given]) -> set[str]:

@@ -8,7 +8,7 @@
           facts: {runs: statement/*/facts, spread: true}       # mean over templates, and its standard deviation
           "1:1": {runs: statement/*/facts, only: "cardinality:1:1"}
         tolerance: 0.005
-      figure-5: {caption: Two data sets, study: relations}     # the tables of a study of the plan
+      figure-5: {caption: Two data sets, study: relations}     # the tables of a study of the plan, by either name
       table-4: {caption: Leaks, statistics: leakage, data: [graph]}
 
 They are written to ``papers/table-3.csv``, ``.json`` and ``.md``. A value of the paper is found by the table, the first
@@ -48,7 +48,7 @@ PAPERS = Path(__file__).parent / "papers"
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
 """Header of a file of values: the page or section is for readers."""
-TOKENS = "tokens"
+TOKENS, FACTS = "tokens", "facts"
 PAPER, AGREES = "paper", "against paper"
 Values = Mapping[tuple[str, str], float]
 
@@ -94,7 +94,7 @@ def plan_tables(
         add = partial(_add, faults, name)
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
-        known = {study.study or key for key, study in content.studies.items()}
+        known = {name for key, study in content.studies.items() for name in (key, study.study or key)}
         if part.study and part.study not in known:
             add("study", f"no study '{part.study}' in this plan; {closest(part.study, known)}")
         for missing in (one for one in part.data if one not in content.data):
@@ -150,20 +150,49 @@ def make_table(
     if part.statistics:
         return [_joined(planned, opened)]
     if part.study:
-        own = [result for name, result in studies if name == part.study]
+        of_name = [result for _, result in studies if result.name.partition("/")[0] == part.study]
+        own = of_name or [result for name, result in studies if name == part.study]
         if whys := [f"{result.name}: {result.why}" for result in own if result.why]:
             raise BadInput(whys)
-        tables = [table for result in own for table in result.tables]
+        names = [result.name.partition("/")[2] or result.name * (len(own) > 1) for result in own]
+        tables = [(of, table) for of, result in zip(names, own, strict=True) for table in result.tables]
     else:
-        tables = [_wrong(*runs[name], part) for name in planned.runs[""] if runs[name][1].run is not None]
-    taken = [_kept(table, part.keep) for table in tables if table.title.startswith(part.title)]
+        tables = [("", _wrong(*runs[name], part)) for name in planned.runs[""] if runs[name][1].run is not None]
+    taken = [(of, _kept(table, part.keep)) for of, table in tables if table.title.startswith(part.title)]
     if not taken:
-        raise BadInput(f"no table '{part.title}' among {', '.join(table.title for table in tables) or 'none'}")
-    titles = [planned.title if len(taken) == 1 else f"{planned.title}, {table.title}" for table in taken]
-    return [
-        replace(table, title=title, notes=(*table.notes, *part.notes))
-        for table, title in zip(taken, titles, strict=True)
+        raise BadInput(f"no table '{part.title}' among {', '.join(table.title for _, table in tables) or 'none'}")
+    named = [
+        replace(table, title=", ".join(filter(None, (planned.title, of, table.title if len(taken) > 1 else ""))))
+        for of, table in taken
     ]
+    return [_beside_paper(planned, replace(table, notes=(*table.notes, *part.notes))) for table in named]
+
+
+def _beside_paper(planned: PlannedTable, table: Table) -> Table:
+    """Add the paper's values to a table of a study, if it prints any; *facts* say whether the data are the paper's."""
+    part, places = planned.part, {name: place for place, name in enumerate(table.columns)}
+    keys = [tuple(str(row[places[name]]) for name in part.rows if name in places) for row in table.rows]
+    values = {
+        key: {name: planned.values.get((" ".join(key).casefold(), name.casefold())) for name in places} for key in keys
+    }
+    printed = [name for name in places if any(own[name] is not None for own in values.values()) and name != FACTS]
+    if not printed:
+        return table
+    rows = []
+    for key, cells in zip(keys, table.rows, strict=True):
+        row, own = dict(zip(places, cells, strict=True)), {name: values[key][name] for name in printed}
+        is_other = values[key].get(FACTS) not in (None, row.get(FACTS))
+        other = {(key, name) for name in printed if is_other}
+        rows.append((*cells, *own.values(), _verdict(part, key, row, own, other)))
+    named = {name: f"{name} {PAPER}" for name in printed}
+    formats = {named[name]: table.formats[name] for name in printed if name in table.formats}
+    return replace(
+        table,
+        columns=(*table.columns, *named.values(), AGREES),
+        rows=tuple(rows),
+        formats={**table.formats, **formats},
+        notes=(*table.notes, *_tolerance(part)),
+    )
 
 
 def _wrong(run: PlannedStep, state: StepState, part: TablePart) -> Table:
@@ -244,8 +273,9 @@ def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepSt
 def _is_other(planned: PlannedTable, run: PlannedStep, facts: RunFacts) -> bool:
     """Return whether a run is of a sample, or of other data than the paper's."""
     expected = planned.facts.get(run.keys.get("data", ""))
-    is_sample = getattr(run.step.options, "limit", None) is not None
-    return is_sample or expected not in (None, len(facts.facts))
+    if expected is None:
+        return getattr(run.step.options, "limit", None) is not None
+    return expected != len(facts.facts)
 
 
 def _with_paper(

@@ -47,11 +47,13 @@ class Agreements(NamedTuple):
 
     :param refused: pairs that could not be compared, and why.
     :param alone: folders of runs without another run of the same model and data.
+    :param wide: whether tables have a row for each pair; else they are of the only pair.
     """
 
     pairs: list[ProbePair]
     refused: list[tuple[str, ...]]
     alone: list[str]
+    wide: bool
 
 
 class _Side(NamedTuple):
@@ -62,23 +64,26 @@ class _Side(NamedTuple):
     tokens: Tokens
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreements:
+def analyse(
+    runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, wide: bool = False, cluster: str = ""
+) -> Agreements:
     """Compare the ranks of two probes, or of each two runs of one model on the same data.
 
     :param runs: any two, or several; one run twice for two of its scorings.
     :param scoring: of two runs: one for both, or one for each; of several: those to take.
+    :param wide: treat two runs like several.
     :raises BadInput: no pair has a fact in common and the same candidates, or two runs are the same.
     """
-    if len(runs) == 2:
+    if len(runs) == 2 and not wide:
         first, second = _read_two(runs, scoring, cluster)
         pair = ProbePair(first.model, first.data, first.probe, second.probe, agreement(first, second, k), {})
-        return Agreements([pair], [], [])
+        return Agreements([pair], [], [], wide=False)
     shared: Shared = {}
     sides = read_runs(runs, scoring, cluster, partial(_side, shared=shared), without=("prompt", "top_ids"))
     kinds = list(dict.fromkeys(side.kind for side in sides))
     names = dict(zip(kinds, distinguished(kinds), strict=True))
     facets = grouped(((side.facts.model, side.facts.data), side) for side in sides)
-    findings = Agreements([], [], [own[0].facts.path for own in facets.values() if len(own) == 1])
+    findings = Agreements([], [], [own[0].facts.path for own in facets.values() if len(own) == 1], wide=True)
     for facet, own in facets.items():
         labels = distinguished([(names[side.kind], side.facts.path) for side in own])
         for (first_name, one), (second_name, other) in combinations(zip(labels, own, strict=True), 2):
@@ -117,7 +122,7 @@ def conclude(findings: Agreements) -> list[str]:
     claims = []
     for pair in findings.pairs:
         name = f"{pair.ranks.first} and {pair.ranks.second}"
-        if len(findings.pairs) > 1:
+        if findings.wide:
             name = f"{pair.model}, {pair.data}, {pair.first} and {pair.second}"
         claims.append(Claim(f"{name}, correlation of {WITHIN}", (Contrast("correlation", pair.ranks.within),)))
     return sentences(decide(claims), is_share=False)
@@ -135,8 +140,8 @@ def tables(findings: Agreements) -> list[Table]:
         f"excluded, without another run of the same model and data: {', '.join(findings.alone)}": findings.alone,
     }
     shown = [note for note, known in notes.items() if known]
-    if len(findings.pairs) == 1:
-        return [*_tables_of_one(ranks[0], shown), *_refused(findings)]
+    if not findings.wide:
+        return _tables_of_one(ranks[0], shown)
     legend = (
         "r: Pearson's correlation of log10 ranks; r within: of these minus the mean of their relation; p: of each r by "
         "itself, not adjusted for the number of pairs"
@@ -145,12 +150,8 @@ def tables(findings: Agreements) -> list[Table]:
     return [
         Table.of(_rows(findings.pairs, _correlations), "agreement of probes", [legend, *shown], main="r"),
         Table.of(_rows(findings.pairs, _quadrants), "quadrants", [hit], main="both hit"),
-        *_refused(findings),
+        *([refusals_table((*PAIR, "why"), findings.refused)] if findings.refused else []),
     ]
-
-
-def _refused(findings: Agreements) -> list[Table]:
-    return [refusals_table((*PAIR, "why"), findings.refused)] if findings.refused else []
 
 
 def _correlations(found: Agreement) -> dict[str, Estimate]:
@@ -197,7 +198,7 @@ def correlations_table(title: str, lines: Sequence[tuple[str, Estimate]], notes:
 
 def files(findings: Agreements) -> dict[str, Table]:
     """Return the ranks of every fact."""
-    if len(findings.pairs) == 1:
+    if not findings.wide:
         [found] = [pair.ranks for pair in findings.pairs]
         return {"agreement-ranks": Table(("fact", found.first, found.second), tuple(found.points), "ranks")}
     columns = (*PAIR, "fact", "rank by first", "rank by second", "tokens")
@@ -218,7 +219,7 @@ def plots(findings: Agreements) -> list[Plot | Panels]:
     for pair in findings.pairs:
         own, last = pair.ranks, pair is findings.pairs[-1]
         names, about = (own.first, own.second), ""
-        if len(findings.pairs) > 1:
+        if findings.wide:
             names, about = (pair.first, pair.second), f"{pair.model}, {pair.data}\n"
         title = f"{about}r = {own.log_ranks.value:.3f} on log ranks"
         x, y = (f"rank by {name}" for name in names)
