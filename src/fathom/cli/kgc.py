@@ -133,7 +133,7 @@ class PretrainFiles(LinkFiles):
 def train(files: TrainFiles, given: Given) -> None:
     """Train a link predictor on a graph's training triples; stop early by Hits@10 on its validation triples.
 
-    Defaults are those of the original papers: see docs/methods/link-prediction.md.
+    Defaults are those of the original papers: see docs/notes/link-prediction.md.
     """
     with starting("loading libraries"):
         from fathom.api import train_links

@@ -1,6 +1,6 @@
 """Options of link predictors, without the libraries that train them, for the command line.
 
-The defaults are those of the original papers or of their authors' code; docs/methods/link-prediction.md gives the
+The defaults are those of the original papers or of their authors' code; docs/notes/link-prediction.md gives the
 source of each. Fields marked as *asking* may be changed when the trained model is evaluated.
 """
 

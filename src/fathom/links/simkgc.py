@@ -1,7 +1,7 @@
 """SimKGC (Wang et al. 2022): two language models encode a query and its answer; the score is the cosine between them.
 
 Sakai et al. 2024, equations 7 to 9; the loss, the negatives and the defaults are those of Wang et al. and of their code
-(github.com/intfloat/SimKGC). See docs/methods/link-prediction.md for the differences.
+(github.com/intfloat/SimKGC). See docs/notes/link-prediction.md for the differences.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A query (given, relation, ?) is answered by two passes of messages. The first ru
 they share a head, a tail, or a head and a tail; its vectors depend on the relation of the query. With these vectors,
 the second pass carries messages from the given entity to all others, whose last states are scored. Both are
 generalised Bellman-Ford iterations (Zhu et al. 2021, NBFNet) with DistMult messages and sums.
-docs/methods/link-prediction.md has the equations, and two conventions of the published weights: messages run against
+docs/notes/link-prediction.md has the equations, and two conventions of the published weights: messages run against
 the edges, and queries for heads read the relations as queries for tails do.
 """
 
