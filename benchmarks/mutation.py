@@ -81,6 +81,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "discrimination": "metrics/discrimination results/discrimination",
     "study_profile study_contract": "studies/profile",
     "study_calibration study_contract": "studies/calibration results/calibration",
+    "study_items study_contract": "studies/items metrics/items",
     "significance": "metrics/significance",
     "compare": "results/compare results/comparison results/power",
     "diff": "results/diff",

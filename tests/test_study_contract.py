@@ -180,6 +180,12 @@ CASES = {
     ),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
     "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, "1 facts that not all", None),
+    "items": Case(
+        lambda desk: [desk.run("a"), desk.run("b"), desk.run("c")],
+        '"accuracy": 0.25',  # the first of four
+        "1 facts that not all models scored",
+        ("facts", 4),
+    ),
     "relations": Case(lambda desk: [desk.run("m"), desk.run("m", data="E")], STOPPED, '"facts D": 1', None),
     "perplexity": Case(lambda desk: [desk.run(name) for name in "abc"], STOPPED, '"Acc@1": 0.333', None),
     "ontology": Case(

@@ -30,6 +30,8 @@ CALLS: dict[str, tuple[str, ...]] = {
     "validate": (MODEL, *GEOGRAPHY),
     "merge": (RUN, OTHER),
     "import": ("results", *GEOGRAPHY),
+    "export lm-eval": (FACTS,),
+    "export every-eval-ever": (RUN,),
     "metrics": (RUN,),
     "compare": (RUN, OTHER),
     "diff": (RUN, OTHER),

@@ -30,6 +30,7 @@ COMMANDS = {
     "validate": ("Ask", "Find out which probe tells what planted models have read, and how wrong it can be."),
     "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "import": ("Ask", "Make a run of the results of lm-pub-quiz or lm-evaluation-harness."),
+    "export": ("Look at runs", "Write data sets and runs in the formats of other tools."),
     "show": ("Look at runs", "Show what a run is: its command, how far it is, and its result."),
     "resume": ("Ask", "Finish a run by its own command."),
     "metrics": ("Look at runs", "Show accuracy, ranks and confidence of a run, with intervals."),

@@ -133,7 +133,7 @@ class ImportOptions(RunOptions):
 
 
 def import_(options: ImportOptions) -> None:
-    """Make a run of the results of lm-pub-quiz, or of lm-evaluation-harness's log of BEAR.
+    """Make a run of the results of lm-pub-quiz, or of lm-evaluation-harness's log of BEAR or of an exported task.
 
     The run compares with Fathom's own: queries and ids come from the data set.
     """

@@ -1,4 +1,4 @@
-"""Results of other tools as run folders: those of lm-pub-quiz, and lm-evaluation-harness's log of its BEAR tasks.
+"""Results of other tools as run folders: lm-pub-quiz, and lm-evaluation-harness's log of BEAR or an exported task.
 
 Queries, ids and groups come from the data set, so that imported runs compare with Fathom's own.
 """
@@ -27,7 +27,7 @@ from fathom.store.predictions import Scoring
 
 QUIZ = "metadata_results.json"
 """File of lm-pub-quiz with the templates, answers and settings of each relation."""
-_LOG = re.compile(r"samples_bear(_big)?_(.+)\.jsonl")
+_LOG = re.compile(r"samples_.+_(\d{4}-\d\d-\d\dT[^_]+)\.jsonl")
 _PLL = {
     "original": "original",
     "within_word_l2r": "within-word-l2r",
@@ -205,16 +205,16 @@ def _quiz_scores(row: Json, ids: Sequence[str], space: CandidateSet, reduction: 
     return {f"{reduction}/full": [float("nan") if score is None else float(score) for score in scores]}
 
 
-# --- lm-evaluation-harness: samples_bear_TIME.jsonl with the document and the log-likelihood of each option, and
+# --- lm-evaluation-harness: samples_TASK_TIME.jsonl with the document and the log-likelihood of each option, and
 # results_TIME.json next to it with the model
 
 
 def _log_in(results: Path) -> Path:
     """Return the file of samples. :raises BadInput: there is none, or there are several."""
-    files = [results] if results.is_file() else sorted(results.rglob("samples_bear*.jsonl"))
+    files = [results] if results.is_file() else sorted(results.rglob("samples_*.jsonl"))
     if len(files) != 1 or not _LOG.fullmatch(files[0].name):
         found = first_few([file.name for file in files]) or "none"
-        expected = f"{QUIZ} of lm-pub-quiz, or one samples_bear_….jsonl of lm-evaluation-harness (--log_samples)"
+        expected = f"{QUIZ} of lm-pub-quiz, or one samples_….jsonl of lm-evaluation-harness (--log_samples)"
         raise BadInput(f"{results}: expected {expected}, found {found}")
     return files[0]
 
@@ -224,7 +224,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
     assert match is not None
     by_id = {query.id: query for query in data.queries}
     rows = list(_harness_rows(file, data, by_id, faults))
-    about_file = file.with_name(f"results_{match[2]}.json")
+    about_file = file.with_name(f"results_{match[1]}.json")
     about = read_object(about_file, faults, "an object with 'config'") if stands(about_file) else {}
     config: Json = given if isinstance(given := about.get("config"), dict) else {}
     arguments = config.get("model_args") or {}
@@ -239,7 +239,7 @@ def _read_harness(file: Path, data: QuerySet, faults: Faults) -> Results:
 def _harness_rows(file: Path, data: QuerySet, by_id: Mapping[str, Query], faults: Faults) -> Iterator[ScoredQuery]:
     for line, row in read_json_lines(file, {"doc": dict, "filtered_resps": list}, faults):
         doc = row["doc"]
-        query = by_id.get(f"{doc.get('relation')}/{doc.get('item')}")
+        query = by_id.get(doc.get("query") or f"{doc.get('relation')}/{doc.get('item')}")
         space = data.candidates[query.candidates] if query is not None else None
         if query is None or space is None or doc.get("answer_options") != list(space.names):
             name = f"{doc.get('relation')}, item {doc.get('item')}"

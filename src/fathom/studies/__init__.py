@@ -225,6 +225,13 @@ STUDIES: Registry[Study] = Registry(
             "Do template-based and template-free probing rank models alike? Places per data set, and their agreement.",
             options.RankingsOptions,
         ),
+        _of_runs(
+            "items",
+            MODELS,
+            "Which facts separate models, and which labels may be wrong? Difficulty, discrimination, fewer facts.",
+            options.ItemsOptions,
+            "runs/gpt2 runs/gpt2-medium runs/bert",
+        ),
         _of_runs("relations", MODELS, "How do two data sets, such as BEAR and T-REx, compare on shared relations?"),
         _of_runs(
             "perplexity",

@@ -156,6 +156,14 @@ class RankingsOptions(RunsOptions):
     )
 
 
+class ItemsOptions(RunsOptions):
+    """Options of the study of items."""
+
+    listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
+    size: int | None = opt(None, "Facts of the shortened data set; by default a tenth.", ge=1)
+    seed: Seed = opt(0, "Seed of the random sets that the shortened one is compared with.")
+
+
 class ChoiceStudyOptions(StudyOptions):
     """Options of the study of multiple choice."""
 

@@ -6,11 +6,13 @@ graph all filters use arrays: a :class:`fathom.data.queries.Query` is made only 
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +35,7 @@ from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.selection.reversal import reverse_queries
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, refuse
+from fathom.reading import read_text
 
 EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
@@ -102,6 +105,8 @@ def narrow(data: QuerySet, options: BasicSelectionOptions) -> NarrowedData:
     data, faults = _of_split(data, selection)
     data, one_way = _in_directions(data, selection.directions)
     faults += one_way
+    if selection.part is not None and selection.part.endswith(".csv"):
+        data = _with_listed(data, selection.part)
     faults += _faults(data, selection)
     if selection.reading != "auto":
         faults += reading_faults(data, selection.reading)
@@ -296,6 +301,19 @@ def _in_directions(data: QuerySet, directions: tuple[Direction, ...]) -> tuple[Q
         f"--directions {','.join(directions)}: {data.name} is no knowledge graph, its questions ask for tails alone: "
         "give a folder with train.tsv or a file of triples, or leave --directions out"
     ]
+
+
+def _with_listed(data: QuerySet, file: str) -> QuerySet:
+    """Add the subset of the facts in a file's column ``fact``. :raises BadInput: there is none, or data lack a fact."""
+    lines = read_text(Path(file)).splitlines()
+    listed = {row.get("fact") or "" for row in csv.DictReader(lines)} - {""}
+    named = {query.id: query.fact_id or query.id for query in data.queries}
+    if missing := sorted(listed - set(named.values())):
+        raise BadInput(f"--subset {file}: {data.name} lacks {len(missing):,} of its facts, such as {missing[0]}")
+    if not listed:
+        raise BadInput(f"--subset {file}: expected facts in a column 'fact', as fathom study items writes them")
+    ids = frozenset(id_ for id_, fact in named.items() if fact in listed)
+    return replace(data, subsets={**data.subsets, file: ids})
 
 
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:

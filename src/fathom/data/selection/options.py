@@ -30,7 +30,9 @@ class BasicSelectionOptions(BaseModel):
 class SelectionOptions(BasicSelectionOptions):
     """Selection options of probes of language models."""
 
-    subset: str | None = opt(None, "A named part of the data, e.g. lite for BEAR, or all of it.")
+    subset: str | None = opt(
+        None, "A named part of the data, e.g. lite for BEAR, or all of it; or a .csv file with a column fact."
+    )
     exclude_tails: Words = opt((), "Exclude queries with these gold answers (names or ids).")
     tail_tokens: str | None = opt(
         None, "Keep only queries whose gold answer has this many tokens for the model: 1, or a range such as 2-4."
