@@ -30,20 +30,6 @@ def rest_accuracy(right: Floats, common: Mask) -> Floats:
     return np.where(others > 0, (own.sum(axis=1, keepdims=True) - own) / np.maximum(others, 1), np.nan)
 
 
-def discrimination(right: Floats, rest: Floats) -> Floats:
-    """Return the correlation of being right on each item with the accuracy on the others, over models, shape (items).
-
-    Point-biserial where answers are right or wrong. NaN where a side does not vary, or of fewer than three models.
-    """
-    asked = ~np.isnan(right)
-    count = asked.sum(axis=0)
-    x, y = (np.where(asked, side, 0.0) for side in (right, rest))
-    x, y = (np.where(asked, side - side.sum(axis=0) / np.maximum(count, 1), 0.0) for side in (x, y))
-    spread = np.sqrt((x**2).sum(axis=0) * (y**2).sum(axis=0))
-    defined = (spread > 1e-9) & (count > 2)
-    return np.where(defined, (x * y).sum(axis=0) / np.where(defined, spread, 1.0), np.nan)
-
-
 def choose_items(right: Floats, relations: Sequence[str], size: int) -> list[int]:
     """Return the places of the items that best separate these models, from each relation in proportion to its items.
 
@@ -92,7 +78,7 @@ class Doubt(NamedTuple):
 
 
 class WrongAnswers:
-    """How often each model names each candidate when it is wrong, in one relation and answer space.
+    """Counts of the candidates that each model names when it is wrong, in one relation and answer space.
 
     :param items: the votes of each item. :param size: number of candidates.
     """

@@ -1,6 +1,6 @@
 """Runs in the schema of Every Eval Ever: a JSON file of numbers, and a line for each scored prediction.
 
-They are laid out as in its repository: ``data/fathom/DEVELOPER/MODEL/ID.json`` and ``ID_samples.jsonl``.
+The layout is that of its repository: ``data/fathom/DEVELOPER/MODEL/ID.json`` and ``ID_samples.jsonl``.
 """
 
 from __future__ import annotations

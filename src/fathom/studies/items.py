@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.items import Doubt, Vote, WrongAnswers, choose_items, discrimination, rest_accuracy
+from fathom.metrics.items import Doubt, Vote, WrongAnswers, choose_items, rest_accuracy
 from fathom.results import estimates
 from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide, percent
 from fathom.results.estimates import Estimate, point_estimate
@@ -57,7 +57,6 @@ class Item(NamedTuple):
     """One fact over the models that scored it.
 
     :param right: share of right answers of each model, NaN where it did not score the fact.
-    :param rest: accuracy of each model on the other facts. :param discrimination: NaN if undefined.
     :param other: name of the suspected answer, and the number of models that name it first.
     :param claim: that models agree on it beyond chance; None for a fact of one model.
     """
@@ -66,8 +65,7 @@ class Item(NamedTuple):
     relation: str
     label: str
     right: Floats
-    rest: Floats
-    discrimination: float
+    discrimination: Estimate
     other: tuple[str, int]
     evidence: float
     claim: Claim | None
@@ -87,7 +85,6 @@ class Items(NamedTuple):
     """All facts over all models.
 
     :param items: the most suspicious first, those of one model last. :param decisions: on the claims of the others.
-    :param negative: facts with negative discrimination, the lowest first, with its interval.
     :param common: number of facts that all models scored. :param left_out: number of others.
     :param shortened: facts of the shortened data set.
     :param disordered: share of the pairs of models that it puts in another order than all facts do.
@@ -98,7 +95,6 @@ class Items(NamedTuple):
     accuracies: list[Estimate]
     items: list[Item]
     decisions: list[Decision]
-    negative: list[tuple[Item, Estimate]]
     common: int
     left_out: int
     shortened: list[str]
@@ -147,7 +143,6 @@ def analyse(
         [side.mean("accuracy", side.hits(1)) for side in sides],
         items,
         decide([item.claim for item in items if item.claim]),
-        _negative(items, f"correlation of right with accuracy on other facts{recipe}"),
         len(common),
         len(set[str]().union(*(side.facts for side in sides))) - len(common),
         [common[place] for place in choose_items(right, relations, size)],
@@ -185,7 +180,7 @@ def _items(found: Sequence[Respondent], common: set[str], recipe: str) -> Iterat
         ]
     )
     rest = rest_accuracy(right, np.array([fact in common for fact in facts]))
-    correlations, least = discrimination(right, rest), 1 / (2 + len(common))
+    least, line = 1 / (2 + len(common)), f"correlation of right with accuracy on other facts{recipe}"
     sure = np.clip(np.nan_to_num(rest, nan=0.5), least, 1 - least)
 
     def vote(model: int, at: int) -> Vote:
@@ -205,8 +200,16 @@ def _items(found: Sequence[Respondent], common: set[str], recipe: str) -> Iterat
             doubt = answers.doubt(votes[at], gold)
             claim = _claim(facts[at], doubt, votes[at], recipe) if len(votes[at]) > 1 else None
             other = names[doubt.other] if doubt.other else "", sum(one.wrong == doubt.other for one in votes[at])
-            about = relation, "; ".join(names[id_] for id_ in gold), right[:, at], rest[:, at]
-            yield Item(facts[at], *about, float(correlations[at]), other, doubt.evidence, claim)
+            about = relation, "; ".join(names[id_] for id_ in gold), right[:, at]
+            number = _discrimination(right[:, at], rest[:, at], line)
+            yield Item(facts[at], *about, number, other, doubt.evidence, claim)
+
+
+def _discrimination(right: Floats, rest: Floats, recipe: str) -> Estimate:
+    asked = ~np.isnan(right) & ~np.isnan(rest)
+    if asked.sum() < 3:
+        return point_estimate("fewer than three models", recipe)
+    return estimates.correlation(right[asked], rest[asked], OVER_MODELS, recipe)
 
 
 def _claim(fact: str, doubt: Doubt, votes: Sequence[Vote], recipe: str) -> Claim:
@@ -215,12 +218,6 @@ def _claim(fact: str, doubt: Doubt, votes: Sequence[Vote], recipe: str) -> Claim
     weights, line = np.array([vote.accuracy for vote in votes]), f"agreement on another answer{recipe}"
     number = estimates.difference(named, doubt.expected, OVER_MODELS, line, weights=weights)
     return Claim(fact, (Contrast("agreement", number._replace(p_value=doubt.p_value), 1),))
-
-
-def _negative(items: Sequence[Item], recipe: str) -> list[tuple[Item, Estimate]]:
-    lowest = sorted((item for item in items if item.discrimination < 0), key=lambda item: item.discrimination)
-    sides = [(item.right[item.asked], item.rest[item.asked]) for item in lowest]
-    return [(one, estimates.correlation(*own, OVER_MODELS, recipe)) for one, own in zip(lowest, sides, strict=True)]
 
 
 def _disorder(right: Floats, relations: Sequence[str], size: int, seed: int, recipe: str) -> tuple[Estimate, float]:
@@ -300,12 +297,14 @@ def _suspicious_table(findings: Items) -> Table:
 
 
 def _negative_table(findings: Items) -> Table:
-    known = sum(not np.isnan(item.discrimination) for item in findings.items)
-    rows = [(item.fact, item.label, item.difficulty, own) for item, own in findings.negative[: findings.listed]]
+    known = [item for item in findings.items if not np.isnan(item.discrimination.value)]
+    ordered = sorted(known, key=lambda item: item.discrimination.value)
+    negative = [item for item in ordered if item.discrimination.value < 0]
+    rows = [(item.fact, item.label, item.difficulty, item.discrimination) for item in negative[: findings.listed]]
     notes = [
         "difficulty: share of the models that are wrong",
         "discrimination: point-biserial correlation over models of being right with the accuracy on the other facts",
-        f"negative for {len(findings.negative):,} of {known:,} facts; unknown for {len(findings.items) - known:,}, "
+        f"negative for {len(negative):,} of {len(known):,} facts; unknown for {len(findings.items) - len(known):,}, "
         "which all models have right, or wrong, or fewer than three scored",
     ]
     columns, forms = ("fact", "label", "difficulty", "discrimination"), {"difficulty": ".1%"}
@@ -318,7 +317,15 @@ def files(findings: Items) -> dict[str, Table]:
     columns = ("fact", "relation", "label", "models", "difficulty", "discrimination", "other", "models for other")
     rows = [
         (
-            *(item.fact, item.relation, item.label, len(item.asked), item.difficulty, item.discrimination, *item.other),
+            *(
+                item.fact,
+                item.relation,
+                item.label,
+                len(item.asked),
+                item.difficulty,
+                item.discrimination.value,
+                *item.other,
+            ),
             *(item.evidence, verdicts.get(item.fact), item.fact in chosen, *item.right.tolist()),
         )
         for item in findings.items
