@@ -3,7 +3,7 @@
     python -m tests.zoo [FAMILY ...]
 
 prints the table of docs/notes/zoo.md, a row per family: how it runs (tree, states, plain, masked, pairs), or why it is
-refused or could not be built here; then the lists of docs/howto/models.md. "failed" is a traceback. Configurations come
+refused or could not be built here; then the lists of docs/notes/models.md. "failed" is a traceback. Configurations come
 from the classes' own defaults, made small by :data:`SMALL`.
 """
 
@@ -413,7 +413,7 @@ def _tokens(ids: list[int]) -> Tokens:
 
 
 def lists(found: Mapping[str, FamilyResult]) -> list[str]:
-    """What docs/howto/models.md says of them."""
+    """Return the lists of docs/notes/models.md."""
     lines = []
     for how, title in TITLES.items():
         own = [
