@@ -17,7 +17,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from fathom.plans.content import TablePart
 from fathom.plans.presets import PAPERS, write_preset
-from fathom.plans.tables import PlannedTable, _beside_paper
+from fathom.plans.tables import PlannedTable, add_printed_values
 from fathom.results.tables import Table
 from fathom.store.folder import SECONDS
 from tests.forked import ForkedCall
@@ -192,5 +192,5 @@ def test_values_next_to_the_table_of_a_study() -> None:
     values |= {("c", "r"): 0.5, ("c", "facts"): 9.0}
     part = TablePart(caption="x", study="agreement", tolerance=0.05)
     planned = PlannedTable("table-3", part, {}, {}, {}, {}, values)
-    found = _beside_paper(planned, Table(("model", "facts", "r"), rows)).objects()
+    found = add_printed_values(planned, Table(("model", "facts", "r"), rows)).objects()
     assert [row["against paper"] for row in found] == ["agrees", "differs: r", "other data", None]

@@ -165,10 +165,10 @@ def make_table(
         replace(table, title=", ".join(filter(None, (planned.title, of, table.title if len(taken) > 1 else ""))))
         for of, table in taken
     ]
-    return [_beside_paper(planned, replace(table, notes=(*table.notes, *part.notes))) for table in named]
+    return [add_printed_values(planned, replace(table, notes=(*table.notes, *part.notes))) for table in named]
 
 
-def _beside_paper(planned: PlannedTable, table: Table) -> Table:
+def add_printed_values(planned: PlannedTable, table: Table) -> Table:
     """Add the paper's values to a table of a study, if it prints any; *facts* say whether the data are the paper's."""
     part, places = planned.part, {name: place for place, name in enumerate(table.columns)}
     keys = [tuple(str(row[places[name]]) for name in part.rows if name in places) for row in table.rows]
