@@ -58,6 +58,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "study_contract controls approaches": "studies/perplexity studies/rankings studies/rankings_columns "
     "studies/relations studies/repeated",
     "robustness": "results/alterations",
+    "watch": "studies/learning",
     "compare study_contract studies controls_memory::TestMemory::test_every_metric_of_every_cell controls "
     "approaches": "results/facts results/loading results/pairing",
     "claims reasoning": "results/claims",

@@ -178,6 +178,12 @@ CASES = {
         "1 answers without a confidence",
         ("answers", 4),
     ),
+    "learning": Case(
+        lambda desk: [desk.run("m-100"), desk.run("m-200")],
+        '"accuracy": 0.25',
+        '"unscored": 1',
+        ("facts", 4),
+    ),
     "repeated": Case(lambda desk: [desk.run("m")], STOPPED, '"unscored": 1', None),
     "rankings": Case(lambda desk: [desk.run("a"), desk.run("b")], STOPPED, "1 facts that not all", None),
     "items": Case(

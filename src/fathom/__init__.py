@@ -114,6 +114,8 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # else they would take every name for known
 
     def __getattr__(name: str) -> Any:
+        if name == "watch":
+            return import_module("fathom.watch")
         if name not in _WHERE:
             raise AttributeError(f"fathom has no '{name}': it has {', '.join(_WHERE)}")
         return getattr(import_module(_WHERE[name]), _NAMED_OTHERWISE.get(name, name))

@@ -28,6 +28,7 @@ COMMANDS = {
     "probe": ("Ask", "Measure what a model knows of a data set."),
     "plan": ("Ask", "Make many runs, the studies of them and a report, from one file."),
     "validate": ("Ask", "Find out which probe tells what planted models have read, and how wrong it can be."),
+    "watch": ("Ask", "Find out what a model learns and forgets as it trains, from its checkpoints."),
     "merge": ("Ask", "Merge the parts of a run that were made in folders of their own (--part)."),
     "import": ("Ask", "Make a run of the results of lm-pub-quiz or lm-evaluation-harness."),
     "export": ("Look at runs", "Write data sets and runs in the formats of other tools."),
@@ -50,7 +51,7 @@ COMMANDS = {
 MODULES = {
     **dict.fromkeys(("import", "show", "resume", "metrics", "compare", "diff", "report", "merge"), "runs"),
     **dict.fromkeys(("demo", "plant"), "train"),
-    **dict.fromkeys(("plan", "validate"), "plan"),
+    **dict.fromkeys(("plan", "validate", "watch"), "plan"),
 }
 """Name → module that makes the command, if it is not of the same name."""
 TABLES = {

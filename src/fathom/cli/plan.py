@@ -1,4 +1,4 @@
-"""``fathom plan PLAN.yaml --out DIR``"""
+"""``fathom plan PLAN.yaml --out DIR``, and the commands that write such a plan."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from fathom.progress import is_quiet, shown, starting
 EXAMPLES = {
     "plan": "fathom plan plan.yaml --out results --dry-run",
     "validate": "fathom validate models/planted --data people --out validity",
+    "watch": "fathom watch training --data geography --out watched",
 }
 
 
@@ -28,42 +29,65 @@ def make(name: str, does: str) -> typer.Typer:
     return single(does, globals()[name], EXAMPLES[name])
 
 
-class PlanFiles(BaseModel):
-    """Options of ``fathom plan``."""
+class PlanFolder(BaseModel):
+    """Options of all commands that carry out a plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.RUN
+
+    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
+    retry_failed: bool = opt(False, "Retry what failed.")
+    overwrite: Overwrite = False
+    dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
+    redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.")
+
+
+class PlanFiles(PlanFolder):
+    """Options of ``fathom plan``."""
 
     plan: Path = opt(..., "YAML file: models, data, runs and studies; or a preset, such as bear.", ARGUMENT)
     models: Words = opt((), "Models of a preset, names or folders, separated by commas.", Group.MODEL)
     data: Words = opt((), "Where data of a preset are: NAME=FOLDER, separated by commas.", Group.DATA)
     limit: int | None = opt(None, "Facts of each run of a preset, drawn at random.", Group.SELECTION, ge=1)
     device: str | None = opt(None, "Device of a preset's models: cpu, cuda, cuda:1, …", CIRCUMSTANCE)
-    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
-    retry_failed: bool = opt(False, "Retry what failed.")
-    overwrite: Overwrite = False
     report_only: bool = opt(False, "Run nothing; make the tables and studies of finished runs.")
-    dry_run: bool = opt(False, "Only check the plan, and print state, estimated time and memory of each run.")
-    redo: bool = opt(False, "Repeat the runs whose settings the plan has changed since they were made.")
 
 
-class ValidateOptions(BaseModel):
+class WrittenPlanOptions(PlanFolder):
+    """Options of commands that write a plan and carry it out."""
+
+    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.")
+
+    def carry_out(self, file: Path, workers: WorkerOptions, printed: PrintOptions) -> None:
+        """Carry out the plan that was written."""
+        shared = {name: getattr(self, name) for name in PlanFolder.model_fields}
+        plan(PlanFiles(plan=file, **shared), workers, printed)
+
+
+class ValidateOptions(WrittenPlanOptions):
     """Options of ``fathom validate``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION
 
     models: tuple[str, ...] = opt(..., "Folders of planted models.", ARGUMENT, REPEATED)
     data: str = opt(..., "The data that the models were planted with.", Group.DATA)
-    out: Path = opt(..., "Folder of the runs and tables. The same command resumes.", Group.OUTPUT)
     probes: Words = opt((), "Probes, or runs of the plan, separated by commas; by default all that apply.")
     limit: int = opt(1500, "Facts of each run, drawn at random; all if there are fewer.", ge=1)
     design: Path | None = opt(None, "Design of models that have no planted.jsonl in their folder.", Group.DATA)
-    device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.", Group.RUN)
-    dry_run: bool = opt(False, "Only write and check the plan, and print the state of each run.", Group.RUN)
-    redo: bool = opt(False, "Repeat the runs whose settings have changed since they were made.", Group.RUN)
-    retry_failed: bool = opt(False, "Retry what failed.", Group.RUN)
-    overwrite: Overwrite = False
+
+
+class WatchOptions(WrittenPlanOptions):
+    """Options of ``fathom watch``."""
+
+    group: ClassVar = Group.SELECTION
+
+    checkpoints: tuple[str, ...] = opt(
+        ..., "Checkpoints, folders that contain checkpoints, or NAME@revision on the hub.", ARGUMENT, REPEATED
+    )
+    data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", Group.DATA)
+    probe: str = opt("statement", "Probe by which each checkpoint is evaluated.")
+    limit: int = opt(1000, "Facts of each checkpoint, drawn at random; all if there are fewer.", ge=1)
+    tokenizer: str | None = opt(None, "Name or folder of the tokenizer, if the checkpoints have none.", Group.MODEL)
 
 
 def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
@@ -77,8 +101,22 @@ def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOpti
 
         own = {name: getattr(chosen, name) for name in ("probes", "limit", "design", "device")}
         file = write_plan(chosen.models, chosen.data, chosen.out, **own)
-    shared = {name: getattr(chosen, name) for name in ("out", "dry_run", "redo", "retry_failed", "overwrite")}
-    plan(PlanFiles(plan=file, **shared), workers, printed)
+    chosen.carry_out(file, workers, printed)
+
+
+def watch(chosen: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
+    """Evaluate the checkpoints of a training, and show when each fact was learnt and forgotten.
+
+    The plan is written to plan.yaml in the folder; it is an ordinary plan. Repeat the command for checkpoints that the
+    training has saved since: those evaluated before are kept.
+    """
+    with starting("loading libraries"):
+        from fathom.plans.watch import write_plan
+
+        own = {name: getattr(chosen, name) for name in ("probe", "tokenizer", "limit", "device")}
+        file, lines = write_plan(chosen.checkpoints, chosen.data, chosen.out, **own)
+    notes(lines)
+    chosen.carry_out(file, workers, printed)
 
 
 def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:

@@ -249,7 +249,7 @@ def wrap(
 def share_weights(network: nn.Module) -> PreTrainedModel:
     """Copy the modules of *network* but share its weights, so that mode, gradients, hooks and layers can be changed.
 
-    Wrappers by `torch.compile`, data parallelism or PEFT are dropped; adapters stay in its layers.
+    Wrappers by `torch.compile`, data parallelism, mixed precision or PEFT are dropped; adapters stay in its layers.
 
     :raises BadInput: no model of `transformers`, or one whose modules cannot be copied.
     """
@@ -273,6 +273,8 @@ def share_weights(network: nn.Module) -> PreTrainedModel:
         ) from error
     for module in twin.modules():
         module._compiled_call_impl = None
+        if hasattr(module, "_original_forward"):  # accelerate's mixed precision calls the modules of *network*
+            del module.forward
     return twin
 
 

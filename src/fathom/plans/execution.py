@@ -141,13 +141,13 @@ def _attempt(name: str, make: Callable[[], StudyResult]) -> StudyResult:
 def _study(
     planned: PlannedStudy, runs: Mapping[str, tuple[PlannedStep, StepState]], out: Path, overwrite: bool
 ) -> StudyResult:
-    """Make a study and save its tables and plots; without a run that failed it is not made."""
+    """Make a study and save its tables and plots. If a run failed, only a study that leaves out runs is made."""
     study, name = planned.study, planned.name
     chosen = [runs[run] for run in planned.runs]
     failed = [run.name for run, state in chosen if state.run is None]
-    if failed and study.takes != "cells":
+    if failed and study.takes != "cells" and not (study.leaves_out and len(failed) < len(chosen)):
         return StudyResult(name, why=f"needs runs that failed or are missing: {', '.join(failed)}")
-    folders = list({id(state.run): state.run for _, state in chosen}.values())
+    folders = list({id(state.run): state.run for _, state in chosen if state.run is not None}.values())
     if study.takes == "cells":
         findings = study.analyse([cell_of(run, state) for run, state in chosen], **dict(planned.options))
     elif planned.models:
@@ -197,9 +197,11 @@ def write_report(result: PlanResult, out: Path, overwrite: bool = False) -> list
     """Write the report of all finished runs and studies. :returns: what it lacks."""
     runs = [state.run for state in result.states if state.run is not None]
     tables = [(one.name, list(one.tables)) for one in (*result.studies, *result.papers) if not one.why]
+    pictures = {name: sorted((out / STUDIES / name).glob("*.png")) for name, _ in tables}
     try:
         if not runs:
             return []
-        return list(report(runs, out / REPORT, title=result.plan.title, studies=tables, overwrite=overwrite).notes)
+        shown: dict[str, Any] = {"title": result.plan.title, "studies": tables, "pictures": pictures}
+        return list(report(runs, out / REPORT, overwrite=overwrite, **shown).notes)
     except (BadInput, MissingExtra) as error:
         return [f"no report: {error}"]

@@ -8,18 +8,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import Field
 
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput, refuse
+from fathom.options import read_yaml
 from fathom.plans.file import Plan
 from fathom.plans.links import WORLDS
 from fathom.plans.steps import RECORDS, Notice, Opened, ProbeStep, Step, read_object
 from fathom.probes.models import check_model, model_hash
 from fathom.reading import Json, as_read_back, stands
 from fathom.reading.objects import Object, object_faults
-from fathom.store.files import write_json
+from fathom.store.files import write_json, write_text
 from fathom.store.folder import RunFolder, differences
 from fathom.store.locks import AT_WORK, CLAIMS, is_of_fathom
 from fathom.store.written import RECORD as WRITTEN
@@ -40,7 +42,25 @@ class _Record(Object):
 
 
 WRITTEN_PLAN = "plan.yaml"
-"""The plan that ``fathom validate`` or a preset writes into its folder."""
+"""The plan that ``fathom validate``, ``fathom watch`` or a preset writes into its folder."""
+
+
+def write_plan_file(content: Json, out: Path, grows: str = "") -> Path:
+    """Write a plan into its folder, an ordinary file for ``fathom plan``.
+
+    :param grows: section of an earlier plan in the folder that may have been different.
+    :raises BadInput: the folder has another plan.
+    """
+    file = out / WRITTEN_PLAN
+    before = read_yaml(file) if file.is_file() else {}
+    if before and {**before, grows: None} != {**content, grows: None}:
+        raise BadInput(
+            f"{file} is another plan (other models or options, or edited): carry it out with fathom plan {file} --out "
+            f"{out}, or choose another --out"
+        )
+    if before != content:
+        write_text(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return file
 
 
 def read_record(steps: Sequence[Step], out: Path) -> Json:

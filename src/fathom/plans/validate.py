@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.options import read_yaml
 from fathom.plans.presets import absolute, fill_models, fill_runs
-from fathom.plans.record import WRITTEN_PLAN
-from fathom.reading import Faults, read_json_lines, read_text
+from fathom.plans.record import write_plan_file
+from fathom.reading import Faults, read_json_lines
 from fathom.results.design import FILE, read_design
-from fathom.store.files import write_text
 
 RUNS = Path(__file__).with_suffix(".yaml")
 UNSEEN = "unseen"
@@ -62,14 +59,7 @@ def write_plan(
         "runs": runs,
         "studies": {"validity": {"runs": ["*"], **given}},
     }
-    file, text = out / WRITTEN_PLAN, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    if file.is_file() and read_text(file) != text:
-        raise BadInput(
-            f"{file} is another plan (other models or options, or edited): carry it out with fathom plan {file} --out "
-            f"{out}, or choose another --out"
-        )
-    write_text(file, text)
-    return file
+    return write_plan_file(content, out)
 
 
 def _check_design(model: str, design: Path | None, data: QuerySet) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from html import escape
 from importlib import resources
 from itertools import permutations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fathom._version import VERSION
@@ -77,6 +80,7 @@ def report(
     groups: str | Path | None = None,
     studies: Sequence[tuple[str, list[Table]]] = (),
     overwrite: bool = False,
+    pictures: Mapping[str, Sequence[Path]] = MappingProxyType({}),
 ) -> Report:
     """Write runs to one self-contained HTML file: numbers, charts that filter each other, and every answer.
 
@@ -88,6 +92,7 @@ def report(
     :param groups: JSON Lines with further groups of the queries, as :meth:`RunFolder.grouped_by` takes them.
     :param studies: names and tables of studies, besides those saved with the runs.
     :param overwrite: replace a file that is no report of Fathom.
+    :param pictures: PNG files of these studies, by the study's name.
     :raises BadInput: none of the runs can be shown; *out* is a folder; *groups* cannot be read.
     :raises MissingExtra: a library that the page needs is not installed.
     :raises RunFailed: *out* cannot be written.
@@ -110,7 +115,8 @@ def report(
         raise BadInput(notes)
     comparison = _compare(shown, metrics, notes)
     title = title or f"Fathom: {len(shown)} run{'s' if len(shown) > 1 else ''}"
-    page = _page(libraries, evidence, shown, comparison, notes, title, studies)
+    tables = [(name, [*map(_image, pictures.get(name, ())), *_html(own, f"{name}: ")]) for name, own in studies]
+    page = _page(libraries, evidence, shown, comparison, notes, title, tables)
     write_text(path, map(without_controls, page))  # with names of any kind in it
     return Report(path, len(shown), tuple(notes))
 
@@ -162,7 +168,7 @@ def _page(
     comparison: Comparison | None,
     notes: list[str],
     title: str,
-    studies: Sequence[tuple[str, list[Table]]],
+    studies: Sequence[tuple[str, list[str]]],
 ) -> Iterator[str]:
     """Yield the page in pieces."""
     predictions = evidence.finish()
@@ -190,7 +196,7 @@ def _page(
         glyphs=GLYPHS,
         settings=differing_settings(evidence.views, sides),
         comparison=_html(comparison.tables) if comparison else [],
-        studies=[(name, _html(tables, f"{name}: ")) for name, tables in (*studies, *saved)],
+        studies=[*studies, *((name, _html(tables, f"{name}: ")) for name, tables in saved)],
         drawings=[one for one, _ in drawn],
         slices=bool(cut),
         cells=CELLS,
@@ -264,6 +270,12 @@ def _about(drawing: Drawing, dims: Mapping[str, Dimension], drawn: Any) -> dict[
 def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
     """:param prefix: of each title, so that titles differ."""
     return [to_html(replace(table, title=prefix + table.title)) for table in tables]
+
+
+def _image(file: Path) -> str:
+    """Return a PNG file as HTML."""
+    content = base64.b64encode(file.read_bytes()).decode("ascii")
+    return f'<img alt="{escape(file.stem)}, drawn from the tables" src="data:image/png;base64,{content}">'
 
 
 def _choices(dims: Mapping[str, Dimension], kinds: Kinds) -> list[tuple[str, str, Sequence[str]]]:

@@ -18,6 +18,7 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.table import Metric
 from fathom.results import estimates
+from fathom.results.declarations import NATS
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Ints, Rows, best_gold, grouped, split_values
@@ -140,6 +141,15 @@ class RunFacts:
     def mean_log_ranks(self) -> Floats:
         """Mean decimal logarithm of the ranks, likewise."""
         return self.per_fact(np.log10(self._ranks))
+
+    @cached_property
+    def gold_log_probs(self) -> Floats:
+        """Mean log-probability of each fact's best gold answer in nats; NaN where the scores are none."""
+        values = np.full(len(self.rows.rank), np.nan)
+        if self.rows.declared.scoring(self.scoring)["unit"] == NATS and "gold_scores" in self.rows.table.column_names:
+            for place, scores in enumerate(self.rows.table.column("gold_scores").to_pylist()):
+                values[place] = scores[best_gold(scores)] if scores else np.nan
+        return self.per_fact(values)
 
     @property
     def _ranks(self) -> Floats:

@@ -67,6 +67,7 @@ class Study:
     :param module: defines its functions.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
+    :param leaves_out: whether ``analyse`` leaves out runs that cannot be used, such as unfinished ones, and lists them.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Study:
     options: type[BaseModel] = RunsOptions
     without: tuple[str, ...] = ()
     analysis: type[BaseModel] | None = RunsOptions
+    leaves_out: bool = False
 
     def plan(self, options: Any, model: Callable[[], Any], data: QuerySet) -> list[PlannedRun]:
         """Return the runs that the study needs of a model, which is loaded if they depend on it.
@@ -218,6 +220,15 @@ STUDIES: Registry[Study] = Registry(
             options.SizesOptions,
             arguments="--models gpt2,gpt2-medium --data geography",
             takes="models",
+        ),
+        Study(
+            "learning",
+            MODELS,
+            "What does a model learn and forget as it trains? Runs of its checkpoints, by step, relation and fact.",
+            "runs",
+            _module("learning"),
+            "learning knowledge/checkpoint-0 knowledge/checkpoint-500",
+            leaves_out=True,
         ),
         _of_runs(
             "rankings",

@@ -1,0 +1,352 @@
+"""What does a model learn and forget as it trains? Runs of its checkpoints, in the order of their steps.
+
+A checkpoint knows a fact if it ranks its answer first, in more than half of the templates. A fact is learnt at the
+first checkpoint that knows it, and forgotten at the first after which none does. Runs that cannot be used are left out,
+each with a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.errors import BadInput, FathomError
+from fathom.results import estimates
+from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
+from fathom.results.claims import percent
+from fathom.results.estimates import Estimate
+from fathom.results.facts import RunFacts, names_of
+from fathom.results.loading import open_run, wanted_of
+from fathom.results.names import last_part
+from fathom.results.pairing import common_facts, difference
+from fathom.results.plots import Plot
+from fathom.results.rows import grouped
+from fathom.results.tables import Table
+from fathom.store.folder import RunFolder, differences
+from fathom.studies.steps import SizeStep, decide_steps
+
+STEP = re.compile(r"(?:step|checkpoint|ckpt|epoch|iter)[-_]?(\d+)|(\d+)$", re.IGNORECASE)
+"""The step in the name or the revision of a checkpoint."""
+_UNREAD = ("prompt", "top_ids", "top_scores", "gold_tokens", "gold_ranks", "answers", "answer_ids")
+LISTED = 20
+"""Facts of each training in the table; ``facts.csv`` has all."""
+
+
+class FactCourse(NamedTuple):
+    """One fact during the training.
+
+    :param learnt: step of the first checkpoint that knows it; None if none does.
+    :param forgotten: step of the first checkpoint after which none knows it; None if the last one does.
+    """
+
+    fact: str
+    relation: str
+    subject: str
+    answers: str
+    learnt: int | None
+    forgotten: int | None
+
+
+class Course(NamedTuple):
+    """One training, in one scoring. Sequences have one entry per checkpoint.
+
+    :param steps: of the training; places in the order if the names have no steps.
+    :param learnt: number of facts that each checkpoint knows and the one before does not; *forgotten*: the reverse.
+    :param relations: accuracy of each.
+    :param facts: those that all checkpoints scored.
+    :param changes: from each checkpoint to the next, then from the first to the last.
+    """
+
+    model: str
+    probe: str
+    steps: list[int]
+    sides: list[RunFacts]
+    accuracy: list[Estimate]
+    learnt: list[int]
+    forgotten: list[int]
+    relations: dict[str, list[Estimate]]
+    facts: list[FactCourse]
+    changes: list[SizeStep]
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Cells that identify the course."""
+        return {"model": self.model, "probe": self.probe}
+
+
+class Learning(NamedTuple):
+    """The courses of all trainings. :param left_out: a line for each run that cannot be used."""
+
+    courses: list[Course]
+    left_out: list[str]
+
+
+def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Learning:
+    """Follow each training through its checkpoints.
+
+    :raises BadInput: no run can be used; with the line of each.
+    """
+    left_out: list[str] = []
+    sides: list[RunFacts] = []
+    courses: list[Course] = []
+    for run in runs:
+        try:
+            sides += wanted_of(run, scoring, name_of(open_run(run.path)), cluster, _UNREAD)
+        except FathomError as error:  # the others are followed
+            left_out += str(error).splitlines()[:1]
+    trainings = grouped(((_training_of(side.model), f"{side.probe} {side.scoring}"), side) for side in sides)
+    for (model, probe), own in trainings.items():
+        try:
+            courses.append(_course(model, probe, *_in_order(list(_alike(own, left_out)))))
+        except BadInput as error:  # such as other candidates
+            left_out += error.faults
+    if not courses:
+        raise BadInput(left_out or "expected a run or more, found none")
+    return Learning(_decided(courses), left_out)
+
+
+def name_of(run: RunFolder) -> str:
+    """Return name and revision of a run's model."""
+    model = run.manifest["identity"]["model"]
+    return "@".join(filter(None, (str(model["name"]).rstrip("/"), model.get("revision"))))
+
+
+def step_of(name: str) -> int | None:
+    """Return the step in the name of a checkpoint, such as 300 of out/checkpoint-300 and of NAME@step300."""
+    found = STEP.search(last_part(name).rpartition("@")[2])
+    return None if found is None else int(found[1] or found[2])
+
+
+def _training_of(name: str) -> str:
+    """Return the name of a training: the model without its revision, or the folder of the checkpoint."""
+    model, _, revision = name.partition("@")
+    return model if revision else name.removesuffix(last_part(name)).rstrip("/") or name
+
+
+def _alike(sides: Sequence[RunFacts], left_out: list[str]) -> Iterator[RunFacts]:
+    """Yield the runs that agree with most in model and settings; add a line for each of the others."""
+    kinds = [repr(sorted(_settings(side).items())) for side in sides]
+    usual = sides[kinds.index(Counter(kinds).most_common(1)[0][0])]
+    for side in sides:
+        if lines := [line.strip() for line in differences(_settings(usual), _settings(side))]:
+            left_out.append(f"{side.path} (here) differs from {usual.path} (there): {'; '.join(lines)}")
+        else:
+            yield side
+
+
+def _settings(side: RunFacts) -> dict[str, Any]:
+    """Return all that checkpoints of one training share."""
+    identity: Mapping[str, Any] = side.rows.identity
+    options = {name: value for name, value in identity.get("options", {}).items() if name != "revision"}
+    model = {"parameters": side.parameters, "dtype": identity["model"].get("dtype")}
+    return {**identity, "options": options, "model": model}
+
+
+def _in_order(sides: Sequence[RunFacts]) -> tuple[list[int], list[RunFacts]]:
+    """Return steps and runs, in order; if names lack steps or share them, the runs as given, by their places."""
+    by_step = {step: side for side in sides if (step := step_of(side.model)) is not None}
+    if len(by_step) < len(sides):
+        by_step = dict(enumerate(sides, 1))
+    return sorted(by_step), [by_step[step] for step in sorted(by_step)]
+
+
+def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> Course:
+    """:raises BadInput: the runs have no fact in common, or other candidates."""
+    facts = common_facts(sides)
+    known = np.array([side.hits(1)[side.at(facts)] > 0.5 for side in sides])
+    change = np.diff(known.astype(int), axis=0, prepend=0)
+    relations = grouped(zip(sides[0].relations_of(facts), facts, strict=True))
+    named = [side.called(str(step)) for step, side in zip(steps, sides, strict=True)]
+    pairs = [*pairwise(named), *([(named[0], named[-1])] if len(named) > 2 else [])]
+    return Course(
+        model,
+        probe,
+        steps,
+        named,
+        _accuracy(sides, facts),
+        (change > 0).sum(axis=1).tolist(),
+        (change < 0).sum(axis=1).tolist(),
+        {name: _accuracy(sides, own) for name, own in relations.items()},
+        list(_facts(sides[-1], facts, steps, known.T.tolist())),
+        [_change({"model": model, "probe": probe}, facts, *pair) for pair in pairs],
+    )
+
+
+def _accuracy(sides: Sequence[RunFacts], facts: Sequence[str]) -> list[Estimate]:
+    return [side.mean("accuracy", side.hits(1), facts) for side in sides]
+
+
+def _facts(
+    side: RunFacts, facts: Sequence[str], steps: Sequence[int], known: Sequence[list[bool]]
+) -> Iterator[FactCourse]:
+    """Yield the course of each fact. :param known: whether each checkpoint knows it, of each fact."""
+    names = names_of(side.rows.candidates)
+    about = zip(facts, side.relations_of(facts), side.subject_names(facts), side.gold_ids_of(facts), strict=True)
+    for (fact, relation, subject, golds), own in zip(about, known, strict=True):
+        learnt = steps[own.index(True)] if any(own) else None
+        forgotten = steps[len(own) - own[::-1].index(True)] if any(own) and not own[-1] else None
+        yield FactCourse(fact, relation, subject, ", ".join(names.get(id_, id_) for id_ in golds), learnt, forgotten)
+
+
+def _change(about: dict[str, str], facts: Sequence[str], earlier: RunFacts, later: RunFacts) -> SizeStep:
+    number = difference("accuracy", [(1, later), (-1, earlier)], [later.hits(1), earlier.hits(1)], facts)
+    return SizeStep(about, earlier.model, later.model, number)
+
+
+def _decided(courses: Sequence[Course]) -> list[Course]:
+    """Decide as one family which changes of all courses are significant and which checkpoints are above baselines."""
+    claims = {
+        (*course.about.values(), side.model): RunBaselines(side).claim(1, [fact.fact for fact in course.facts])
+        for course in courses
+        for side in course.sides
+    }
+    changes = [change for course in courses for change in course.changes]
+    decided, _ = decide_steps(changes, claims, lambda step, model: (*step.about.values(), model))
+    left = iter(decided)
+    return [course._replace(changes=[next(left) for _ in course.changes]) for course in courses]
+
+
+def conclude(findings: Learning) -> list[str]:
+    """State how the accuracy of each training changed, how many facts it learnt and forgot, and what was left out."""
+    said = []
+    for course in findings.courses:
+        ends = zip((course.steps[0], course.steps[-1]), (course.accuracy[0], course.accuracy[-1]), strict=True)
+        accuracy = [f"{percent(number.value)} at step {step}" for step, number in ends][: len(course.steps)]
+        verdict = f" ({course.changes[-1].verdict})" if course.changes else ""
+        learnt = [fact for fact in course.facts if fact.learnt is not None]
+        lost = sum(fact.forgotten is not None for fact in learnt)
+        counts = f"{len(learnt)} of {len(course.facts)} facts were learnt, {lost} of them forgotten"
+        said.append(f"{course.model}, {course.probe}: accuracy {', '.join(accuracy)}{verdict}; {counts}.")
+    return [*said, *(f"Left out: {line}" for line in findings.left_out)]
+
+
+# --- tables and plots
+
+
+def tables(findings: Learning) -> list[Table]:
+    """Return the checkpoints, the changes between them, the relations, and the facts that changed last."""
+    family = "difference: paired by fact; verdicts by Holm over all changes and checkpoints"
+    columns = ("model", "probe", "from", "to", "difference", "verdict", "above baseline")
+    changes = [change.row for course in findings.courses for change in course.changes]
+    changed = [Table.of(changes, "changes between checkpoints", (family, NO_KNOWLEDGE), columns=columns)]
+    note = "learnt, forgotten: facts ranked first, and no longer, against the checkpoint before"
+    half = "half learnt by: step by which half of the facts learnt at any checkpoint were"
+    rows = [row for course in findings.courses for row in _checkpoint_rows(course)]
+    relations = [row for course in findings.courses for row in _relation_rows(course)]
+    return [
+        Table.of(rows, "knowledge by checkpoint", (note,), main="accuracy").without_empty("gold log-prob"),
+        *(changed if changes else []),
+        Table.of(relations, "by relation, at the first and the last checkpoint", (half,), inline=True),
+        _facts_table(findings.courses, "facts that changed last, and the steps", LISTED),
+    ]
+
+
+def _checkpoint_rows(course: Course) -> Iterator[dict[str, Any]]:
+    facts = [fact.fact for fact in course.facts]
+    for place, side in enumerate(course.sides):
+        yield {
+            **course.about,
+            "step": course.steps[place],
+            "accuracy": course.accuracy[place],
+            "gold log-prob": _gold(side, facts),
+            "facts": len(facts),
+            "unscored": len(side.facts) - len(facts),
+            "learnt": course.learnt[place],
+            "forgotten": course.forgotten[place],
+        }
+
+
+def _gold(side: RunFacts, facts: Sequence[str]) -> Estimate | None:
+    """Return the mean log-probability of the gold answers; None if some have none."""
+    values = side.gold_log_probs[side.at(facts)]
+    line = side.recipe("gold log-probability")
+    known = not np.isnan(values).any()
+    return estimates.mean(values, side.sample(facts), line, (-np.inf, 0.0), form=".2f") if known else None
+
+
+def _relation_rows(course: Course) -> Iterator[dict[str, Any]]:
+    for relation, facts in grouped((fact.relation, fact) for fact in course.facts).items():
+        learnt = sorted(fact.learnt for fact in facts if fact.learnt is not None)
+        yield {
+            **course.about,
+            "relation": relation,
+            "first": course.relations[relation][0],
+            "last": course.relations[relation][-1],
+            "facts": len(facts),
+            "learnt": len(learnt),
+            "forgotten": sum(fact.forgotten is not None for fact in facts),
+            "half learnt by": learnt[(len(learnt) - 1) // 2] if learnt else None,
+        }
+
+
+def _facts_table(courses: Sequence[Course], title: str = "facts", most: int | None = None) -> Table:
+    """Return a row for each fact. :param most: of each training, only so many that changed last."""
+    rows = [
+        (course.model, course.probe, *fact)
+        for course in courses
+        for fact in (course.facts if most is None else sorted(course.facts, key=_last_change, reverse=True)[:most])
+    ]
+    return Table(("model", "probe", *FactCourse._fields), tuple(rows), title, hidden=frozenset({"fact"}))
+
+
+def _last_change(fact: FactCourse) -> int:
+    return -1 if fact.learnt is None else fact.forgotten or fact.learnt
+
+
+def files(findings: Learning) -> dict[str, Table]:
+    """Return every fact, and the accuracy of each relation at each checkpoint."""
+    rows = [
+        {**course.about, "relation": relation, "step": step, "accuracy": number}
+        for course in findings.courses
+        for relation, numbers in course.relations.items()
+        for step, number in zip(course.steps, numbers, strict=True)
+    ]
+    return {"facts": _facts_table(findings.courses), "relations": Table.of(rows, "accuracy by relation and step")}
+
+
+def plots(findings: Learning) -> list[Plot]:
+    """Draw accuracy by step, the facts learnt and forgotten at each, and the accuracy of each relation."""
+    kinds = {
+        "": (_draw_accuracy, "accuracy"),
+        "-facts": (_draw_facts, "facts learnt (up) and forgotten (down)"),
+        "-relations": (_draw_relations, ""),
+    }
+    return [
+        Plot(f"learning-{number}{kind}", partial(draw, course), "step", label, f"{course.model}, {course.probe}")
+        for number, course in enumerate(course for course in findings.courses if course.changes)
+        for kind, (draw, label) in kinds.items()
+    ]
+
+
+def _draw_accuracy(course: Course, axes: Any) -> None:
+    ends = [(one.value, one.value) if one.low is None else (one.low, one.high) for one in course.accuracy]
+    axes.fill_between(course.steps, *zip(*ends, strict=True), alpha=0.2)
+    axes.plot(course.steps, [one.value for one in course.accuracy], marker="o", markersize=3)
+    axes.set_ylim(0, None)
+
+
+def _draw_facts(course: Course, axes: Any) -> None:
+    axes.bar(range(len(course.steps)), course.learnt)
+    axes.bar(range(len(course.steps)), [-count for count in course.forgotten])
+    _label_steps(course, axes)
+
+
+def _draw_relations(course: Course, axes: Any) -> None:
+    """Draw a row for each relation and a column for each checkpoint: lines of many relations would cover each other."""
+    values = [[one.value for one in numbers] for numbers in course.relations.values()]
+    picture = axes.imshow(values, aspect="auto", vmin=0, vmax=1, cmap="cividis", interpolation="nearest")
+    axes.set_yticks(range(len(values)), list(course.relations), fontsize=8 if len(values) < 30 else 5)
+    axes.figure.colorbar(picture, ax=axes, label="accuracy")
+    _label_steps(course, axes)
+
+
+def _label_steps(course: Course, axes: Any) -> None:
+    """Label at most ten checkpoints with their steps."""
+    places = range(0, len(course.steps), -(-len(course.steps) // 10))
+    axes.set_xticks(places, [str(course.steps[place]) for place in places], rotation=45)
