@@ -1,4 +1,5 @@
 # make demo: set up, then plant two small models and probe them. make test: set up, then lint, types and the fast tests.
+# make docs: the documentation site, in build/docs/site. make docs-serve: the same at http://localhost:8000.
 # make test-slow: the rest of the tests (model families, Ray, browser, documentation, servers, long simulations).
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,7 +12,7 @@ export TOKENIZERS_PARALLELISM = false
 # Where this is set, every process compiles Fathom and its tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published
+.PHONY: demo docs docs-serve test test-slow test-lowest test-highest test-wheel lint install install-test benchmark mutation faults published
 
 # torch 2.13.0 first: a range alone would choose the newest build, with gigabytes of CUDA libraries.
 $(BIN)/python:
@@ -38,6 +39,12 @@ lint: install-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --quiet --deny-warnings src/fathom/report/assets
+
+docs: install-test
+	$(BIN)/python docs/site/build.py
+
+docs-serve: docs
+	$(BIN)/python -m http.server -d build/docs/site 8000
 
 # One process more than cores, as some tests wait for servers, browsers and Ray (five at most: each takes 2.5 GB), with one
 # thread each: tests are small, and threads of several processes get in each other's way. Files go in the order of

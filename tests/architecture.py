@@ -1,4 +1,4 @@
-"""The diagram of packages in CONTRIBUTING.md, drawn from the imports of the code: ``python -m tests.architecture``."""
+"""The diagram in docs/architecture.md, drawn from the imports of the code: ``python -m tests.architecture``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "fathom"
-PAGE = ROOT / "CONTRIBUTING.md"
+PAGE = ROOT / "docs" / "architecture.md"
 DIAGRAM = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
 
 
