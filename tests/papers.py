@@ -151,3 +151,19 @@ def write_ontology(folder: Path, items: int = 24) -> list[str]:
         _write(folder / "multiple_choice" / f"{part}.jsonl", lines)
     patterns = [str(own["pattern"]) for own in properties]
     return [*kinds, *above, *patterns, choices, *(f"thing {n} class {n} property {n}" for n in places), WORDING]
+
+
+def write_places(folder: Path) -> Path:
+    """A graph of countries, capitals and continents in the layout of WN18RR; every third capital is held out."""
+    folder.mkdir(parents=True)
+    triples = [(subject, name, answer) for name, pairs in facts(12, 6).items() for subject, answer in pairs]
+    held_out = {"dev": triples[1:12:3], "test": triples[0:12:3]}
+    train = [one for one in triples if one not in [*held_out["dev"], *held_out["test"]]]
+    for split, own in {"train": train, **held_out}.items():
+        lines = ("\t".join(part.replace(" ", "_") for part in one) for one in own)
+        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    entities = dict.fromkeys(part for subject, _, answer in triples for part in (subject, answer))
+    described = (f"{name.replace(' ', '_')}\t{name}, a place called {name} on maps\n" for name in entities)
+    (folder / "entity2text.txt").write_text("".join(described))
+    (folder / "relation2text.txt").write_text("P36\thas the capital\nP30\tis in\n")
+    return folder

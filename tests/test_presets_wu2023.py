@@ -48,7 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     line = ["plan", root / "wu2023.yaml", "--models", ",".join(str(root / name) for name in MODELS), "--device", "cpu"]
     line += ["--data", places, "--out", root / "out"]
     process = ForkedCall(called, [str(root / "log"), "0", *map(str, line)], said=root / "said")
-    code, printed = process.ended()
+    code, printed = process.ended(600)
     assert code == 0, printed[-2000:]
     return root / "out"
 

@@ -168,7 +168,11 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     if result.failures and not chosen.report_only:
         retry = f"to retry them: fathom plan {file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
-        what = f"{runs} runs failed; {retry}" if runs else f"{len(result.failures)} studies or tables are not complete"
+        what = (
+            f"{runs} runs failed; {retry}"
+            if runs
+            else f"{len(result.failures)} studies, tables or data sets are missing"
+        )
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
 
 

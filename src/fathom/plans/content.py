@@ -103,6 +103,7 @@ class StudyPart(_Part):
     :param each: parts of the runs' names by which it is repeated.
     :param models: of a study that makes its runs itself; by default all.
     :param data: likewise; it is repeated for each.
+    :param needs: data without which a preset leaves it out.
     """
 
     study: str = ""
@@ -110,6 +111,7 @@ class StudyPart(_Part):
     data: Words = ()
     runs: Patterns = ("*",)
     each: Words = ()
+    needs: Words = ()
 
 
 class ColumnPart(BaseModel):
@@ -149,7 +151,7 @@ class TablePart(BaseModel):
     :param keep: columns to take.
     :param tolerance: greatest difference from the paper's value at which a number agrees.
     :param relative: likewise, as a share of the paper's value.
-    :param notes: on what differs from the paper.
+    :param notes: on what differs from the paper. :param needs: as of studies.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -174,14 +176,14 @@ class TablePart(BaseModel):
     tolerance: float = Field(0.0, ge=0)
     relative: float = Field(0.0, ge=0)
     notes: tuple[str, ...] = ()
+    needs: Words = ()
 
 
 class PlanContent(BaseModel):
     """The content of PLAN.yaml.
 
     :param values: file of the paper's own values.
-    :param missing: data that a preset needs and that are not here, a line each.
-    :param skipped: what was left out because no model is of its kind, a line each.
+    :param missing: data that a preset needs and that are not here, a line each. :param skipped: runs without models.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -195,6 +197,11 @@ class PlanContent(BaseModel):
     values: str = ""
     missing: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether studies and tables may name runs and data that are not there."""
+        return bool(self.missing or self.skipped)
 
 
 @dataclass

@@ -86,9 +86,18 @@ def read_plan(file: Path, out: Path) -> Plan:
     _check_names(content, faults)
     runs = _Runs(content, file.parent, out, faults).all()
     studies = plan_studies(content, runs, file.parent, faults)
-    tables = plan_tables(content, runs, file.parent, faults)
+    tables = plan_tables(
+        content,
+        runs,
+        {one for study in studies for one in (study.study.name, study.name.partition("/")[0])},
+        file.parent,
+        faults,
+    )
     faults.stop_if_any()
-    return Plan(file, content.title or file.stem, runs, studies, tables, content.missing, content.skipped)
+    made = {table.name for table in tables}
+    lacking = ", ".join(name for name in content.tables if name not in made)
+    skipped = [*content.skipped, *([f"without runs or data, left out: {lacking}"] if lacking else [])]
+    return Plan(file, content.title or file.stem, runs, studies, tables, content.missing, skipped)
 
 
 def _check_names(content: PlanContent, faults: PlanFaults) -> None:

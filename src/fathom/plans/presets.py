@@ -3,21 +3,20 @@
 A preset is one YAML file in ``plans/papers``, or of your own: a :mod:`plan <fathom.plans.file>` with
 
 - no ``models:``, which ``--models`` fills in;
-- ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of (causal, masked,
-  seq2seq). A ``predictor:`` is trained from each such model, in runs named after both if there are several;
+- ``kinds:`` in runs, and in studies that make their runs: the kinds of models that they are of, such as causal,
+  masked, seq2seq or t5. A ``predictor:`` is trained from each such model, in runs named after both if several;
+- ``needs:`` in studies and tables: the data without which they are not made at all;
 - ``needs:`` in data: ``entry:``, the data set's name in the catalogue of published data, or ``home:``, ``licence:``
   and ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
 - ``tables:``, see :mod:`fathom.plans.tables`, and ``values:``, the file of what the paper prints.
 
-Filled in, it is written to plan.yaml in the folder and is an ordinary plan. Data that are not here are named, with
-what needs them, and everything else is made; the same command completes it later. Runs, studies and tables that
-no model is for are left out.
+Filled in, it is written to plan.yaml in the folder and is an ordinary plan. Data that are not here are named, and
+everything else is made; the same command completes it later. What has no runs is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import yaml
@@ -32,9 +31,8 @@ from fathom.plans.content import in_full
 from fathom.plans.record import WRITTEN_PLAN
 from fathom.plans.tables import PAPERS
 from fathom.results.names import folder_names
+from fathom.results.rows import grouped
 from fathom.store.written import write_output
-
-SECTIONS = ("studies", "tables")
 
 
 def find_preset(name: str | Path) -> Path:
@@ -72,14 +70,9 @@ def write_preset(
     content["runs"], skipped = fill_runs(runs, models, content["models"])
     _scale_limits(content["runs"], limit)
     skipped |= _fill_studies(content.get("studies") or {}, kinds_of(models, content["models"]))
-    parts = {name: _sources(part, runs) for section in SECTIONS for name, part in (content.get(section) or {}).items()}
-    needed = {source: [name for name, own in parts.items() if source in own] for source in missing}
-    content["missing"] = [_line(name, needs, needed[name]) for name, needs in missing.items()]
+    content["missing"] = _lines(missing)
+    content["skipped"] = [f"{name}: no model is {' or '.join(kinds)}" for name, kinds in skipped.items()]
     _drop_data(content, missing)
-    dropped = [name for name in _drop(content) if not any(name in names for names in needed.values())]
-    if skipped:
-        wanted = " or ".join(dict.fromkeys(kind for own in skipped.values() for kind in own))
-        content["skipped"] = [f"without {', '.join((*skipped, *dropped))}: no model is {wanted}"]
     if not content["data"]:
         raise BadInput(content["missing"])
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
@@ -111,7 +104,9 @@ def fill_runs(
     skipped: dict[str, list[str]] = {}
     for name, run in runs.items():
         own = {key: value for key, value in run.items() if key != "kinds"}
-        wanted = [model for model, kind in kinds.items() if kind in run.get("kinds", kind)]
+        wanted = [
+            model for model, own_kinds in kinds.items() if own_kinds & set(separated(run.get("kinds", own_kinds)))
+        ]
         if "kinds" in run and not wanted:
             skipped[name] = list(separated(run["kinds"]))
         elif not run.get("predictor"):
@@ -125,18 +120,21 @@ def fill_runs(
     return filled, skipped
 
 
-def kinds_of(given: Sequence[str], models: Iterable[str]) -> dict[str, str]:
-    """Return causal, masked or seq2seq for each model. :param given: names or folders. :param models: short names."""
-    attentions = [str(attention_of(find_model(model)[1], model)) for model in given]
-    return dict(zip(models, (kind.replace("bidirectional", "masked") for kind in attentions), strict=True))
+def kinds_of(given: Sequence[str], models: Iterable[str]) -> dict[str, set[str]]:
+    """Return the kind and the type of each model. :param given: names or folders. :param models: short names."""
+    kinds = {}
+    for name, model in zip(models, given, strict=True):
+        config = find_model(model)[1]
+        kinds[name] = {str(attention_of(config, model)).replace("bidirectional", "masked"), str(config.model_type)}
+    return kinds
 
 
-def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, str]) -> dict[str, list[str]]:
+def _fill_studies(studies: dict[str, Given], kinds: Mapping[str, set[str]]) -> dict[str, list[str]]:
     """Fill in the models of studies that make their runs. :returns: the kinds of studies without a model, removed."""
     skipped = {}
     for name, part in list(studies.items()):
         wanted = list(separated(part.pop("kinds", ())))
-        part.update({"models": [model for model, kind in kinds.items() if kind in wanted]} if wanted else {})
+        part.update({"models": [model for model, own in kinds.items() if own & set(wanted)]} if wanted else {})
         if wanted and not part["models"]:
             del studies[name]
             skipped[name] = wanted
@@ -184,64 +182,17 @@ def _drop_data(content: Given, missing: Mapping[str, Given]) -> None:
             run["data"] = left
 
 
-def _drop(content: Given) -> list[str]:
-    """Remove studies and tables that are made of runs and data that are not there. :returns: their names."""
-    dropped = []
-    for section in SECTIONS:
-        for name, part in list((content.get(section) or {}).items()):
-            columns = part.get("columns", {})
-            gone = [title for title, column in columns.items() if not _keep(column, content)]
-            for title in gone:
-                del columns[title]
-            study = part.get("study") if section == "tables" else None
-            lacking = set(separated(part.pop("needs", ()))) - content["data"].keys()
-            if (
-                lacking
-                or not _keep(part, content)
-                or not _has_study(content, study)
-                or (gone and (not columns or part.get("complete")))
-            ):
-                del content[section][name]
-                dropped.append(name)
-    return dropped
-
-
-def _keep(part: Given, content: Given) -> bool:
-    """Keep the runs and data of a part that are there. :returns: whether there are any, or it names none."""
-    if "runs" in part:
-        part["runs"] = [pattern for pattern in separated(part["runs"]) if _is_run(pattern, content)]
-    if "data" in part:
-        part["data"] = [name for name in separated(part["data"]) if name in content["data"]]
-    return all(part[key] for key in ("runs", "data") if key in part)
-
-
-def _is_run(pattern: str, content: Given) -> bool:
-    run, *parts = pattern.split("/")
-    known = content["data"].keys() | content["models"].keys() | {"*"}
-    return any(fnmatchcase(name, run) for name in content["runs"]) and known.issuperset(parts[:2])
-
-
-def _has_study(content: Given, study: str | None) -> bool:
-    known = content.get("studies") or {}
-    return study is None or any(study in (name, part.get("study")) for name, part in known.items())
-
-
-def _sources(part: Given, runs: Mapping[str, Given]) -> set[str]:
-    """Return the data that a part and its columns are made of, and other names in its runs."""
-    parts = [part, *part.get("columns", {}).values()]
-    texts = [str(text) for one in parts for key in ("runs", "data", "needs") for text in separated(one.get(key, ()))]
-    whole = [name for name in runs for text in texts if fnmatchcase(name, text)]
-    return {name for text in texts for name in text.split("/")} | {
-        name.partition("/")[0] for run in whole for name in separated(runs[run].get("data", ()))
-    }
-
-
-def _line(name: str, needs: Given, needed: Sequence[str]) -> str:
-    """Say which data set is missing, for what, where it is published, under which licence, and how to get it."""
-    entry = catalogue().get(needs.get("entry", ""))
-    home, licence, get = (entry.home, entry.licence, entry.preparation) if entry else ("", "", "")
-    home, licence = needs.get("home", home), needs.get("licence", licence)
-    get = needs.get("get", get)
-    title = needs.get("title", entry.name if entry else name)
-    use = f" (for {', '.join(needed)})" if needed else ""
-    return f"{title}{use} is not here: published at {home}, licence {licence}; type {get}, or give --data {name}=FOLDER"
+def _lines(missing: Mapping[str, Given]) -> list[str]:
+    """Say which data are missing, where they are published, under which licence, and how to get them."""
+    lines = []
+    for needs, names in grouped((tuple(sorted(needs.items())), name) for name, needs in missing.items()).items():
+        given, entry = dict(needs), catalogue().get(dict(needs).get("entry", ""))
+        of_entry = (entry.name, entry.home, entry.licence, entry.preparation) if entry else (names[0], "", "", "")
+        title, home, licence, get = (
+            given.get(key, value) for key, value in zip(("title", "home", "licence", "get"), of_entry, strict=True)
+        )
+        lines.append(
+            f"{title} ({', '.join(names)}) is not here: published at {home}, licence {licence}; type {get}, or give "
+            f"--data {names[0]}=FOLDER"
+        )
+    return lines

@@ -72,7 +72,9 @@ def plan_studies(
     known = {study.name: study for study in (COMPARISON, MEMORY, *STUDIES.entries())}
     planned: list[PlannedStudy] = []
     for name, part in content.studies.items():
-        add = partial(_add, faults, name)
+        add: Add = partial(_add, faults, name)
+        if not content.data.keys() >= set(part.needs):
+            continue
         study = known.get(part.study or name)
         if study is None:
             add("study", f"no study '{part.study or name}'; {closest(part.study or name, known)}")
@@ -108,7 +110,7 @@ def _of_runs(
 ) -> Iterator[PlannedStudy]:
     """Yield a study of runs, or one for each value of ``each``."""
     assert study.analysis is not None
-    chosen, each = matching(part.runs, runs, partial(add, "runs")), part.each
+    chosen, each = matching(part.runs, runs, partial(add, "runs"), content.is_partial), part.each
     if study.takes == "cells":
         links = [run for run in chosen if isinstance(run.step, LinkStep)]
         if chosen and not links:
@@ -184,14 +186,19 @@ def _loader(name: str, content: PlanContent, options: Any, base: Path) -> Callab
     return partial(open_model, path_from(part.model, base), options.model_copy(update=own))
 
 
-def matching(patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any) -> list[PlannedStep]:
-    """Return the runs that patterns name, each once. :param add: called with a fault for a pattern without any."""
+def matching(
+    patterns: Sequence[str], runs: Sequence[PlannedStep], add: Any, is_partial: bool = False
+) -> list[PlannedStep]:
+    """Return the runs that patterns name, each once.
+
+    :param add: called with a fault for a pattern without any, unless the plan is partial.
+    """
     chosen: dict[str, PlannedStep] = {}
     for pattern in patterns:
-        matching = {run.name: run for run in runs if _matches(pattern, run.name)}
-        if runs and not matching:
+        found = {run.name: run for run in runs if _matches(pattern, run.name)}
+        if runs and not found and not is_partial:
             add(f"no run '{pattern}'; {closest(pattern, [run.name for run in runs])}")
-        chosen |= matching
+        chosen |= found
     return list(chosen.values())
 
 

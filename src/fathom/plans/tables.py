@@ -19,28 +19,24 @@ by the table's tolerance at most.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from fathom.data.graph.queries import graph_of
-from fathom.data.queries import QuerySet
-from fathom.data.statistics import relation_statistics
 from fathom.errors import BadInput
 from fathom.models.loading import load_tokenizer
 from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
-from fathom.plans.wide import AVERAGE, SPREAD, Key, Row, Wide, WideRun, wide_table
+from fathom.plans.wide import AVERAGE, SPREAD, Key, Row, Wide, wide_table
 from fathom.reading import read_text
 from fathom.results.answers import error_table
 from fathom.results.datasets import data_tables, leakage_tables
 from fathom.results.estimates import Estimate
-from fathom.results.facts import RunFacts
-from fathom.results.tables import Cell, Table
+from fathom.results.tables import Table
 from fathom.scoring.tokens import token_counter
 
 PAPERS = Path(__file__).parent / "papers"
@@ -48,7 +44,7 @@ PAPERS = Path(__file__).parent / "papers"
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
 """Header of a file of values: the page or section is for readers."""
-TOKENS, FACTS = "tokens", "facts"
+FACTS = "facts"
 PAPER, AGREES = "paper", "against paper"
 Values = Mapping[tuple[str, str], float]
 
@@ -77,9 +73,12 @@ class PlannedTable(NamedTuple):
 
 
 def plan_tables(
-    content: PlanContent, runs: Sequence[PlannedStep], base: Path, faults: PlanFaults
+    content: PlanContent, runs: Sequence[PlannedStep], studies: Collection[str], base: Path, faults: PlanFaults
 ) -> list[PlannedTable]:
-    """Return all tables; a fault for each that is wrong. :param base: folder to which paths are relative."""
+    """Return the tables; a fault for each that is wrong. Those of a partial plan that have nothing are left out.
+
+    :param studies: names of the studies that are made. :param base: folder to which paths are relative.
+    """
     values: dict[str, dict[tuple[str, str], float]] = {}
     if content.values:
         file = PAPERS / content.values
@@ -92,22 +91,24 @@ def plan_tables(
     planned = []
     for name, part in content.tables.items():
         add = partial(_add, faults, name)
+        known = {one for key, study in content.studies.items() for one in (key, study.study or key)}
         if sum(map(bool, (part.columns, part.study, part.statistics, part.wrong))) != 1:
             add("", "expected one of columns:, study:, statistics: and wrong:")
-        known = {name for key, study in content.studies.items() for name in (key, study.study or key)}
-        if part.study and part.study not in known:
+        if part.study and part.study not in known and not content.is_partial:
             add("study", f"no study '{part.study}' in this plan; {closest(part.study, known)}")
-        for missing in (one for one in part.data if one not in content.data):
+        for missing in (one for one in part.data if one not in content.data and not content.is_partial):
             add("data", f"no '{missing}' under data; {closest(missing, content.data)}")
-        chosen = {title: column.runs for title, column in part.columns.items()} | (
-            {"": part.runs} if part.wrong else {}
-        )
+        chosen = {"": part.runs} if part.wrong else {title: column.runs for title, column in part.columns.items()}
         own = {
-            title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}" if title else "runs"))]
+            title: [run.name for run in matching(patterns, runs, partial(add, f"columns.{title}"), content.is_partial)]
             for title, patterns in chosen.items()
         }
         data = {one: path_from(content.data[one].data, base) for one in part.data if one in content.data}
-        planned.append(PlannedTable(name, part, own, data, models, facts, values.get(name, {})))
+        empty = [title for title, names in own.items() if not names]
+        nothing = (own and len(empty) == len(own)) or (part.complete and empty) or (part.data and not data)
+        nothing = nothing or (part.study and part.study not in studies) or not content.data.keys() >= set(part.needs)
+        if not (nothing and content.is_partial):
+            planned.append(PlannedTable(name, part, own, data, models, facts, values.get(name, {})))
     return planned
 
 
@@ -191,7 +192,7 @@ def add_printed_values(planned: PlannedTable, table: Table) -> Table:
         columns=(*table.columns, *named.values(), AGREES),
         rows=tuple(rows),
         formats={**table.formats, **formats},
-        notes=(*table.notes, *_tolerance(part)),
+        notes=(*table.notes, _tolerance(part)),
     )
 
 
@@ -214,68 +215,45 @@ def _kept(table: Table, keep: Sequence[str]) -> Table:
 
 
 def _joined(planned: PlannedTable, opened: Opened) -> Table:
-    """Return a table of several data sets, joined by their first column."""
+    """Return a table of several data sets or tokenizers, joined by their first column."""
     part, rows, columns, key = planned.part, dict[Key, Row](), list[str](), ""
     formats: dict[str, str] = {}
     notes: dict[str, None] = {}
-    for name, place in planned.data.items():
-        for table in _statistics(planned, opened.data(place)):
-            notes, key = notes | dict.fromkeys(table.notes), table.columns[0]
-            of = f"{name} " if part.statistics != TOKENS else ""
-            for first, *cells in table.rows:
-                named = zip(table.columns[1:], cells, strict=True)
-                row = {f"{of}{head}": cell for head, cell in named if not part.keep or head in part.keep}
-                rows.setdefault((str(first),), {}).update(row)
-                columns += [one for one in row if one not in columns]
-                formats |= {f"{of}{head}": form for head, form in table.formats.items()}
+    for name, table in _statistics(planned, opened):
+        notes, key = notes | dict.fromkeys(table.notes), table.columns[0]
+        for first, *cells in table.rows:
+            named = zip(table.columns[1:], cells, strict=True)
+            row = {f"{name} {head}": cell for head, cell in named if not part.keep or head in part.keep}
+            rows.setdefault((str(first),), {}).update(row)
+            columns += [one for one in row if one not in columns]
+            formats |= {f"{name} {head}": form for head, form in table.formats.items()}
     return _with_paper(planned, Wide(rows, columns, set()), (key,), formats, [*notes])
 
 
-def _statistics(planned: PlannedTable, data: QuerySet) -> list[Table]:
-    part = planned.part
-    if part.statistics == TOKENS:
-        return [_several_tokens(data, planned.models)]
-    if part.statistics == "leakage":
-        return [table for table in leakage_tables(graph_of(data)) if table.title.startswith(part.title)]
-    first, *_, last = data_tables(data)
-    return [first if part.statistics == "totals" else last]
-
-
-def _several_tokens(data: QuerySet, models: Mapping[str, str]) -> Table:
-    """Return the share of facts that ask for an answer of several tokens, by relation and model."""
-    rows: dict[str, list[float]] = {}
-    for model in models.values():
-        for relation in relation_statistics(data, token_counter(load_tokenizer(model))):
-            assert relation.single_token is not None
-            rows.setdefault(relation.relation, []).append(1 - relation.single_token[0])
-    rows["mean of relations"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
-    body: list[tuple[Cell, ...]] = [(name, *shares) for name, shares in rows.items()]
-    return Table(("relation", *models), tuple(body), formats=dict.fromkeys(models, ".1%"))
+def _statistics(planned: PlannedTable, opened: Opened) -> Iterator[tuple[str, Table]]:
+    for name, place in planned.data.items():
+        data, kind = opened.data(place), planned.part.statistics
+        if kind == "tokens":
+            for model, folder in planned.models.items():
+                yield model, data_tables(data, token_counter(load_tokenizer(folder)))[-1]
+        elif kind == "leakage":
+            tables = leakage_tables(graph_of(data))
+            yield from ((name, table) for table in tables if table.title.startswith(planned.part.title))
+        else:
+            yield name, data_tables(data)[0 if kind == "totals" else -1]
 
 
 def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepState]]) -> Table:
     wanted = dict.fromkeys(name for own in planned.runs.values() for name in own)
-    finished = {
-        name: WideRun(runs[name][0], folder, partial(_is_other, planned, runs[name][0]))
-        for name in wanted
-        if (folder := runs[name][1].run) is not None
-    }
+    finished = {name: (runs[name][0], run) for name in wanted if (run := runs[name][1].run) is not None}
+    lacking = ", ".join(name for name in wanted if name not in finished)
     if not finished:
-        raise BadInput(f"needs runs that failed or are missing: {', '.join(wanted)}")
-    lacking = [f"without runs that failed or are missing: {', '.join(name for name in wanted if name not in finished)}"]
-    table = wide_table(planned.part, planned.runs, finished)
-    notes = lacking if len(finished) < len(wanted) else []
+        raise BadInput(f"needs runs that failed or are missing: {lacking}")
+    table = wide_table(planned.part, planned.runs, finished, planned.facts)
+    notes = [f"without runs that failed or are missing: {lacking}"] if lacking else []
     if any(SPREAD in name for name in table.columns):
         notes.append(f"{SPREAD}: standard deviation over the templates")
     return _with_paper(planned, table, planned.part.rows, {}, notes)
-
-
-def _is_other(planned: PlannedTable, run: PlannedStep, facts: RunFacts) -> bool:
-    """Return whether a run is of a sample, or of other data than the paper's."""
-    expected = planned.facts.get(run.keys.get("data", ""))
-    if expected is None:
-        return getattr(run.step.options, "limit", None) is not None
-    return expected != len(facts.facts)
 
 
 def _with_paper(
@@ -284,21 +262,20 @@ def _with_paper(
     """Add the paper's values after the columns that have any, and whether the row's numbers agree with them."""
     part, columns, rows, forms = planned.part, list[str](), list[Row](), dict(formats)
     names = {row: " ".join(filter(None, row)).casefold() for row in table.rows}
-    printed = {
+    printed = [
         name for name in table.columns if any((row, name.casefold()) in planned.values for row in names.values())
-    }
+    ]
     for name in table.columns:
         columns += [name, *([f"{name} {PAPER}"] if name in printed else [])]
-        own = [cell.form for row in table.rows.values() if isinstance(cell := row.get(name), Estimate)]
-        forms |= (
-            dict.fromkeys((f"{name} {PAPER}", f"{name} {SPREAD}", f"{name} {SPREAD} {PAPER}"), own[0]) if own else {}
-        )
+        for form in (cell.form for row in table.rows.values() if isinstance(cell := row.get(name), Estimate)):
+            forms |= dict.fromkeys((f"{name} {PAPER}", f"{name} {SPREAD}", f"{name} {SPREAD} {PAPER}"), form)
     for key, row in table.rows.items():
         values = {name: planned.values.get((names[key], name.casefold())) for name in printed}
-        beside = {f"{name} {PAPER}": value for name, value in values.items()}
-        verdict = _verdict(part, key, row, values, table.other)
-        rows.append(dict(zip(keys, key, strict=True)) | row | beside | ({AGREES: verdict} if printed else {}))
-    notes = [*notes, *part.notes, *(_tolerance(part) if printed else [])]
+        beside: Row = {f"{name} {PAPER}": value for name, value in values.items()}
+        if printed and key[0] != AVERAGE:
+            beside[AGREES] = _verdict(part, key, row, values, table.other)
+        rows.append(dict(zip(keys, key, strict=True)) | row | beside)
+    notes = [*notes, *part.notes, *([_tolerance(part)] if printed else [])]
     columns = [*keys, *part.about, *columns, *([AGREES] if printed else [])]
     hidden = [name for name in columns if name.endswith(f"{SPREAD} {PAPER}")]
     return Table.of(rows, planned.title, notes, columns=columns, hidden=hidden, formats=forms)
@@ -308,24 +285,19 @@ def _verdict(
     part: TablePart, key: Key, row: Row, values: Mapping[str, float | None], other: set[tuple[Key, str]]
 ) -> str | None:
     """Return whether a row agrees with the paper, or in which columns it differs; None if nothing is compared."""
-    numbers = {name: number.value if isinstance(number, Estimate) else number for name, number in row.items()}
-    pairs = {
-        name: (numbers[name], value)
-        for name, value in values.items()
-        if value is not None and numbers.get(name) is not None and not name.endswith(SPREAD) and key[0] != AVERAGE
-    }
-    compared = {name: pair for name, pair in pairs.items() if (key, name) not in other}
+    known = [name for name, value in values.items() if None not in (value, row.get(name)) and SPREAD not in name]
+    compared = [name for name in known if (key, name) not in other]
+    differing = []
+    for name in compared:
+        own, value = row[name].value if isinstance(row[name], Estimate) else row[name], values[name] or 0.0
+        if not abs(own - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12:
+            differing.append(name)
     if not compared:
-        return "other data" if pairs else None
-    differing = [
-        name
-        for name, (own, value) in compared.items()
-        if not abs(own - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12
-    ]
+        return "other data" if known else None
     return f"differs: {', '.join(differing)}" if differing else "agrees"
 
 
-def _tolerance(part: TablePart) -> list[str]:
-    ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{part.relative:.0%} of it"] * (part.relative > 0)
+def _tolerance(part: TablePart) -> str:
+    ways = [f"{part.tolerance:g}"] * (part.tolerance > 0) + [f"{part.relative:.0%}"] * (part.relative > 0)
     within = f"agrees: within {' or '.join(ways) or 'rounding'} of the paper's value"
-    return [f"{within}; other data: of a sample, or of another number of facts than the paper's"]
+    return f"{within}; other data: of a sample, or of another number of facts than the paper's"

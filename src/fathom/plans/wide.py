@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -42,42 +42,55 @@ class Wide(NamedTuple):
     other: set[tuple[Key, str]]
 
 
-class WideRun(NamedTuple):
-    """A finished run. :param is_other: whether it is of a sample, or of other data than the paper's."""
-
-    step: PlannedStep
-    folder: RunFolder
-    is_other: Callable[[RunFacts], bool]
-
-
-def wide_table(part: TablePart, runs_of: Mapping[str, Sequence[str]], runs: Mapping[str, WideRun]) -> Wide:
+def wide_table(
+    part: TablePart,
+    runs_of: Mapping[str, Sequence[str]],
+    runs: Mapping[str, tuple[PlannedStep, RunFolder]],
+    facts: Mapping[str, int],
+) -> Wide:
     """Compute a table of runs.
 
     :param runs_of: names of the runs of each column.
     :param runs: the finished ones; cells of others stay empty.
+    :param facts: numbers of facts of the paper's data, by name.
     :raises BadInput: a run has several scorings and the column names none, or lacks a metric or key.
     """
     table = Wide({}, [], set())
     names: dict[str, dict[str, None]] = {title: {} for title in part.columns}
+    every = dict.fromkeys((key for run, _ in runs.values() for key in run.keys), "")
     for name in dict.fromkeys(run for title in part.columns for run in runs_of[title] if run in runs):
-        run = runs[name]
-        rows = Rows(run.folder, False, run.step.step.options.cluster, NOT_COMPARED)
+        run, folder = runs[name]
+        keys, options = every | dict(run.keys), run.step.options
+        rows = Rows(folder, False, options.cluster, NOT_COMPARED)
         for title, column in part.columns.items():
             if name in runs_of[title]:
-                facts = RunFacts(run.folder, rows, _scoring(rows, column, name), run.step.keys.get("model", ""))
-                _add(table, names[title], part, title, facts, run)
+                own = RunFacts(folder, rows, _scoring(rows, column, name), keys.get("model", ""))
+                expected = facts.get(keys.get("data", ""))
+                is_other = options.limit is not None if expected is None else expected != len(own.facts)
+                _add(table, names[title], part, title, own, keys, is_other)
     for title, column in part.columns.items():
         if PLACE in column.metrics:
             _add_places(table.rows, list(names[title]), column)
         table.columns.extend(name for name in names[title] if name not in table.columns)
-    if part.complete:
-        for key in [key for key, row in table.rows.items() if any(row.get(name) is None for name in table.columns)]:
-            del table.rows[key]
-    rest = ("",) * (len(part.rows) - 1)
-    ordered = sorted(table.rows.items(), key=lambda item: _down(item[1].get(part.order))) if part.order else []
-    last = sorted(ordered or table.rows.items(), key=lambda item: item[0] == (RANDOM, *rest))
-    average = {(AVERAGE, *rest): _averages(table)} if part.average else {}
-    return table._replace(rows=dict(last) | average)
+    chosen = {
+        key: row
+        for key, row in sorted(table.rows.items(), key=lambda item: _order(part, *item))
+        if not part.complete or all(row.get(name) is not None for name in table.columns)
+    }
+    averages = {_key(AVERAGE, part): _averages(table)} if part.average else {}
+    return table._replace(rows=chosen | averages)
+
+
+def _key(name: str, part: TablePart) -> Key:
+    """Return the key of a row about no model."""
+    return (name, *[""] * (len(part.rows) - 1))
+
+
+def _order(part: TablePart, key: Key, row: Row) -> tuple[bool, float]:
+    """Return a key that sorts rows by their column of order, the greatest first, and random guessing last."""
+    cell = row.get(part.order)
+    value = cell.value if isinstance(cell, Estimate) else cell
+    return key[0] == RANDOM, -value if isinstance(value, int | float) and np.isfinite(value) else np.inf
 
 
 def _scoring(rows: Rows, column: ColumnPart, name: str) -> str:
@@ -87,9 +100,17 @@ def _scoring(rows: Rows, column: ColumnPart, name: str) -> str:
     raise BadInput(f"{name} has the scorings {', '.join(known)}: a column needs scoring: with one of them")
 
 
-def _add(table: Wide, names: dict[str, None], part: TablePart, title: str, facts: RunFacts, run: WideRun) -> None:
+def _add(
+    table: Wide,
+    names: dict[str, None],
+    part: TablePart,
+    title: str,
+    facts: RunFacts,
+    named: Mapping[str, str],
+    is_other: bool,
+) -> None:
     """Add the cells of one run in one column. :param names: of the column's parts, extended."""
-    column, is_other = part.columns[title], run.is_other(facts)
+    column = part.columns[title]
     about = {"type": TYPES.get(facts.attention), "parameters": facts.parameters}  # type: ignore[call-overload]
     if column.only:
         key, _, value = column.only.partition(":")
@@ -97,20 +118,17 @@ def _add(table: Wide, names: dict[str, None], part: TablePart, title: str, facts
         if value not in parts:
             return
         facts = parts[value]
-    for keys, own in _parts(facts, (*part.rows, *filter(None, [column.each])), run.step.keys):
-        row_key = tuple(keys[key] for key in part.rows)
+    for keys, own in _parts(facts, (*part.rows, *filter(None, [column.each])), named):
+        row_key, random = tuple(keys[key] for key in part.rows), _key(RANDOM, part)
         row = table.rows.setdefault(row_key, {key: about[key] for key in part.about})
-        numbers = _numbers(own, column)
-        if part.random:
-            guesses = table.rows.setdefault((RANDOM, *[""] * (len(part.rows) - 1)), {})
-        for head, number in numbers.items():
+        for head, number in _numbers(own, column).items():
             name = " ".join(filter(None, (keys.get(column.each, ""), title, head)))
             names.setdefault(name)
             row[name] = number.shown(part.form) if part.form and isinstance(number, Estimate) else number
-            if part.random and name not in guesses:
-                guesses[name] = _guess(own, column, head)
+            if part.random and name not in table.rows.setdefault(random, {}):
+                table.rows[random][name] = _guess(own, column, head)
             if is_other:
-                table.other.update({(row_key, name), ((RANDOM, *[""] * (len(part.rows) - 1)), name)})
+                table.other.update([(row_key, name), (random, name)])
 
 
 def _parts(facts: RunFacts, keys: Sequence[str], named: Mapping[str, str]) -> Iterator[tuple[dict[str, str], RunFacts]]:
@@ -170,12 +188,6 @@ def _add_places(rows: Mapping[Key, Row], names: Sequence[str], column: ColumnPar
             scores = [[row[name].value for name in deciding] for row in known]
             for row, value in zip(known, places(scores).tolist(), strict=True):
                 row[place] = value
-
-
-def _down(cell: Any) -> float:
-    """Return a key that sorts the greatest first, empty cells last."""
-    value = cell.value if isinstance(cell, Estimate) else cell
-    return -value if isinstance(value, int | float) and np.isfinite(value) else float("inf")
 
 
 def _averages(table: Wide) -> Row:

@@ -391,11 +391,16 @@ def _terms(model: str, grid: _Grid, metric_name: str) -> Iterator[Effect]:
 
 def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
     gaps = grid.differences(metric_name, model, (model, P), (model, R))
-    if not gaps:
-        return []
-    low, high, outside = tukey_fences([gap.value.value for gap in gaps if gap.value is not None])
+    # Without the ranks beyond their best answers, some predictors have no mean rank, and so no gap of it.
+    known = [gap.value.value for gap in gaps if gap.value is not None and not np.isnan(gap.value.value)]
+    if not known:
+        return gaps
+    low, high, _ = tukey_fences(known)
     return [
-        gap._replace(fences=(low, high), outlier=outlier) for gap, outlier in zip(gaps, outside.tolist(), strict=True)
+        gap._replace(fences=(low, high), outlier=not low <= gap.value.value <= high)
+        if gap.value is not None and not np.isnan(gap.value.value)
+        else gap
+        for gap in gaps
     ]
 
 
