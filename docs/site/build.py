@@ -15,12 +15,8 @@ from pathlib import Path
 
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-FROM_ROOT = {
-    ROOT / "README.md": "index.md",
-    ROOT / "CONTRIBUTING.md": "contributing.md",
-    ROOT / "SECURITY.md": "security.md",
-    ROOT / "CHANGELOG.md": "changelog.md",
-}
+FROM_ROOT = {ROOT / f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")}
+FROM_ROOT[ROOT / "README.md"] = "index.md"
 """Pages outside docs/ → their name on the site."""
 TABS = {
     "Home": ["index.md"],
