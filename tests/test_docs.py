@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import math
+import os
 import re
 import shlex
 import shutil
@@ -16,7 +18,8 @@ from transformers import AutoTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(sh|python|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TUTORIALS = ROOT / "docs" / "tutorials"
+BLOCK = re.compile(r"^```(sh|python|yaml)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -119,26 +122,90 @@ def _of_stand_ins(words: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != TUTORIALS], ids=lambda page: page.name)
 def test_examples_run(page, desk, monkeypatch):
+    monkeypatch.chdir(desk)
+    for language, block, _ in BLOCK.findall(page.read_text(encoding="utf-8")):
+        run_block(page, language, block, monkeypatch, _of_stand_ins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(TUTORIALS.glob("*.md")), ids=lambda page: page.name)
+def test_tutorials_print_what_they_show(page, tmp_path, monkeypatch, capsys):
+    """Run a tutorial in an empty folder. ``FATHOM_DOCS=write`` replaces the shown output by what is printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FATHOM_DATA", raising=False)
+    written = text = page.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        language, block, shown = match.groups()
+        capsys.readouterr()
+        run_block(page, language, block, monkeypatch)
+        if shown is None:
+            continue
+        printed = excerpt(capsys.readouterr().out, shown)
+        if WRITE:
+            written = written.replace(match[0], match[0].replace(f"```text\n{shown}", f"```text\n{printed}"))
+        else:
+            assert agree(shown, printed), f"{page.name} shows\n{shown}\nbut this is printed:\n{printed}"
+    if written != text:
+        page.write_text(written, encoding="utf-8")
+
+
+def run_block(page, language, block, monkeypatch, more=lambda words: []):
+    """Run a block of a page. :param more: arguments to add to a command."""
     from fathom.cli import main
 
-    monkeypatch.chdir(desk)
-    for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "yaml":
-            if named := re.match(r"# (\S+\.yaml)\n", block):
-                Path(named[1]).write_text(block, encoding="utf-8")
-            continue
-        if language == "python":
-            exec(compile(block, str(page), "exec"), {})
-            continue
-        for line in block.strip().splitlines():
-            words = shlex.split(line)
-            assert words[0] == "fathom", f"{page.name}: what a reader types begins with fathom: {line}"
-            monkeypatch.setattr(sys, "argv", [*words, *_of_stand_ins(words)])
-            with pytest.raises(SystemExit) as stop:
-                main()
-            assert stop.value.code in (0, None), line
+    if language == "yaml":
+        if named := re.match(r"# (\S+\.yaml)\n", block):
+            Path(named[1]).write_text(block, encoding="utf-8")
+        return
+    if language == "python":
+        exec(compile(block, str(page), "exec"), {})
+        return
+    for line in block.strip().replace("\\\n", " ").splitlines():
+        words = shlex.split(line)
+        assert words[0] == "fathom", f"{page.name}: what a reader types begins with fathom: {line}"
+        monkeypatch.setattr(sys, "argv", [*words, *more(words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code in (0, None), line
+
+
+WRITE = os.environ.get("FATHOM_DOCS") == "write"
+NUMBER = re.compile(r"[+−-]?\d[\d,]*(?:\.\d+)?%?")
+DIGEST = re.compile(r"@[0-9a-f]{16}")
+
+
+def excerpt(printed, shown):
+    """Return the lines of *printed* that a page shows. "…" stands for lines that it does not show; as many follow as on
+    the page, from the next one that equals the page's next line but for numbers."""
+    lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
+    if "…\n" not in shown:
+        return "".join(f"{line}\n" for line in lines)
+    kept, start = [], 0
+    for number, part in enumerate(shown.split("…\n")):
+        wanted = part.splitlines()
+        if number and wanted:
+            first = NUMBER.sub("#", wanted[0])
+            start = next(n for n, line in enumerate(lines) if n >= start and NUMBER.sub("#", line) == first)
+        kept.append("".join(f"{line}\n" for line in lines[start : start + len(wanted)]))
+        start += len(wanted)
+    return "…\n".join(kept)
+
+
+def agree(shown, printed):
+    """Compare words exactly, shares within 5 points, other decimals within 5 %: weights that are trained on another
+    processor differ a little."""
+    shown, printed = (DIGEST.sub("", text) for text in (shown, printed))
+    words = [re.sub(r"[\s─]+", " ", NUMBER.sub("#", text)) for text in (shown, printed)]
+    return words[0] == words[1] and all(map(_near, NUMBER.findall(shown), NUMBER.findall(printed)))
+
+
+def _near(first, second):
+    if "." not in first + second and "%" not in first:
+        return first == second
+    one, other = (float(text.replace(",", "").replace("−", "-").rstrip("%")) for text in (first, second))
+    return math.isclose(one, other, rel_tol=0.05, abs_tol=5 if "%" in first else 0.05)
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)

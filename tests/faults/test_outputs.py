@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "report": (RUN,),
     "plant": GEOGRAPHY,
     "data sample": (GRAPH,),
+    "data examples": (),
     "data fetch": ("mine", "--url", "http://127.0.0.1:1/mine.tsv"),
     "build cloze": ("--input", "texts.txt", "--entities", "names.txt"),
     "build ontology": ("--input", "town.ttl"),

@@ -210,6 +210,12 @@ class SampleOptions(BuildOptions):
     seed: Random = 0
 
 
+class ExamplesOptions(BuildOptions):
+    """Options of ``fathom data examples``."""
+
+    out: NewFolder = opt(Path("examples"), "Folder to write; must not exist yet.", Group.OUTPUT)
+
+
 class InventedOptions(BuildOptions):
     """Options of ``fathom build invented``."""
 

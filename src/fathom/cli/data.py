@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import BaseModel
 
-from fathom.building.options import FetchOptions, GraphArgument, SampleOptions
+from fathom.building.options import ExamplesOptions, FetchOptions, GraphArgument, SampleOptions
 from fathom.cli.commands import add_command, new_group, stoppable
 from fathom.cli.formats import PrintOptions, notes, say
 from fathom.errors import BadInput
@@ -33,6 +33,7 @@ def make(does: str) -> typer.Typer:
         (leakage, "leakage my-graph"),
         (sample, "sample my-graph --out small-graph --entities 500"),
         (fetch, "fetch BEAR"),
+        (examples, "examples --out examples"),
     ):
         add_command(app, command, example=f"fathom data {example}")
     return app
@@ -109,6 +110,13 @@ def sample(options: SampleOptions, printed: PrintOptions) -> None:
     manifest = write_sample(graph, options, name)
     printed.show([sample_table(manifest)])
     say(f"in {options.out}: a knowledge graph like any other")
+
+
+def examples(options: ExamplesOptions) -> None:
+    """Copy the tutorials' example files into a folder: a graph, texts with lists of names, an ontology, edits."""
+    from fathom.building.examples import write_examples
+
+    say(f"in {options.out}: {', '.join(write_examples(options))}")
 
 
 def fetch(options: FetchOptions, printed: PrintOptions) -> None:
