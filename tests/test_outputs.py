@@ -184,6 +184,7 @@ GRAPH = {
 }
 SMALL = ["--kind", "causal", "--hidden-size", "8", "--heads", "2"]
 COMMANDS = {
+    "examples": ["data", "examples"],
     "sample": ["data", "sample", "{graph}", "--entities", "5"],
     "plant": ["plant", *SMALL, "--epochs", "1", "--share", "0.01", "--vocabulary", "600"],
     "pretrain": ["kgc", "pretrain", "--data", "{graph}", *SMALL, "--layers", "1", "--vocabulary", "400"],
