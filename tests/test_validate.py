@@ -119,7 +119,11 @@ def test_a_plan_is_not_replaced_by_another(folder: Path, tmp_path: Path) -> None
     ids=lambda file: file.stem,
 )
 def test_plans_of_published_claims_end_in_a_verdict(
-    file: Path, folder: Path, tmp_path: Path, fathom: Callable[..., tuple[int, str, str]]
+    file: Path,
+    folder: Path,
+    tmp_path: Path,
+    fathom: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With tiny models under the names of the plan: what is asked for is there, and the last sentence decides."""
     plan = tmp_path / file.name
@@ -127,7 +131,8 @@ def test_plans_of_published_claims_end_in_a_verdict(
     (tmp_path / "people").symlink_to(folder / "people")
     for model in yaml.safe_load(file.read_text("utf-8"))["models"].values():
         (tmp_path / model).symlink_to(folder / model.split("-")[0])
-    code, output, errors = fathom("plan", plan, "--out", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)  # as a user does, in the plan's folder
+    code, output, errors = fathom("plan", plan.name, "--out", "out")
     assert code == 0, output + errors
     said = " ".join(output.split())
     assert any(f": {word}" in said for word in ("confirmed,", "not confirmed,", "not testable here")), said

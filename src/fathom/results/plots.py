@@ -59,7 +59,7 @@ def save(picture: Plot | Panels, folder: Path, overwrite: bool = False) -> Path 
             axes.set_title(plot.title, fontsize="large" if len(plots) == 1 else "small")
             plot.draw(axes)
             for axis in (axes.xaxis, axes.yaxis):
-                if axis.get_scale() == "log":  # its own labels are formulas
+                if axis.get_scale() in ("log", "symlog"):  # its own labels are formulas
                     axis.set_major_formatter("{x:g}")
                     axis.set_minor_formatter("")
         figure.savefig(drawn, dpi=150, format="png")

@@ -282,4 +282,5 @@ def _draw(probes: Sequence[ProbeValidity], axes: Any) -> None:
         xs = [level.exposures for level in one.levels]
         axes.plot(xs, [level.accuracy.value for level in one.levels], marker="o", markersize=3, label=one.name)
     axes.set_xscale("symlog", linthresh=1)
+    axes.set_xticks(sorted({level.exposures for one in probes for level in one.levels}))
     axes.legend(fontsize=6)
