@@ -395,7 +395,7 @@ def test_files_have_every_fact_and_relation(tmp_path: Path) -> None:
     tables = {table.title: table for table in LEARNING.tables(found)}
     assert len(tables["facts that changed last, and the steps"].rows) == 20
     files = LEARNING.files(found)
-    assert len(files["facts"].rows) == 200
+    assert len(files["facts"].rows) == 100
     assert [row["accuracy"] for row in files["relations"].objects()][:2] == [0.5, 1.0]
     pytest.importorskip("matplotlib")
     assert LEARNING.save(found, tmp_path / "out")
