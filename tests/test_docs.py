@@ -124,14 +124,6 @@ def _of_stand_ins(words: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
-def test_examples_run(page, desk, monkeypatch):
-    monkeypatch.chdir(desk)
-    for language, block, _ in BLOCK.findall(page.read_text(encoding="utf-8")):
-        run_block(page, language, block, monkeypatch, _of_stand_ins)
-
-
-@pytest.mark.slow
 def test_the_readme_prints_what_it_shows(desk, monkeypatch, capsys):
     """With the causal model of ``fathom demo``, and a stand-in for "gpt2"."""
     from fathom.formats import read
@@ -141,6 +133,14 @@ def test_the_readme_prints_what_it_shows(desk, monkeypatch, capsys):
     monkeypatch.chdir(desk)
     plant(read("geography"), PlantOptions(kind="causal"), Path("demo/planted-causal"))
     run_page(README, monkeypatch, capsys, _of_stand_ins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
+def test_examples_run(page, desk, monkeypatch):
+    monkeypatch.chdir(desk)
+    for language, block, _ in BLOCK.findall(page.read_text(encoding="utf-8")):
+        run_block(page, language, block, monkeypatch, _of_stand_ins)
 
 
 @pytest.mark.slow
