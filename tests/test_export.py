@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def test_documents_of_a_task(tmp_path: Path) -> None:
     }  # fmt: skip
     with pytest.raises(BadInput, match="no template 2"):
         write_task(data(), tmp_path / "other", "tiny", [2])
+
+
+def test_a_task_keeps_any_name(tmp_path: Path) -> None:
+    """Line separators of Unicode are no ends of lines in JSON; a task may be named by a number."""
+    names = ("A\u2028B", "C\u0085D", "<script>\n")
+    space = replace(data().candidates["town"], names=names)
+    write_task(replace(data(), candidates={**data().candidates, "town": space}), tmp_path / "task", "1")
+    assert 'task: "1"\n' in (tmp_path / "task" / "1.yaml").read_text("utf-8")
+    pytest.importorskip("datasets")
+    assert [doc["answer_options"] for doc in task_of(tmp_path / "task").load()["test"]] == [[*names]] * 2
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,13 @@ def test_lists_of_items(found: items.Items, tmp_path: Path) -> None:
     for row in rows:
         answers = [float(row[f"m{number}"]) for number in range(MODELS)]
         assert float(row["difficulty"]) == pytest.approx(1 - np.mean(answers))
+        assert bool(row["other"]) == bool(int(row["models for other"])) == (0 in answers)
+
+
+def test_models_of_equal_accuracy_have_no_order(tmp_path: Path) -> None:
+    data = world(LABELS)
+    equal = [answered(tmp_path / name, model(1), data, model=name) for name in ("a", "b")]
+    assert "equally accurate" in items.conclude(items.analyse(equal))[1]
 
 
 def test_facts_of_one_model_are_listed(tmp_path: Path) -> None:

@@ -300,10 +300,42 @@ def test_a_missing_step_is_named(taught: Taught, tmp_path: Path) -> None:
     _, notes = write_plan([str(training)], str(taught.root / "people"), tmp_path / "out")
     assert stated(notes, f"no checkpoint of step {STEPS * 5}")
     assert len(notes) == 1
+    (training / f"checkpoint-{STEPS * 5}").mkdir()  # has a line as one that is left out
+    _, notes = write_plan([str(training)], str(taught.root / "people"), tmp_path / "out")
+    assert [stated(note, "left out") for note in notes] == [True]
     with pytest.raises(BadInput, match=mentions("config.json")):
         write_plan([str(tmp_path)], "geography", tmp_path / "other")
     with pytest.raises(BadInput, match=mentions("another plan")):
         write_plan([str(training)], "geography", tmp_path / "out")
+
+
+def test_the_state_of_deepspeed_in_a_checkpoint_is_no_checkpoint(taught: Taught, tmp_path: Path) -> None:
+    training = tmp_path / "training"
+    shutil.copytree(taught.root / "training", training)
+    for folder in training.iterdir():
+        (folder / "global_step30").mkdir()
+    given = [str(training / f"checkpoint-{STEPS * number}") for number in (1, 2)]
+    file, notes = write_plan(given, str(taught.root / "people"), tmp_path / "out")
+    assert [one["model"] for one in yaml.safe_load(file.read_text("utf-8"))["models"].values()] == given
+    assert not notes
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"data": "nodata"}, "no data at 'nodata'"),
+        ({"probe": "nope"}, "--probe nope: expected one of"),
+        ({"out": "people"}, "not the folder of a plan"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_not_written(
+    taught: Taught, tmp_path: Path, about: dict[str, str], message: str
+) -> None:
+    people = shutil.copytree(taught.root / "people", tmp_path / "people")
+    out = tmp_path / about.get("out", "out")
+    with pytest.raises(BadInput, match=mentions(message)):
+        write_plan([str(taught.root / "training")], about.get("data", str(people)), out, about.get("probe", ""))
+    assert not (out / "plan.yaml").exists()
 
 
 def test_revisions_are_planned_as_such(taught: Taught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,6 +386,8 @@ def test_learnt_and_forgotten_by_hand(tmp_path: Path) -> None:
     assert course.model == "models/t"
     [sentence] = LEARNING.conclude(analyse(runs))
     assert "4 of 100 facts were learnt, 1 of them forgotten" in sentence
+    last = LEARNING.tables(analyse(runs))[-1]
+    assert [row["learnt"] for row in last.objects()] == [10, 10, 0, 0]
 
 
 def test_checkpoints_without_a_step_are_in_the_order_given(tmp_path: Path) -> None:

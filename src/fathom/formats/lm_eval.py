@@ -18,7 +18,7 @@ from fathom.store.files import write_json_lines, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
 _TASK = """\
-task: {name}
+task: "{name}"
 custom_dataset: !function fathom_task.load
 test_split: test
 output_type: multiple_choice
@@ -41,8 +41,8 @@ import datasets
 
 
 def load(**_):
-    lines = Path(__file__).with_name("docs.jsonl").read_text(encoding="utf-8").splitlines()
-    return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines])}
+    with Path(__file__).with_name("docs.jsonl").open(encoding="utf-8") as lines:
+        return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines])}
 
 
 def score(doc, results):

@@ -49,8 +49,9 @@ def write_plan_file(content: Json, out: Path, grows: str = "") -> Path:
     """Write a plan into its folder, an ordinary file for ``fathom plan``.
 
     :param grows: section of an earlier plan in the folder that may have been different.
-    :raises BadInput: the folder has another plan.
+    :raises BadInput: the folder has another plan, or cannot be that of one.
     """
+    refuse_other_folder(out)
     file = out / WRITTEN_PLAN
     before = read_yaml(file) if file.is_file() else {}
     if before and {**before, grows: None} != {**content, grows: None}:
@@ -63,13 +64,8 @@ def write_plan_file(content: Json, out: Path, grows: str = "") -> Path:
     return file
 
 
-def read_record(steps: Sequence[Step], out: Path) -> Json:
-    """Return the identities of the steps made before, and the state of the models' files.
-
-    Steps take the folders of equal runs that were made under another name.
-
-    :raises BadInput: *out* is in a folder of Fathom, or contains something else.
-    """
+def refuse_other_folder(out: Path) -> None:
+    """:raises BadInput: *out* is in a folder of Fathom, or contains something other than a plan's files."""
     for folder in list(out.absolute().parents)[:_DEEP]:
         if is_of_fathom(folder):
             raise BadInput(f"{out} is in {folder}, which Fathom has made: choose another --out")
@@ -77,6 +73,17 @@ def read_record(steps: Sequence[Step], out: Path) -> Json:
         expected = {RECORDS, AT_WORK, CLAIMS, WORLDS, WRITTEN_PLAN, WRITTEN}
         if out.exists() and (not out.is_dir() or any(entry.name not in expected for entry in out.iterdir())):
             raise BadInput(f"{out} is not empty and not the folder of a plan: choose another --out")
+
+
+def read_record(steps: Sequence[Step], out: Path) -> Json:
+    """Return the identities of the steps made before, and the state of the models' files.
+
+    Steps take the folders of equal runs that were made under another name.
+
+    :raises BadInput: see :func:`refuse_other_folder`.
+    """
+    refuse_other_folder(out)
+    if not stands(out / PLAN):
         return {"steps": {}, "models": {}}
     content = read_object(out / PLAN)
     refuse(f"{fault}: choose another --out" for fault in object_faults(out / PLAN, _Record, content))

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput, FathomError
+from fathom.formats import locate
+from fathom.models.adapters import CONFIGURATION
 from fathom.models.loading import find_model
 from fathom.options import Given, read_yaml
 from fathom.plans.presets import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file
+from fathom.probes import PROBES
 from fathom.results.names import folder_names
 from fathom.store.folder import RunFolder
 from fathom.studies.learning import step_of
@@ -35,9 +38,13 @@ def write_plan(
     :param checkpoints: folders of checkpoints, folders that contain some, or ``NAME@revision`` on the hub.
     :param options: of all runs; None for the default.
     :returns: the file, and a line for each checkpoint that is missing or cannot be used.
-    :raises BadInput: none can be used, or *out* has a plan of other options.
+    :raises BadInput: none can be used, there is no such data or probe, or *out* has a plan of other options.
     """
-    names, notes = _usable([name for given in checkpoints for name in _expanded(given)], tokenizer)
+    locate(data)
+    if probe and probe not in PROBES:
+        raise BadInput(f"--probe {probe}: expected one of {', '.join(PROBES)}")
+    given = [name for one in checkpoints for name in _expanded(one)]
+    names, notes = _usable(given, tokenizer)
     if not names:
         raise BadInput(notes)
     models = {short: _planned(name) for short, name in zip(folder_names(names), names, strict=True)}
@@ -47,14 +54,23 @@ def write_plan(
     content["data"] = {"data": absolute(data)}
     earlier = {name: one for name, one in _evaluated(out).items() if one not in models.values()}
     content["models"] = earlier | models
-    return write_plan_file(content, out, grows="models"), [*notes, *_gaps([*earlier, *names])]
+    return write_plan_file(content, out, grows="models"), [*notes, *_gaps([*earlier, *names], given)]
 
 
 def _expanded(given: str) -> list[str]:
-    """Return the numbered folders in a folder, in the order of their numbers; without any, what is given."""
+    """Return the numbered folders in a folder, in the order of their numbers; without any, what is given.
+
+    A checkpoint may contain a numbered folder that is none: DeepSpeed saves its state in ``global_step300``.
+    """
     inner = [path for path in Path(given).iterdir() if path.is_dir()] if Path(given).is_dir() else []
     numbered = {path: int(found[1]) for path in inner if (found := _NUMBERED.fullmatch(path.name))}
+    if _has_configuration(Path(given)) and not any(map(_has_configuration, numbered)):
+        return [given]
     return [str(path) for path in sorted(numbered, key=numbered.__getitem__)] or [given]
+
+
+def _has_configuration(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("config.json", CONFIGURATION))
 
 
 def _planned(name: str) -> Given:
@@ -90,8 +106,12 @@ def _evaluated(out: Path) -> dict[str, Any]:
     return {name: one for name, one in models.items() if runs[name].has_manifest() and runs[name].is_complete()}
 
 
-def _gaps(names: Sequence[str]) -> list[str]:
-    """Return a line for each step that is missing among checkpoints at regular distances."""
+def _gaps(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """Return a line for each step that is missing among checkpoints at regular distances.
+
+    :param given: checkpoints that are no gap, such as those that were left out with a line of their own.
+    """
+    noted = set(map(step_of, given))
     pairs = list(pairwise(sorted({step for name in names if (step := step_of(name)) is not None})))
     [(usual, count)] = Counter(after - before for before, after in pairs).most_common(1) or [(0, 0)]
     return [
@@ -99,4 +119,5 @@ def _gaps(names: Sequence[str]) -> list[str]:
         for before, after in pairs
         if 2 * count > len(pairs) and (after - before) % usual == 0
         for step in range(before + usual, after, usual)
+        if step not in noted
     ]

@@ -199,7 +199,9 @@ def _items(found: Sequence[Respondent], common: set[str], recipe: str) -> Iterat
             gold = owners[facts[at]].gold[owners[facts[at]].facts.place[facts[at]]]
             doubt = answers.doubt(votes[at], gold)
             claim = _claim(facts[at], doubt, votes[at], recipe) if len(votes[at]) > 1 else None
-            other = names[doubt.other] if doubt.other else "", sum(one.wrong == doubt.other for one in votes[at])
+            other = ("", 0)
+            if doubt.other:
+                other = names[doubt.other], sum(one.wrong == doubt.other for one in votes[at])
             about = relation, "; ".join(names[id_] for id_ in gold), right[:, at]
             number = _discrimination(right[:, at], rest[:, at], line)
             yield Item(facts[at], *about, number, other, doubt.evidence, claim)
@@ -254,6 +256,8 @@ def conclude(findings: Items) -> list[str]:
     models = f"{named} of {len(first.asked)} models say {other or 'otherwise'}"
     labels += f"; the most suspicious is {first.fact}, labelled {first.label}, of which {models}."
     share, of_random = percent(findings.disordered.value), percent(findings.at_random)
+    if np.isnan(findings.at_random):
+        return [labels, "All models are equally accurate: whether fewer facts order them alike is unknown."]
     short = f"{len(findings.shortened)} chosen facts put {share} of the pairs of models in another order than all"
     return [labels, f"{short} {findings.common:,} do, as many random facts {of_random}."]
 

@@ -239,11 +239,12 @@ def tables(findings: Learning) -> list[Table]:
     half = "half learnt by: step by which half of the facts learnt at any checkpoint were"
     rows = [row for course in findings.courses for row in _checkpoint_rows(course)]
     relations = [row for course in findings.courses for row in _relation_rows(course)]
+    changed_last = _facts_table(findings.courses, "facts that changed last, and the steps", LISTED)
     return [
         Table.of(rows, "knowledge by checkpoint", (note,), main="accuracy").without_empty("gold log-prob"),
         *(changed if changes else []),
         Table.of(relations, "by relation, at the first and the last checkpoint", (half,), inline=True),
-        _facts_table(findings.courses, "facts that changed last, and the steps", LISTED),
+        *([changed_last] if changed_last.rows else []),
     ]
 
 
@@ -286,17 +287,19 @@ def _relation_rows(course: Course) -> Iterator[dict[str, Any]]:
 
 
 def _facts_table(courses: Sequence[Course], title: str = "facts", most: int | None = None) -> Table:
-    """Return a row for each fact. :param most: of each training, only so many that changed last."""
+    """Return a row for each fact. :param most: of each training, only so many learnt facts, the last changed first."""
     rows = [
         (course.model, course.probe, *fact)
         for course in courses
-        for fact in (course.facts if most is None else sorted(course.facts, key=_last_change, reverse=True)[:most])
+        for fact in (course.facts if most is None else _changed_last(course.facts)[:most])
     ]
     return Table(("model", "probe", *FactCourse._fields), tuple(rows), title, hidden=frozenset({"fact"}))
 
 
-def _last_change(fact: FactCourse) -> int:
-    return -1 if fact.learnt is None else fact.forgotten or fact.learnt
+def _changed_last(facts: Sequence[FactCourse]) -> list[FactCourse]:
+    """Return the facts that were learnt, those that changed last first."""
+    learnt = [fact for fact in facts if fact.learnt is not None]
+    return sorted(learnt, key=lambda fact: fact.forgotten or fact.learnt or 0, reverse=True)
 
 
 def files(findings: Learning) -> dict[str, Table]:
