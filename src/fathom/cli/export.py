@@ -50,7 +50,7 @@ def lm_eval(options: TaskOptions) -> None:
     documents, left_out = write_task(data, options.out, options.task, options.templates)
     notes([f"{left_out:,} queries that cannot be ranked are not in the task"][:left_out])
     say(f"written to {options.out}: {documents:,} documents")
-    say(f"next: lm_eval --tasks {options.task} --include_path {options.out} --model hf --model_args pretrained=…")
+    say(f"next: lm_eval run --tasks {options.task} --include_path {options.out} --model hf --model_args pretrained=…")
 
 
 def every_eval_ever(options: RunExportOptions) -> None:

@@ -41,7 +41,7 @@ def export_every_eval_ever(run: RunFolder, out: Path, organisation: str = "unkno
     source = json.dumps([identity, run.manifest["circumstances"].get("begun")], sort_keys=True)
     signature = signature_of("export every-eval-ever", {"organisation": organisation}, run=source)
     refuse(obstacles(out, signature))
-    parts = ["unknown", *str(identity["model"]["name"]).rsplit("/", 1)][-2:]
+    parts = ["unknown", *str(identity["model"]["name"]).rstrip("/").rsplit("/", 1)][-2:]
     developer, model = (re.sub(r"[^\w.-]+", "-", part).strip("-.") or "unknown" for part in parts)
     unique = UUID(bytes=hashlib.sha256(source.encode()).digest()[:16], version=4)
     place, rows = Path("data", "fathom", developer, model), Rows(run)
