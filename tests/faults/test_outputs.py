@@ -28,6 +28,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "plan": ("plan.yaml",),
     "validate": (MODEL, *GEOGRAPHY),
+    "watch": (MODEL, *GEOGRAPHY),
     "merge": (RUN, OTHER),
     "import": ("results", *GEOGRAPHY),
     "export lm-eval": (FACTS,),
