@@ -19,6 +19,7 @@ from fathom.models.loading import load, load_shape
 from fathom.models.local import LocalModel
 from fathom.probes import PROBES
 from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.statement import StatementProbe
 from fathom.progress import unseen
 from fathom.run.counted import Pass, Stopwatch, counted
 from fathom.run.forecast import Forecaster
@@ -42,6 +43,12 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for kind in ("causal", "masked"):
         plant(read("geography"), PlantOptions(kind=kind, **SHAPE), folder / kind)
     return {kind: str(folder / kind) for kind in ("causal", "masked")}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the sample is as large as on others."""
+    monkeypatch.setattr("fathom.run.forecast.SAMPLING", float("inf"))
 
 
 @pytest.fixture
@@ -109,6 +116,27 @@ def test_no_weights_are_read(planted: dict[str, str], tmp_path: Path, fathom: Co
     assert code == 0
     assert mentioned(printed, "2 queries", "GB of memory", "threads")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 0.0])
+def test_large_shards_are_not_evaluated_if_small_ones_take_long(
+    planted: dict[str, str], monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr("fathom.run.forecast.SAMPLING", seconds)
+    options, evaluate = PROBES.find("statement").options(limit=8, templates=(0,)), StatementProbe.evaluate
+    shards: list[str] = []
+
+    def noted(probe: StatementProbe, shard: str) -> Any:
+        shards.append(shard)
+        return evaluate(probe, shard)
+
+    monkeypatch.setattr(StatementProbe, "evaluate", noted)
+    found = Forecaster(lambda: float(len(shards))).forecast(
+        PROBES.find("statement"), planted["causal"], read("geography"), options
+    )
+    is_cut = seconds == 0
+    assert (len(shards) == 1) == is_cut
+    assert any(note.startswith("1 of ") for note in found.assumes) == is_cut
 
 
 def test_servers_are_not_called(planted: dict[str, str]) -> None:

@@ -242,9 +242,24 @@ def test_an_edited_plan_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     models, places = [str(folder / "models" / "gpt2")], {"bear": str(folder / "bear")}
     file = write_preset("bear", models, places, tmp_path / "out")
     assert write_preset("bear", [*models, str(folder / "models" / "other")], places, tmp_path / "out") == file
-    file.write_text("title: mine\n" + file.read_text())
+    file.write_text("# mine\n" + file.read_text())
     with pytest.raises(BadInput, match=mentions("plan.yaml", "--overwrite")):
         write_preset("bear", models, places, tmp_path / "out")
+
+
+def test_the_folder_of_another_preset_is_refused(folder: Path, tmp_path: Path, fathom: Command) -> None:
+    models, out = folder / "models" / "gpt2", tmp_path / "out"
+    before = write_preset("bear", [str(models)], {"bear": str(folder / "bear")}, out).read_text()
+    code, _, log = fathom("plan", "deer", "--models", models, "--data", f"bear={folder / 'bear'}", "--out", out)
+    assert code == 2
+    assert all(part in log for part in ("plan.yaml", "BEAR", "DEER", "choose another --out")), log
+    assert (out / "plan.yaml").read_text() == before
+
+
+def test_data_without_a_command_that_fetches_them(folder: Path, tmp_path: Path) -> None:
+    file = write_preset("deer", [str(folder / "models" / "gpt2")], {"bear": str(folder / "bear")}, tmp_path / "out")
+    [line] = [line for line in yaml.safe_load(file.read_text())["missing"] if "YAGO3-10" in line]
+    assert line.endswith("yago-knowledge.org; give --data yago3-10=FOLDER")
 
 
 @pytest.mark.parametrize("file", sorted(PAPERS.glob("*.csv")), ids=lambda file: file.stem)

@@ -77,6 +77,7 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     opened = Opened()
     states = run_states(plan, out, opened)
     left = [(state, state.step) for state in states if state.left and isinstance(state.step, ProbeStep)]
+    left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     trainings = sum(state.left > 0 and isinstance(state.step, LinkStep) for state in states)
     notes = dict.fromkeys([f"runs of link predictors, not estimated: {trainings}"] * (trainings > 0))

@@ -7,7 +7,7 @@ A preset is one YAML file in ``plans/papers``, or of your own: a :mod:`plan <fat
   masked, seq2seq or t5. A ``predictor:`` is trained from each such model, in runs named after both if several;
 - ``needs:`` in studies and tables: the data without which they are not made at all;
 - ``needs:`` in data: ``entry:``, the data set's name in the catalogue of published data, or ``home:``, ``licence:``
-  and ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
+  and perhaps ``get:``, the command that makes it. ``--data NAME=FOLDER`` says where it is;
 - ``tables:``, see :mod:`fathom.plans.tables`, and ``values:``, the file of what the paper prints.
 
 Filled in, it is written to plan.yaml in the folder and is an ordinary plan. Data that are not here are named, and
@@ -59,10 +59,11 @@ def write_preset(
     :param places: folders of data, by their names in the preset.
     :param limit: facts of each run, drawn at random.
     :param overwrite: replace a plan.yaml that was edited.
-    :raises BadInput: no such preset, model or data; none of its data is here.
+    :raises BadInput: no such preset, model or data; none of its data is here; *out* has the tables of another preset.
     """
     file = find_preset(name)
     content = in_full(read_yaml(file))
+    _check_out(out, content.setdefault("title", file.stem))
     content["models"] = fill_models(models, device)
     if content.get("values") and not (PAPERS / str(content["values"])).is_file():
         content["values"] = absolute(str(file.parent / content["values"]))
@@ -78,6 +79,14 @@ def write_preset(
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
     write_output(out / WRITTEN_PLAN, text, overwrite=overwrite)
     return out / WRITTEN_PLAN
+
+
+def _check_out(out: Path, title: str) -> None:
+    """Refuse a folder whose tables this preset would remove. :raises BadInput: it has those of another preset."""
+    file = out / WRITTEN_PLAN
+    other = read_yaml(file).get("title") if file.is_file() else title
+    if other != title:
+        raise BadInput(f"{file} is the plan of '{other}', not of '{title}': choose another --out")
 
 
 def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, Given]:
@@ -191,8 +200,9 @@ def _lines(missing: Mapping[str, Given]) -> list[str]:
         title, home, licence, get = (
             given.get(key, value) for key, value in zip(("title", "home", "licence", "get"), of_entry, strict=True)
         )
+        command = f"type {get}, or " if get else ""
         lines.append(
-            f"{title} ({', '.join(names)}) is not here: published at {home}, licence {licence}; type {get}, or give "
+            f"{title} ({', '.join(names)}) is not here: published at {home}, licence {licence}; {command}give "
             f"--data {names[0]}=FOLDER"
         )
     return lines

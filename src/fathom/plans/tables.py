@@ -271,10 +271,10 @@ def _with_paper(
             forms |= dict.fromkeys((f"{name} {PAPER}", f"{name} {SPREAD}", f"{name} {SPREAD} {PAPER}"), form)
     for key, row in table.rows.items():
         values = {name: planned.values.get((names[key], name.casefold())) for name in printed}
-        beside: Row = {f"{name} {PAPER}": value for name, value in values.items()}
+        printed_values: Row = {f"{name} {PAPER}": value for name, value in values.items()}
         if printed and key[0] != AVERAGE:
-            beside[AGREES] = _verdict(part, key, row, values, table.other)
-        rows.append(dict(zip(keys, key, strict=True)) | row | beside)
+            printed_values[AGREES] = _verdict(part, key, row, values, table.other)
+        rows.append(dict(zip(keys, key, strict=True)) | row | printed_values)
     notes = [*notes, *part.notes, *([_tolerance(part)] if printed else [])]
     columns = [*keys, *part.about, *columns, *([AGREES] if printed else [])]
     hidden = [name for name in columns if name.endswith(f"{SPREAD} {PAPER}")]

@@ -32,9 +32,12 @@ from fathom.probes.options import ProbeOptions
 from fathom.progress import unseen
 from fathom.run.counted import HEAD, Stopwatch, counted
 from fathom.run.setup import set_up
+from fathom.scoring.rows import Columns
 
 SHARDS = 6
-"""Shards that are evaluated to count passes."""
+"""Shards that are evaluated to count passes, fewer if they take long."""
+SAMPLING = 10.0
+"""Seconds that this may take; the smallest shard is always evaluated."""
 READING = 500e6
 """Bytes of weights read and placed per second."""
 STARTING = 0.5
@@ -133,13 +136,19 @@ class _Sample:
         probe.prepare(artifacts, unseen)
         once, model.passes = model.passes, Counter()
         middle = clock()
-        some = sorted(random.Random(0).sample(setup.plan, min(SHARDS, len(setup.plan))), key=setup.plan.index)
-        rows = [row for shard in some for row in probe.evaluate(shard)]
-        times = sum(texts.values()) / max(1, sum(texts[shard] for shard in some))
+        drawn = random.Random(0).sample(setup.plan, min(SHARDS, len(setup.plan)))
+        rows: list[Columns] = []
+        some, sampled = 0, 0
+        for shard in sorted(drawn, key=lambda shard: (texts[shard], setup.plan.index(shard))):
+            if some and (clock() - middle) * (sampled + texts[shard]) > SAMPLING * sampled:  # it would take too long
+                break
+            rows += probe.evaluate(shard)
+            some, sampled = some + 1, sampled + texts[shard]
+        times = sum(texts.values()) / max(1, sampled)
         self.queries, self.texts = setup.queries.num_rows, sum(texts.values())
         self.seconds = middle - began + times * (clock() - middle)
         self.passes = {one: once[one] + times * model.passes[one] for one in once | model.passes}
-        self.notes = [f"{len(some)} of {len(setup.plan)} shards as a sample"] if len(some) < len(setup.plan) else []
+        self.notes = [f"{some} of {len(setup.plan)} shards as a sample"] if some < len(setup.plan) else []
         self.notes += ["a search that prunes nothing: an upper limit"] * any("tokens_full" in row for row in rows)
         self.notes += [f"replies of {model.reply_tokens} tokens"] * any("answers" in row for row in rows)
 
