@@ -89,6 +89,7 @@ def is_one_to_one(row: Row) -> bool:
     return row["groups"]["cardinality"] == "1:1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "run", "data"), [("table-3", "bear", "bear"), ("table-4", "big", "bear-big")])
 def test_scores_of_each_model_are_means_over_templates(made: Path, name: str, run: str, data: str) -> None:
     rows = {row["model"]: row for row in table(made, name)}
@@ -112,6 +113,7 @@ def test_scores_of_each_model_are_means_over_templates(made: Path, name: str, ru
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 def test_ways_of_scoring_and_every_template_of_every_relation(made: Path) -> None:
     for name, columns in (("figure-6", {"full": "sum/full", "conditional": "sum/conditional"}),
                           ("figure-7", {"sum": "sum/full", "mean": "mean/full"})):  # fmt: skip
@@ -137,6 +139,7 @@ def test_ways_of_scoring_and_every_template_of_every_relation(made: Path) -> Non
             assert row[model] == pytest.approx(own[int(row["template"])])
 
 
+@pytest.mark.slow
 def test_tables_of_data_and_of_studies(made: Path) -> None:
     by_part = {row["part"]: row for row in table(made, "table-2")}
     assert [by_part["all"][f"{name} instances"] for name in ("trex", "bear-big", "bear")] == [21, 22, 18]
@@ -150,6 +153,7 @@ def test_tables_of_data_and_of_studies(made: Path) -> None:
     assert "Table 3: BEAR scores" in page
 
 
+@pytest.mark.slow
 def test_the_paper_is_compared_where_the_data_are_its_own(made: Path, tmp_path: Path) -> None:
     """Other data are not compared; the same number of facts is, within the tolerance of the table."""
     rows = {row["model"]: row for row in table(made, "table-3")}
@@ -174,6 +178,7 @@ def test_the_paper_is_compared_where_the_data_are_its_own(made: Path, tmp_path: 
     assert verdicts == {"gpt2": "agrees", "bert-base-cased": "differs: BEAR", "other": None, "random": None}
 
 
+@pytest.mark.slow
 def test_without_some_data_the_rest_is_made_and_then_completed(
     folder: Path, tmp_path: Path, fathom: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

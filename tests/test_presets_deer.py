@@ -26,6 +26,8 @@ from tests.papers import facts, write_bear, write_graph
 from tests.sharing import called
 from tests.test_cli import save
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 MODELS = ("opt-125m", "opt-350m", "own")
 FEWER = {"limit": [2, 3], "relations": ["P36", "P30"], "tail_template": ["A", "B"]}

@@ -17,6 +17,8 @@ from fathom.plans.file import read_plan
 from fathom.plans.presets import PAPERS, write_preset
 from tests.papers import plant_models, write_bear, write_places, write_trex
 
+pytestmark = pytest.mark.slow
+
 Command = Callable[..., tuple[int, str, str]]
 Row = dict[str, Any]
 
