@@ -297,5 +297,10 @@ def with_paths(kind: type[BaseModel], given: Given, base: Path) -> Given:
 
 
 def path_from(place: str, base: Path) -> str:
-    """Return a path relative to the file's folder as an absolute one; leave names of models and data sets."""
-    return str((base / place).absolute()) if (base / place).exists() else place
+    """Return a path relative to the file's folder as one from here; leave names of models and data sets."""
+    return str(base / place) if (base / place).exists() else place
+
+
+def absolute(name: str) -> str:
+    """Return an existing path as an absolute one; leave names of models and data sets."""
+    return str(Path(name).absolute()) if Path(name).exists() else name

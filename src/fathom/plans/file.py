@@ -43,6 +43,7 @@ from fathom.plans.content import (
     PlannedData,
     RunsPart,
     Where,
+    absolute,
     closest,
     path_from,
     read_content,
@@ -118,7 +119,8 @@ class _Runs:
 
     def __init__(self, content: PlanContent, base: Path, out: Path, faults: PlanFaults) -> None:
         self.content, self.base, self.out, self.faults = content, base, out, faults
-        self.models = {name: path_from(part.model, base) for name, part in content.models.items()}
+        # Absolute, so that a study finds the design of a planted model from wherever it runs.
+        self.models = {name: absolute(path_from(part.model, base)) for name, part in content.models.items()}
         self.data = {name: path_from(part.data, base) for name, part in content.data.items()}
         self.shared: dict[str, Step] = {}
         self.checked: set[str] = set()

@@ -27,7 +27,7 @@ from fathom.formats import locate
 from fathom.models.families import attention_of
 from fathom.models.loading import find_model
 from fathom.options import Given, read_yaml, separated
-from fathom.plans.content import in_full
+from fathom.plans.content import absolute, in_full
 from fathom.plans.record import WRITTEN_PLAN
 from fathom.plans.tables import PAPERS
 from fathom.results.names import folder_names
@@ -93,11 +93,6 @@ def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, G
     """Return models by their short names, as a plan has them."""
     shared = {} if device is None else {"device": device}
     return {name: {"model": absolute(one), **shared} for name, one in zip(folder_names(models), models, strict=True)}
-
-
-def absolute(name: str) -> str:
-    """Return an existing path as an absolute one; leave names of models and data sets."""
-    return str(Path(name).absolute()) if Path(name).exists() else name
 
 
 def fill_runs(

@@ -10,7 +10,8 @@ from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.options import read_yaml
-from fathom.plans.presets import absolute, fill_models, fill_runs
+from fathom.plans.content import absolute
+from fathom.plans.presets import fill_models, fill_runs
 from fathom.plans.record import write_plan_file
 from fathom.reading import Faults, read_json_lines
 from fathom.results.design import FILE, read_design

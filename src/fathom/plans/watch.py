@@ -14,7 +14,7 @@ from fathom.formats import locate
 from fathom.models.adapters import CONFIGURATION
 from fathom.models.loading import find_model
 from fathom.options import Given, read_yaml
-from fathom.plans.presets import absolute
+from fathom.plans.content import absolute
 from fathom.plans.record import WRITTEN_PLAN, write_plan_file
 from fathom.probes import PROBES
 from fathom.results.names import folder_names
