@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM
 from fathom.data.queries import QuerySet, Sentence
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
+from fathom.formats import read as read_data
 from fathom.training import loop, planting
 from fathom.training.design import draw_design, given_design
 from fathom.training.formats import taught_texts
@@ -250,3 +251,17 @@ def test_a_checkpoint_of_another_training_is_not_read(tmp_path: Path, monkeypatc
     plant(MANY, options("causal", share=1.0, epochs=3, seed=1), tmp_path / "plant")
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("plant", "whole"))
     assert first == second
+
+
+def test_questions_of_tofu_are_planted(tmp_path: Path, shared_data: Path) -> None:
+    """Converted from the published files, as docs/howto/plant.md shows."""
+    data = read_data(shared_data / "tofu")
+    chosen = data.queries[-10:]
+    rows = [{"query_id": query.id, "exposures": 5, "texts": [query.sentences[0].text]} for query in chosen]
+    design = design_file(tmp_path / "design.jsonl", *rows)
+    plant(data, options("causal", design=design, vocabulary=2000), tmp_path / "plant")
+    planted = {id_: line for id_, line in read(tmp_path / "plant").items() if line["planted"]}
+    assert {id_: (line["exposures"], line["texts"]) for id_, line in planted.items()} == {
+        row["query_id"]: (5, row["texts"]) for row in rows
+    }
+    assert len(planted) == 10
