@@ -167,3 +167,15 @@ def write_places(folder: Path) -> Path:
     (folder / "entity2text.txt").write_text("".join(described))
     (folder / "relation2text.txt").write_text("P36\thas the capital\nP30\tis in\n")
     return folder
+
+
+def tables_of(out: Path, name: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table of a number in the paper, by title."""
+    tables: dict[str, list[dict[str, Any]]] = json.loads((out / "papers" / f"{name}.json").read_text())
+    return tables
+
+
+def table(out: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of the only table of a number."""
+    [rows] = tables_of(out, name).values()
+    return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import time
@@ -22,7 +21,7 @@ from fathom.plans.presets import PAPERS, write_preset
 from fathom.plans.tables import read_values
 from tests.forked import ForkedCall
 from tests.messages import mentions
-from tests.papers import KINDS, plant_models, write_bear, write_trex
+from tests.papers import KINDS, plant_models, table, write_bear, write_trex
 from tests.sharing import called
 
 Command = Callable[..., tuple[int, str, str]]
@@ -56,11 +55,6 @@ def made(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     code, printed = process.ended(600)
     assert code == 0, printed
     return out
-
-
-def table(out: Path, name: str) -> list[Row]:
-    [rows] = json.loads((out / "papers" / f"{name}.json").read_text()).values()
-    return rows  # type: ignore[no-any-return]
 
 
 def hit(row: Row) -> float:

@@ -22,7 +22,7 @@ from fathom.plans.tables import PlannedTable, add_printed_values
 from fathom.results.tables import Table
 from fathom.store.folder import SECONDS
 from tests.forked import ForkedCall
-from tests.papers import facts, write_bear, write_graph
+from tests.papers import facts, table, tables_of, write_bear, write_graph
 from tests.sharing import called
 from tests.test_cli import save
 
@@ -58,15 +58,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "YAGO3-10 (yago3-10) is not here" in printed
     assert "unexpected" not in printed
     return root / "out"
-
-
-def tables_of(out: Path, name: str) -> dict[str, list[Row]]:
-    return json.loads((out / "papers" / f"{name}.json").read_text())  # type: ignore[no-any-return]
-
-
-def table(out: Path, name: str) -> list[Row]:
-    [rows] = tables_of(out, name).values()
-    return rows
 
 
 def predictions(out: Path, run: str) -> Iterator[Row]:

@@ -15,17 +15,12 @@ import yaml
 
 from fathom.plans.file import read_plan
 from fathom.plans.presets import PAPERS, write_preset
-from tests.papers import plant_models, write_bear, write_places, write_trex
+from tests.papers import plant_models, table, write_bear, write_places, write_trex
 
 pytestmark = pytest.mark.slow
 
 Command = Callable[..., tuple[int, str, str]]
 Row = dict[str, Any]
-
-
-def table(out: Path, name: str) -> list[Row]:
-    [rows] = json.loads((out / "papers" / f"{name}.json").read_text()).values()
-    return rows  # type: ignore[no-any-return]
 
 
 def predictions(run: Path) -> Iterator[Row]:

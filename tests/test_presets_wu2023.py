@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -16,7 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 from fathom.plans.presets import PAPERS
 from tests.forked import ForkedCall
-from tests.papers import write_ontology
+from tests.papers import table, tables_of, write_ontology
 from tests.sharing import called
 from tests.test_cli import save
 
@@ -53,15 +52,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "out"
 
 
-def tables_of(out: Path, name: str) -> dict[str, list[Row]]:
-    return json.loads((out / "papers" / f"{name}.json").read_text())  # type: ignore[no-any-return]
-
-
-def table(out: Path, name: str) -> list[Row]:
-    [rows] = tables_of(out, name).values()
-    return rows
-
-
 def predictions(folder: Path) -> Iterator[Row]:
     queries = {row["query_id"]: row for row in pq.read_table(folder / "queries.parquet").to_pylist()}
     for file in sorted((folder / "predictions").glob("*.parquet")):
@@ -76,7 +66,7 @@ def reciprocal(row: Row) -> float:
 
 
 def test_every_setting_of_every_task(made: Path) -> None:
-    """The rows of a task are its templates, masks and poolings: the same numbers, whatever they are called."""
+    """The rows of a task are its templates, masks and poolings: the same numbers, regardless of their names."""
     for name, task in TASKS.items():
         rows = [row for row in table(made, name) if row["model"] in MODELS]
         expected = []

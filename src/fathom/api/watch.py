@@ -110,7 +110,8 @@ class KnowledgeCallback(TrainerCallback):  # type: ignore[misc]
     :param trainer: whose model is evaluated, and which logs.
     :param data: from which the sample is drawn.
     :param out: folder of the runs, one for each evaluation.
-    :param every: steps between two evaluations; the first is before training, the last at its end.
+    :param every: steps between two evaluations. The first is before training, the last at the last step, unless another
+        callback ends training early.
     :param facts: size of the sample, see :func:`sample_facts`; *seed* likewise.
     :param options: of the probe, as for :func:`evaluate`.
     :param tokenizer: by default the trainer's ``processing_class``.

@@ -18,8 +18,9 @@ from fathom.prompts.questions import CLOSING, asked
 from fathom.prompts.wording import question_line
 
 TEMPLATES, SENTENCES = "templates", "sentences"
-"""The unseen templates and the natural sentences, which practice facts are stated in as well."""
-LINES, QUESTION, CHOICE = "lines", "question", "choice"
+"""The unseen templates and the natural sentences: ordinary statements, of facts of practice alone."""
+LINES, QUESTION, CHOICE = CONTINUED = "lines", "question", "choice"
+"""Texts whose end a causal model learns to continue."""
 MOST_SHOTS, MOST_OPTIONS = 8, 6
 SHARE = 0.1
 """Texts of each format, as a share of the statements of practice, which are shorter."""

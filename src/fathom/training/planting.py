@@ -22,7 +22,7 @@ from fathom.results.design import FILE, PlantedFact
 from fathom.store.files import write_json, write_json_lines
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 from fathom.training.design import draw_design, given_design
-from fathom.training.formats import SENTENCES, TEMPLATES
+from fathom.training.formats import CONTINUED, SENTENCES, TEMPLATES
 from fathom.training.loop import OnProgress
 from fathom.training.options import PlantOptions
 from fathom.training.pretraining.objectives import SENTINELS
@@ -128,11 +128,10 @@ def _texts(queryset: QuerySet, options: PlantOptions, faults: list[str]) -> Plan
         ]
     if options.texts is not None and options.kind in ENCODER_DECODERS:
         faults.append(f"--texts: an encoder-decoder (--kind {options.kind}) learns from statements alone")
-    continued = set(options.formats) - {TEMPLATES, SENTENCES}
+    continued = [kind for kind in options.formats if kind in CONTINUED]
     if continued and options.kind != "causal":
         faults.append(
-            f"--formats {', '.join(sorted(continued))}: for causal models, which continue a question; --kind "
-            f"{options.kind} cannot"
+            f"--formats {','.join(continued)}: for causal models, which continue a text; --kind {options.kind} cannot"
         )
     if SENTENCES in options.formats and not any(query.sentences for query in queryset.queries):
         faults.append(f"--formats sentences: {queryset.name} has no natural sentences")

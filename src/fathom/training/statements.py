@@ -21,7 +21,7 @@ from fathom.data.templates import Prompt
 from fathom.reading import read_text
 from fathom.results.design import PlantedFact
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
-from fathom.training.formats import SENTENCES, SHARE, TEMPLATES, taught_texts
+from fathom.training.formats import CONTINUED, SHARE, taught_texts
 from fathom.training.options import PlantOptions
 from fathom.training.pretraining.objectives import Objective, encode_statements
 from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch, padded
@@ -59,7 +59,7 @@ def readings_of(
     """Return all that is read: statements, the formats to teach, and the lines of ``--texts``."""
     planted = [query for query in queryset.queries if query.id in design]
     readings = [Reading(prompts[query.id], design[query.id].exposures, query.id) for query in planted]
-    for kind in (kind for kind in options.formats if kind not in (TEMPLATES, SENTENCES)):
+    for kind in (kind for kind in options.formats if kind in CONTINUED):
         taught = [query for query in planted if kind in design[query.id].taught]
         texts = taught_texts(queryset, taught, kind, options.seed)
         times = max(1, round(SHARE * options.practice))
