@@ -473,14 +473,10 @@ def test_all_that_a_sampled_thing_is_stated_to_be_is_right(tmp_path):
 
 
 def test_what_is_the_same_is_of_the_same_classes(tmp_path):
-    same = ":x a :Child ; o:sameAs :y . :z o:sameAs :y ; a :Robot ; r:label 'zed' . :w a :Robot . :x a o:Nothing ."
-    built = made(tmp_path, CLASSES + same)
+    same = ":x a :Child ; o:sameAs :y . :z o:sameAs :y ; a :Robot ; r:label 'zed' . :w a :Robot ."
+    made(tmp_path, CLASSES + same)
     both = {"child", "human", "animal", "robot"}  # of y nothing is stated, but it links x and z
     assert golds(tmp_path, "type") == {"x": both, "zed": both, "w": {"robot"}}
-    noted(
-        built,
-        ("1 things", "owl:Nothing", "http://e.org/x"),
-    )
 
 
 def test_what_is_labelled_alike_is_right_of_what_is_below_either(tmp_path):
@@ -528,6 +524,15 @@ def test_classes_below_two_disjoint_ones_are_named(tmp_path):
 """,
     )
     noted(built, ("2 classes", "disjoint", "cyborg (robot, animal), teal (blue, green)"))
+
+
+def test_things_of_disjoint_classes_are_named(tmp_path):
+    text = (
+        ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
+    )
+    built = made(tmp_path, CLASSES + text)
+    noted(built, ("1 sampled instances", "disjoint", "Robby (animal, robot)"))
+    assert built.tasks["type"] == 2
 
 
 def test_what_is_left_out_is_counted_by_kind(tmp_path):
@@ -846,59 +851,7 @@ def test_published_ontologies(tmp_path, shared_data, name, counts, answers):
         assert golds(tmp_path, task)[asked] == right
 
 
-# What cannot be, and what cannot be named
-
-
-def test_things_of_disjoint_classes_are_named(tmp_path):
-    text = (
-        ":Animal o:disjointWith :Robot . :Robby a :Child , :Robot ; r:label 'Robby' . :Ann a :Human ; r:label 'Ann' ."
-    )
-    built = made(tmp_path, CLASSES + text)
-    noted(built, ("1 sampled instances", "inconsistent", "Robby (animal, robot)"))
-    assert built.tasks["type"] == 2
-
-
-def test_things_of_what_cannot_be_are_named(tmp_path):
-    """Of one class alone: one below two disjoint ones, one disjoint with itself, and one below owl:Nothing."""
-    built = made(
-        tmp_path,
-        f"""{CLASSES} :Animal o:disjointWith :Robot . :Cyborg a o:Class ; r:label "cyborg" ;
-r:subClassOf :Robot , :Human .
-:Unicorn a o:Class ; r:label "unicorn" ; r:subClassOf o:Nothing .
-:Pony a o:Class ; r:label "pony" ; r:subClassOf :Unicorn .
-:Cy a :Cyborg . :Po a :Pony . :Ann a :Human .""",
-    )
-    noted(built, ("2 sampled instances", "Cy (robot, animal), Po (unicorn, owl:Nothing)"))
-
-
-@pytest.mark.parametrize(
-    ("said", "by"),
-    [
-        ("o:Thing r:subClassOf o:Nothing .", "http://www.w3.org/2002/07/owl#Thing"),
-        ("o:Nothing o:equivalentClass o:Thing .", "http://www.w3.org/2002/07/owl#Thing"),
-        ("o:Thing r:subClassOf :All . :All r:subClassOf o:Nothing .", "http://e.org/All"),
-    ],
-)
-def test_everything_that_is_nothing_is_named(tmp_path, said, by):
-    built = made(tmp_path, CLASSES + said)
-    noted(built, ("inconsistent", "(owl:Thing)", "(owl:Nothing)", by))
-    assert "owl#Nothing" not in "\n".join(built.notes)
-    assert golds(tmp_path, "subClassOf") == {"human": {"animal"}, "child": {"human", "animal"}}
-
-
-def test_properties_that_can_hold_of_nothing_are_named(tmp_path):
-    built = made(
-        tmp_path,
-        f"""{CLASSES} :Animal o:disjointWith :Robot . :None a o:Class ; r:label "none" ; r:subClassOf o:Nothing .
-:p a o:ObjectProperty ; r:label "pats" ; r:domain o:Nothing ; r:range :Human .
-:q a o:ObjectProperty ; r:label "quotes" ; r:domain :Child ; r:range :None ; r:subPropertyOf :r .
-:r a o:ObjectProperty ; r:label "reads" ; r:domain :Robot .
-:s a o:ObjectProperty ; r:label "sees" ; r:domain [ o:unionOf ( :Human :Robot ) ] .""",
-    )
-    noted(
-        built,
-        ("3 properties", "p (domain: owl:Nothing), q (domain: animal, robot), q (range: none, owl:Nothing)"),
-    )
+# What cannot be named
 
 
 def test_things_of_classes_that_are_left_out_are_counted(tmp_path):
@@ -948,11 +901,6 @@ def test_identifiers_are_no_names_of_things(tmp_path):
 )
 def test_codes_and_names(name, coded):
     assert is_code(name) == coded
-
-
-def test_a_class_that_is_disjoint_with_itself_is_named(tmp_path):
-    built = made(tmp_path, f"{CLASSES} :Child o:disjointWith :Child .")
-    noted(built, ("1 classes", "disjoint", "child"))
 
 
 def test_a_property_that_is_its_own_inverse_has_both_sides(tmp_path):

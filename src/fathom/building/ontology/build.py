@@ -21,15 +21,11 @@ from fathom.building.ontology.gathering import (
     gather_properties,
     unknown_patterns,
 )
-from fathom.building.ontology.instances import InstanceSampling
-from fathom.building.ontology.intake import (
-    Intake,
-    note_omissions,
-)
+from fathom.building.ontology.intake import Intake, note_omissions
 from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.nonce import NonceNames
 from fathom.building.ontology.sides import SIDES, Classes
-from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
+from fathom.building.ontology.sources import Endpoint, InstanceSampling, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
@@ -165,7 +161,7 @@ def _read(shape: Path, instances: int) -> tuple[Classes, Properties, Axioms, int
 
     properties = [entry._replace(domains=among(entry.domains), ranges=among(entry.ranges)) for entry in all_]
     axioms = read_axioms(shape)
-    classes = Classes(entries, {}, {}, (), lambda labels: None, {}, (), 0)
+    classes = Classes(entries, {}, {}, (), {}, (), 0)
     return classes, Properties(properties, axioms, set(), (), 0), axioms, 0
 
 

@@ -11,20 +11,20 @@ from fathom.building.ontology.axioms import align, axioms_of_properties, wikidat
 from fathom.building.ontology.entailed import EntailedTypes, ReadAssertions
 from fathom.building.ontology.hierarchy import (
     EVERYTHING,
-    Clashes,
+    Disjoint,
     Edges,
     Step,
     chain,
     checked_edges,
     class_steps,
     disjoint_classes,
-    note_inconsistent,
+    disjoint_pair,
+    edges_of,
 )
-from fathom.building.ontology.instances import InstanceSampling
 from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import Source, at_hand, query_text, rows_of
+from fathom.building.ontology.sources import InstanceSampling, Source, at_hand, query_text, rows_of
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 from fathom.progress import Progress
@@ -55,34 +55,37 @@ def gather_classes(
 ) -> Classes:
     """Return classes with labels, their chains, and a sample of the instances of each, with all their types."""
     holders, labels = _declared_classes(sources, naming)
-    steps, same, wide, empty = class_steps(sources, notes)
+    steps, same, wide = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
     label_of, from_iris, bare, twins = good_labels(used, labels, "classes", naming, notes)
     if not holders:
         notes.append("no classes: expected things that are an owl:Class or rdfs:Class, with rdfs:label")
     edges = _class_edges(steps, same, holders, label_of, notes)
-    disjoint = disjoint_classes(sources, label_of, notes)
-    note_inconsistent(disjoint, edges, label_of, notes)
+    groups = disjoint_classes(sources, notes)
+    inconsistent = (
+        f"{label} ({', '.join(label_of.get(other, other) for other in pair)})"
+        for iri, label in label_of.items()
+        if groups and (pair := disjoint_pair([iri], edges, groups))
+    )
+    notes.add_all(inconsistent, "classes are below two that are disjoint, and cannot have instances")
     named = label_of | twins
-    sample = _Sample(named, edges, Clashes(disjoint, empty))
+    sample = _Sample(named, edges, at_hand(sources))
     entries = []
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
-        rows = [row for source in holders[iri] for row in source.instances(iri, drawn)]
+        rows = [row for source in holders[iri] for row in drawn.rows(source, iri)]
         names = sample.of(rows[: drawn.size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     sample.entail(EntailedTypes(sources, edges, notes), read, notes)
-    sample.note(notes)
-    _note_lost(sources, set(outside(holders, label_of)), label_of, drawn, notes)
+    sample.note(notes, groups)
+    _note_lost(at_hand(sources), outside(holders, label_of), label_of, notes)
     stands_for = {iri: above[0] for iri in edges if iri not in named and (above := sample.above(iri))}
-    iri_of = {label: iri for iri, label in label_of.items()}
     return Classes(
         entries,
         label_of,
         stands_for,
         {*EVERYTHING, *wide},
-        lambda labels: sample.clash([iri_of[label] for label in labels]),
         sample.types,
         from_iris,
         bare,
@@ -100,16 +103,18 @@ def _declared_classes(sources: Sequence[Source], naming: Naming) -> tuple[dict[s
     return holders, best_labels(rows, "class", naming.language)
 
 
-def _note_lost(
-    sources: Sequence[Source],
-    left_out: Collection[str],
-    label_of: Mapping[str, str],
-    drawn: InstanceSampling,
-    notes: Notes,
-) -> None:
-    lost = (pair for source in at_hand(sources) for pair in source.lost(left_out, label_of, drawn))
+def _note_lost(files: Sequence[Source], left_out: Sequence[str], kept: Collection[str], notes: Notes) -> None:
+    edges = edges_of((row["class"], row["super"]) for row in rows_of(files, "superclasses"))
+    above = {iri: set(chain(iri, edges)) for iri in (*left_out, *kept)}
+    lost: dict[str, str] = {}
+    for iri in left_out:
+        for row in rows_of(files, "things", **{"class": iri}):
+            types = set(row["types"].split(" ")) & above.keys()
+            below = {one for one in types for other in types if one in above[other] and other not in above[one]}
+            if not (types - below).intersection(kept):
+                lost.setdefault(row["thing"], iri)
     notes.add_all(
-        (f"{thing} (of {class_})" for thing, class_ in lost),
+        (f"{thing} (of {class_})" for thing, class_ in lost.items()),
         "instances are left out, as they are of classes that are left out (without a label, deprecated, labelled as "
         "another is, or everything), and of no other that is not above these",
     )
@@ -118,13 +123,17 @@ def _note_lost(
 class _Sample:
     """Collects instances by name, with all that they are stated to be."""
 
-    def __init__(self, label_of: Mapping[str, str], edges: Edges, clashes: Clashes) -> None:
-        self._label_of, self._edges, self._clashes = label_of, edges, clashes
+    def __init__(self, label_of: Mapping[str, str], edges: Edges, files: Sequence[Source]) -> None:
+        self._label_of, self._edges = label_of, edges
+        same = list(rows_of(files, "same"))
+        self._same = edges_of((row["thing"], row["other"]) for row in same)
+        self._further_types: dict[str, set[str]] = defaultdict(set)
+        for row in same:
+            self._further_types[row["other"]] |= {row["type"]} if "type" in row else set()
         self._above: dict[str, tuple[str, ...]] = {}
         self._things: dict[str, tuple[str, list[str]]] = {}
         self._called: dict[str, set[str]] = defaultdict(set)
         self.types: dict[str, dict[str, None]] = defaultdict(dict)
-        self._impossible: dict[str, None] = {}
         self._nameless: dict[str, None] = {}
         self._coded: dict[str, None] = {}
 
@@ -144,9 +153,10 @@ class _Sample:
                 self._coded[row["instance"]] = None
                 continue
             names[name] = None
-            types = sorted(row.get("types", "").split(" "))
+            others = chain(row["instance"], self._same)
+            types = sorted({*row.get("types", "").split(" "), *(t for one in others for t in self._further_types[one])})
             self._things[row["instance"]] = name, types
-            for iri in (row["instance"], *row.get("same", "").split()):
+            for iri in (row["instance"], *others):
                 self._called[iri].add(row["instance"])
             self._add(name, types)
         return tuple(names)
@@ -160,8 +170,6 @@ class _Sample:
         for thing, (name, stated) in self._things.items():
             types, may_be_more = found[thing]
             further = types.difference(*map(entailment.with_above, stated)) & self._label_of.keys()
-            if clash := self.clash([*stated, *sorted(types)]):
-                self._impossible[f"{name} ({clash})"] = None
             if further:
                 finest_first = sorted(further, key=lambda iri: (-len(self.above(iri)), iri))
                 added.append(f"{name} ({', '.join(self._label_of[iri] for iri in finest_first)})")
@@ -180,21 +188,19 @@ class _Sample:
             labels = (self._label_of[iri],) if iri in self._label_of else self.above(iri)
             self.types[clean(name)] |= dict.fromkeys(labels)
 
-    def clash(self, classes: Sequence[str]) -> str | None:
-        """Return two classes that one thing of all these would have, although it cannot."""
-        pair = self._clashes.among(classes, self._edges)
-        return None if pair is None else ", ".join(self._label_of.get(iri, iri) for iri in pair)
-
-    def note(self, notes: Notes) -> None:
+    def note(self, notes: Notes, groups: Disjoint) -> None:
         notes.add_all(self._nameless, "instances with a label without letters or digits are left out")
         notes.add_all(
             self._coded,
             "sampled instances without a label are left out, as the end of their IRI is an identifier and no name",
         )
+        impossible = (
+            f"{name} ({', '.join(self._label_of.get(iri, iri) for iri in pair)})"
+            for name, types in self._things.values()
+            if groups and (pair := disjoint_pair(types, self._edges, groups))
+        )
         notes.add_all(
-            self._impossible,
-            "sampled instances are of two classes that are disjoint, or of one without instances (owl:Nothing): the "
-            "ontology is inconsistent, and one of these is a wrong answer",
+            impossible, "sampled instances are of two classes that are disjoint: one of these is a wrong answer"
         )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.labels import one_line
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 
 Edges = Mapping[str, Collection[str]]
@@ -108,17 +107,15 @@ class ClassSteps(NamedTuple):
     """:param steps: one step up each, stated or from definitions.
     :param same: pairs of classes that are equivalent.
     :param wide: classes that everything is an instance of: in none of the steps and pairs.
-    :param empty: classes stated to have no instances.
     """
 
     steps: list[Step]
     same: list[Step]
     wide: set[str]
-    empty: set[str]
 
 
 def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
-    """Return the hierarchy of classes, step by step, and note statements on owl:Thing and owl:Nothing."""
+    """Return the hierarchy of classes, step by step, without owl:Thing and owl:Nothing."""
     steps = [(row["class"], row["super"]) for row in rows_of(sources, "superclasses")]
     for row in rows_of_lists(sources, "class_parts", notes):
         step = (row["class"], row["part"])
@@ -128,77 +125,37 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
     wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}
     empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
     empty |= {below for below, upper in steps if upper == NOTHING}
-    if NOTHING in wide:
-        notes.append(
-            "the ontology is inconsistent, and anything follows from it: everything (owl:Thing) is said to be nothing "
-            f"(owl:Nothing), such as by {min(empty & {*EVERYTHING, *wide})}"
-        )
-    empty = empty.difference(EVERYTHING, (NOTHING,))
+    notes.add_all(sorted(empty), "classes are said to have no instances (owl:Nothing)")
     wide = wide.difference(EVERYTHING, (NOTHING,))
     notes.add_all(
         sorted(wide), "classes are said to be everything (owl:Thing): left out, as they would be right answers always"
     )
-    notes.add_all(sorted(empty), "classes are said to have no instances (owl:Nothing)")
     unsaid = {*EVERYTHING, *wide, NOTHING}
     pairs = {min(pair, pair[::-1]): None for pair in same if unsaid.isdisjoint(pair) and pair[0] != pair[1]}
     equal = {*pairs, *(pair[::-1] for pair in pairs)}
     kept = [step for step in steps if step not in equal and unsaid.isdisjoint(step)]
-    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide, empty)
+    return ClassSteps(list(dict.fromkeys(kept)), list(pairs), wide)
 
 
-Disjoint = Mapping[str, Collection[int]]
-"""Of each class the numbers of the groups that it is in, no two classes of which have an instance in common."""
+Disjoint = Mapping[str, Collection[str]]
+"""Of each class the names of the groups that it is in, no two classes of which have an instance in common."""
 
 
-class Clashes(NamedTuple):
-    """Contradictions among classes. :param empty: classes that have no instances."""
-
-    groups: Disjoint
-    empty: Collection[str]
-
-    def among(self, classes: Sequence[str], edges: Edges) -> tuple[str, str] | None:
-        """Return two disjoint classes among *classes* and those above, owl:Nothing the second if one is empty."""
-        if not (self.groups or self.empty):
-            return None
-        above = dict.fromkeys(iri for class_ in classes for iri in (class_, *chain(class_, edges)))
-        without = ((iri, "owl:Nothing") for iri in above if iri in self.empty)
-        return disjoint_pair(above, self.groups) or next(without, None)
-
-
-def disjoint_classes(sources: Sequence[Source], label_of: Mapping[str, str], notes: Notes) -> Disjoint:
-    """Return the groups of disjoint classes; a note names classes that are disjoint with themselves."""
-    groups: dict[str, set[int]] = defaultdict(set)
-    of_list: dict[str, int] = {}
-    alone: dict[str, None] = {}
+def disjoint_classes(sources: Sequence[Source], notes: Notes) -> Disjoint:
+    """Return the groups of disjoint classes."""
+    groups: dict[str, set[str]] = defaultdict(set)
     for row in rows_of_lists(sources, "disjoint_classes", notes):
-        number = len(of_list)
-        if "group" in row:
-            groups[row["class"]].add(of_list.setdefault(row["group"], number))
-        elif row["class"] != row["other"]:
-            of_list[f"{row['class']} {row['other']}"] = number
-            groups[row["class"]].add(number)
-            groups[row["other"]].add(number)
-        else:
-            alone[label_of.get(row["class"], row["class"])] = None
-    notes.add_all(list(alone), "classes are said to be disjoint with themselves, and cannot have instances")
+        name = row.get("group") or f"{row['class']} {row['other']}"
+        for iri in (row["class"], *([] if "group" in row else [row["other"]])):
+            groups[iri].add(name)
     return groups
 
 
-def note_inconsistent(groups: Disjoint, edges: Edges, label_of: Mapping[str, str], notes: Notes) -> None:
-    """Note classes below two disjoint ones: nothing can be an instance, and one of the two is a wrong answer."""
-    inconsistent = [
-        f"{one_line(label)} ({', '.join(label_of.get(other, other) for other in pair)})"
-        for iri, label in label_of.items()
-        if groups and (pair := disjoint_pair([iri, *chain(iri, edges)], groups))
-    ]
-    notes.add_all(inconsistent, "classes are below two that are disjoint, and cannot have instances")
-
-
-def disjoint_pair(above: Iterable[str], groups: Disjoint) -> tuple[str, str] | None:
-    """Return two of some classes that are in one group."""
-    first: dict[int, str] = {}
-    for iri in above:
-        for number in groups.get(iri, ()):
-            if first.setdefault(number, iri) != iri:
-                return first[number], iri
+def disjoint_pair(classes: Iterable[str], edges: Edges, groups: Disjoint) -> tuple[str, str] | None:
+    """Return two disjoint classes among some classes and those above them."""
+    first: dict[str, str] = {}
+    for iri in dict.fromkeys(above for class_ in classes for above in (class_, *chain(class_, edges))):
+        for name in sorted(groups.get(iri, ())):
+            if first.setdefault(name, iri) != iri:
+                return first[name], iri
     return None

@@ -173,11 +173,6 @@ def note_omissions(sources: Sequence[Source], files: Collection[str], notes: Not
 
     :param files: names of the files, by which ontologies without a name of their own can be imported.
     """
-    notes.add_all(
-        (row["thing"] for row in rows_of(at_hand(sources), "impossible")),
-        "things are said to be of owl:Nothing, which has no instances: the ontology is inconsistent, and that is left "
-        "out",
-    )
     all_ = rows_of(at_hand(sources), "undeclared_classes")
     rows = [row for row in all_ if not row["class"].startswith(_OF_DESCRIPTIONS)]
     notes.add_all(

@@ -9,12 +9,12 @@ out says nothing: what has the property may be of that part.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.hierarchy import NOTHING, Edges, chain
+from fathom.building.ontology.hierarchy import Edges, chain
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
 from fathom.formats.ontoprobe import OntologyClass, clean
@@ -35,7 +35,6 @@ class Classes(NamedTuple):
     :param label_of: of those that have a good one, by IRI.
     :param stands_for: label of the nearest class above those that are not in the list.
     :param everything: IRIs of classes that have every thing as an instance.
-    :param clash: two classes that one thing of all classes of some labels would have to be of, though that cannot be.
     :param types: labels of the classes that sampled things are stated to be of, by their names as they are asked.
     :param from_iris: labels that are ends of IRIs.
     :param bare: how many have no label.
@@ -45,7 +44,6 @@ class Classes(NamedTuple):
     label_of: Mapping[str, str]
     stands_for: Mapping[str, str]
     everything: Collection[str]
-    clash: Callable[[Sequence[str]], str | None]
     types: Mapping[str, Collection[str]]
     from_iris: Collection[str]
     bare: int
@@ -99,7 +97,6 @@ def gather_sides(
             one_of |= {(property_, side)} if is_one_of(ways, above) else set()
         elif names := dict.fromkeys(name for way in ways for name in way if name != _ANOTHER):
             ambiguous[f"{name_of(property_)} ({side}: {', '.join(names)})"] = None
-    _note_impossible(domains, answers, one_of, classes, notes)
     if not (stated or included or constrained) and properties:
         notes.append("no property has a domain or a range")
     notes.add_all(list(outside), "classes named as domain or range are not in the list of classes")
@@ -168,21 +165,6 @@ def _ways(
 def _turned(place: Side, inverses: Mapping[str, Collection[str]]) -> list[Side]:
     property_, side = place
     return [place, *((other, SIDES[1 - SIDES.index(side)]) for other in sorted(inverses.get(property_, ())))]
-
-
-def _note_impossible(
-    rows: Sequence[Row], answers: Mapping[Side, Sequence[str]], one_of: Collection[Side], classes: Classes, notes: Notes
-) -> None:
-    """Note properties that nothing can have, or be the value of. :param rows: what is stated."""
-    impossible = [(row["property"], row["side"], "owl:Nothing") for row in rows if row["class"] == NOTHING]
-    for (property_, side), right in answers.items():
-        if (property_, side) not in one_of and (clash := classes.clash(right)):
-            impossible.append((property_, side, clash))
-    notes.add_all(
-        (f"{name_of(property_)} ({side}: {clash})" for property_, side, clash in impossible),
-        "properties can hold of nothing, as their domain or range is owl:Nothing, is without instances or is two "
-        "classes that are disjoint: whatever has them makes the ontology inconsistent",
-    )
 
 
 def _narrow(rows: Sequence[Row], everything: Collection[str], notes: Notes) -> list[Row]:

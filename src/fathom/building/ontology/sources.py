@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from email.message import Message
 from functools import cache, partial
@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Protocol
 
 from fathom._version import VERSION
 from fathom.building.notes import Notes
-from fathom.building.ontology.instances import Instances, InstanceSampling
 from fathom.building.options import EndpointOptions
 from fathom.errors import BadInput, MissingExtra, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
@@ -73,26 +72,30 @@ class Source(Protocol):
         """Yield all solutions, in the query's order. :raises BadInput: it cannot be asked."""
         ...
 
-    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
-        """Yield the solutions of ``instances`` for one class. :raises BadInput: it cannot be asked."""
-        ...
-
-    def lost(
-        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
-    ) -> Iterator[tuple[str, str]]:
-        """Yield things of *left_out* classes that no class of *kept* gives, each with a class; none from a server."""
-        ...
-
 
 def query_text(name: str, **values: object) -> str:
     """Return a query of :data:`QUERIES`, its ``$`` places filled."""
     return _template(name).substitute(values)
 
 
-def instances_query(class_: str, drawn: InstanceSampling) -> str:
-    """Return the query ``instances`` for one class."""
-    about = drawn._asdict() | {"namings": places_of(drawn.namings)}
-    return query_text("instances", **{"class": class_}, **about)
+class InstanceSampling(NamedTuple):
+    """A choice of instances of each class.
+
+    :param seed: decides their order.
+    :param size: at most so many.
+    :param namings: IRIs of properties that give labels, the best first.
+    :param language: of these labels, in addition to those without one.
+    """
+
+    seed: int
+    size: int
+    namings: tuple[str, ...]
+    language: str
+
+    def rows(self, source: Source, class_: str) -> Iterator[Row]:
+        """Yield the solutions of ``instances`` for one class."""
+        places = {"class": class_, "namings": places_of(self.namings)}
+        return source.rows(query_text("instances", **self._asdict() | places))
 
 
 def places_of(namings: Sequence[str]) -> str:
@@ -125,7 +128,6 @@ class LocalStore:
 
     def __init__(self, name: str, store: Any) -> None:
         self.name, self._store = name, store
-        self._drawing: dict[InstanceSampling, Instances] = {}
 
     def __len__(self) -> int:
         """Count the triples."""
@@ -141,24 +143,9 @@ class LocalStore:
         for solution in solutions:
             yield {name: solution[name].value for name in names if solution[name] is not None}
 
-    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
-        return self._drawn(drawn).of(class_)
-
-    def lost(
-        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
-    ) -> Iterator[tuple[str, str]]:
-        return self._drawn(drawn).lost(left_out, kept)
-
-    def _drawn(self, drawn: InstanceSampling) -> Instances:
-        if drawn not in self._drawing:
-            self._drawing[drawn] = Instances(self._store, drawn)
-        return self._drawing[drawn]
-
     def close(self) -> None:
         """Close the store, so that its files can be removed."""
         self._store = None
-        for drawing in self._drawing.values():
-            drawing.close()
 
 
 def find_files(inputs: Sequence[Path]) -> list[Path]:
@@ -299,14 +286,6 @@ class Endpoint:
             seen |= page
             yield from rows
             start += len(rows)
-
-    def instances(self, class_: str, drawn: InstanceSampling) -> Iterator[Row]:
-        return self.rows(instances_query(class_, drawn))
-
-    def lost(
-        self, left_out: Collection[str], kept: Collection[str], drawn: InstanceSampling
-    ) -> Iterator[tuple[str, str]]:
-        return iter(())
 
     def _solutions(self, query: str) -> list[Row]:
         answer = self._ask(query)
