@@ -125,7 +125,8 @@ class Dump:
                     if isinstance(found, Entity) and seen.add(found.number):
                         yield found
                         continue
-                    faults.add(self.path, first + number, found if isinstance(found, str) else _twice(found))
+                    twice = isinstance(found, Entity) and f"Q{found.number} stands here for the second time: remove one"
+                    faults.add(self.path, first + number, twice or str(found))
                     if self._has_too_many(faults):
                         break
                 is_open = is_open if part.is_open is None else part.is_open
@@ -164,10 +165,6 @@ class Dump:
             self.notes.append(
                 f'{self.path} has no "]" at its end, as if it were cut after line {self._lines:,}: {progress}'
             )
-
-
-def _twice(entity: Entity) -> str:
-    return f"Q{entity.number} stands here for the second time: remove one"
 
 
 _ENTITY, _DIRECT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
