@@ -1,6 +1,6 @@
-"""Toys that Fathom is extended with: a probe, a format, a metric and a study (docs/howto/extend.md).
+"""Small examples of extensions: a probe, a format, a metric and a study (docs/howto/extend.md).
 
-Installed with the entry points of the pyproject.toml beside it, they stand on the command line like Fathom's own.
+The entry points are in the pyproject.toml of this folder. Once installed, they appear on the command line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fathom.store.folder import RunFolder
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from fathom.studies import Study
 
-# --- a probe: the shorter a name, the better it is
+# --- a probe: the shorter the name, the higher its rank
 
 
 class BrevityOptions(ProbeOptions):
@@ -35,7 +35,7 @@ class BrevityOptions(ProbeOptions):
 
 
 class Brevity(Probe):
-    """Ranks candidates by the brevity of their names, whatever is asked. A probe that beats it has shown something."""
+    """Ranks candidates by the brevity of their names, regardless of the query. A useful probe beats it."""
 
     scorings = (Scoring("brevity", "score"),)
 
@@ -84,7 +84,7 @@ def _read_capitals(path: Path, faults: Faults) -> QuerySet | None:
 
 FORMAT = Format("capitals", "a .capitals file", lambda path: path.suffix == ".capitals", _read_capitals)
 
-# --- a metric: half a point for being close
+# --- a metric: half a point for a gold answer in second place
 
 METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) / 2, ".1%")
 
@@ -95,19 +95,19 @@ def analyse(
     runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = ""
 ) -> list[tuple[str, str, Estimate]]:
     """Accuracy of each relation of each run."""
-    found = []
+    estimates = []
     for outcome in read_all_facts(runs, scoring, cluster):
         hits = outcome.hits(1)
         for relation in sorted(set(outcome.relations)):
             facts = [fact for fact, own in zip(outcome.facts, outcome.relations, strict=True) if own == relation]
-            told = [fact for fact in facts if fact not in outcome.left_out]
+            scored = [fact for fact in facts if fact not in outcome.left_out]
             made = f"{outcome.recipe('accuracy')}|relation:{relation}"
-            found.append((outcome.model, relation, mean(hits[outcome.at(told)], outcome.sample(told), made)))
-    return found
+            estimates.append((outcome.model, relation, mean(hits[outcome.at(scored)], outcome.sample(scored), made)))
+    return estimates
 
 
 def tables(findings: Sequence[tuple[str, str, Estimate]]) -> list[Table]:
-    """One."""
+    """One table, with a row per model and relation."""
     return [Table.of(findings, "by relation", columns=("model", "relation", "accuracy"))]
 
 
