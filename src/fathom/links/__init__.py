@@ -37,7 +37,6 @@ class Kind(NamedTuple):
 
     @property
     def options(self) -> type[LinkTraining]:
-        """The options model."""
         return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
     def parse(self, model: str, given: Mapping[str, Any]) -> Any:
@@ -54,7 +53,6 @@ class Kind(NamedTuple):
         return parse_options(self.options, {**defaults, **options, **named})
 
     def load(self) -> type[Predictor]:
-        """Import the class."""
         return resolve_name(self.predictor_at)  # type: ignore[no-any-return]
 
 

@@ -286,7 +286,6 @@ class _Fit(Course, Hooks):
             self._keep_checkpoint(loop)
 
     def after_epoch(self, loop: Loop, epoch: Epoch) -> None:
-        """Validate, and write weights, curve and checkpoint."""
         name, number = epoch.stage.name, epoch.number
         line: Line = {"stage": name, "epoch": number, "share": round(epoch.share, 4), "loss": epoch.loss}
         if epoch.stage.watched:

@@ -171,11 +171,9 @@ class Predictor(base.Predictor):
         return notes
 
     def block_size(self) -> int:
-        """Return how many queries to score at a time: all their scores are held at once."""
         return min(ROWS, SCORES // len(self.graph.entities))
 
     def scores(self, links: Links) -> Tensor:
-        """Return PyKEEN's scores of all entities as the answer to each query, shape (queries, entities)."""
         given, relation, inverse = (
             torch.from_numpy(column).to(self.device) for column in (links.given, links.relation, links.inverse)
         )

@@ -93,11 +93,9 @@ class GenerativePredictor(TextPredictor):
         return self.texts.names
 
     def optimizer(self) -> Optimizer:
-        """Return how to make the optimizer."""
         return ADAMW
 
     def stages(self) -> Sequence[Stage]:
-        """Return a single stage: cross-entropy of the gold names."""
         count = 2 * len(self.graph.training)
         return [self.stage("names", partial(self._batches, count), count, self._loss, self.optimizer())]
 
@@ -173,13 +171,11 @@ class GenerativePredictor(TextPredictor):
         return [[*ids[: longest - 1], end] for ids in bare]
 
     def notes(self) -> list[str]:
-        """Add how many entities share their name."""
         shared = sum(count for count in Counter(map(tuple, self._names)).values() if count > 1)
         notes = [f"{shared:,} of {len(self._names):,} entities share their name with another and tie with it"]
         return super().notes() + (notes if shared else [])
 
     def circumstances(self) -> Facts:
-        """Return how many answers are proven, and their cost."""
         return {
             "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
             "nodes_run": self._nodes,
@@ -207,7 +203,6 @@ class GenerativePredictor(TextPredictor):
         return [ids or [self._end] for ids in rows]  # some text must stand there to be attended to
 
     def as_read(self, links: Links) -> list[str]:
-        """Return the queries as text."""
         return list(self.tokenizer.batch_decode(self._read(links)))
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -226,7 +221,6 @@ class Kgt5Predictor(GenerativePredictor):
     options: Kgt5
 
     def optimizer(self) -> Optimizer:
-        """Return Adafactor, or AdamW."""
         return adafactor if self.options.optimizer == "adafactor" else ADAMW
 
     def questions(self, given: Places, relation: Places, inverse: Sequence[bool]) -> list[str]:
@@ -268,7 +262,6 @@ class GenKgcPredictor(GenerativePredictor):
         ]
 
     def notes(self) -> list[str]:
-        """Add how many relations have no demonstrations."""
         alone = sum(not pool for pool in self._demonstrations) if self.options.demonstrations else 0
         counts = {"relations have no training triple to be shown": alone}
         if self.types is not None:

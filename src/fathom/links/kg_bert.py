@@ -83,7 +83,6 @@ class Predictor(TextPredictor):
         self.triples_read = 0
 
     def notes(self) -> list[str]:
-        """Add the cost of a query."""
         count = len(self._distinct[1])
         return [*super().notes(), f"a question costs {count:,} forward passes, one for each entity: ask few (--limit)"]
 
@@ -91,7 +90,6 @@ class Predictor(TextPredictor):
         return {"triples_read": self.triples_read}
 
     def stages(self) -> Sequence[Stage]:
-        """Return a single stage: training triples and wrong ones."""
         count = len(self.graph.training) * (1 + self.options.negatives)
         return [self.stage("triples", self._batches, count, self._loss)]
 

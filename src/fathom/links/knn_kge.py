@@ -65,7 +65,6 @@ class Predictor(TextPredictor):
         """Keys of the store, by what they come from."""
 
     def circumstances(self) -> Facts:
-        """Return how many queries and descriptions are stored as neighbours."""
         return {} if self.store is None else dict(self.stored)
 
     def stages(self) -> Sequence[Stage]:
@@ -133,7 +132,6 @@ class Predictor(TextPredictor):
         return 0.0 if self.validating else self.options.knn_weight
 
     def prepare(self, progress: Progress) -> None:
-        """Store all training queries as neighbours, and optionally the descriptions."""
         self.store, self.stored = None, {}
         if not self.weight or not len(self.graph.training):
             return
@@ -168,7 +166,6 @@ class Predictor(TextPredictor):
         return torch.cat(states), key
 
     def rank(self, links: Links, top: int, keep_scores: bool = False) -> list[RankResult]:
-        """Rank by :meth:`mixture`, in blocks of queries."""
         states, vectors = self._ask(links)
         step = max(1, CELLS // len(self.graph.entities))
         parts = zip(blocks(links, step), torch.split(states, step), torch.split(vectors, step), strict=True)

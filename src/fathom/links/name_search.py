@@ -63,7 +63,6 @@ class EncodedQuestions:
         return len(self.mask)
 
     def take(self, rows: Tensor) -> EncodedQuestions:
-        """Select queries by *rows*, in that order."""
         layers = _rows(self.cross, rows), _rows(self.past, rows)
         return EncodedQuestions(self.states[rows], self.mask[rows], *layers, self.logits[rows])
 

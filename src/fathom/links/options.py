@@ -52,7 +52,6 @@ class LinkTraining(BaseModel):
     )
 
     def identity(self) -> Given:
-        """Return the fields that can change a number."""
         return identity_of(self)
 
     @classmethod

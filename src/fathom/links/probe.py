@@ -51,7 +51,6 @@ class LinkProbe(ShardedProbe):
         return {"asking": {name: value for name, value in options.identity().items() if name in options.asking()}}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """See :meth:`fathom.links.base.Predictor.prepare_in`."""
         with torch.inference_mode():
             self.predictor.prepare_in(artifacts, progress)
 
@@ -71,7 +70,6 @@ class LinkProbe(ShardedProbe):
             yield one, [result_columns(answer, self.space)]
 
     def circumstances(self) -> Facts:
-        """Return the predictor's counts."""
         return self.predictor.circumstances()
 
     def _in_short(self, query: Query) -> str:

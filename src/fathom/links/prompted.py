@@ -122,7 +122,6 @@ class Prompts:
 
     @cached_property
     def entities(self) -> Bm25:
-        """Index of names and descriptions."""
         return Bm25([f"{name} {said}" for name, said in zip(self.texts.names, self.texts.descriptions, strict=True)])
 
     @cached_property
@@ -133,7 +132,6 @@ class Prompts:
         return Bm25([f"{self._question(h, r, False)} {LEAD} {names[t]}." for h, r, t in columns])
 
     def make(self, links: Links) -> list[RankingPrompt]:
-        """Return a prompt for each query."""
         columns = zip(*(c.tolist() for c in (links.given, links.relation, links.inverse, links.gold)), strict=True)
         if self.options.wording == "autokg":
             self.gold_listed += len(links)
@@ -204,7 +202,6 @@ class Prompts:
         return candidates
 
     def _ends(self, inverse: bool) -> tuple[Places, Places]:
-        """Return the known and the missing end of all training triples."""
         return (self.tail, self.head) if inverse else (self.head, self.tail)
 
     def _demonstrations(self, query: tuple[int, int, int], inverse: bool, triples: Sequence[int]) -> Iterator[str]:
@@ -259,7 +256,6 @@ class Local:
         return [scores[one] for one in shown]
 
     def text(self, shown: RankingPrompt) -> str:
-        """Return the prompt."""
         return f"{shown.prompt} {LEAD}"
 
     def _score(self, shown: RankingPrompt, names: Sequence[str]) -> Scores | str:
@@ -280,7 +276,6 @@ class Local:
         return scores if np.isfinite(scores).all() else NOT_A_NUMBER
 
     def circumstances(self) -> Facts:
-        """Return the number of distinct prompts, and how they were read."""
         refusal = self.model.refuses_cache()
         return {
             "prompts": self.prompts,
@@ -314,7 +309,6 @@ class SampledServer:
         return [self._votes(one, reply, names) for one, reply in zip(shown, replies, strict=True)]
 
     def text(self, shown: RankingPrompt) -> str:
-        """Return the message to send."""
         return f"{shown.prompt}\n{REQUEST.format('candidate' if self.options.wording == 'lambdakg' else 'entity')}"
 
     def _votes(self, shown: RankingPrompt, reply: ChatReply, names: Sequence[str]) -> Scores | str:
@@ -332,7 +326,6 @@ class SampledServer:
         return np.array([votes.get(key, -np.inf) for key in keys])
 
     def circumstances(self) -> Facts:
-        """Return counts of the replies in this session and in the journal."""
         return {**self.counts, **self.server.circumstances()}
 
 
@@ -371,7 +364,6 @@ class Predictor(base.Predictor):
             load_config(options.weights)
 
     def train(self, folder: Path, progress: Progress) -> Facts:
-        """Learn nothing: the folder records the model and the options."""
         return {"why": "nothing to train"}
 
     def load(self, folder: Path) -> None:
@@ -400,7 +392,6 @@ class Predictor(base.Predictor):
         return [self._result(one, values, gold, set(known.tolist()), top) for one, values, gold, known in columns]
 
     def as_read(self, links: Links) -> list[str]:
-        """Return the prompts."""
         return [self.answerer.text(shown) for shown in self._shown(links)]
 
     def _shown(self, links: Links) -> list[RankingPrompt]:
@@ -427,12 +418,10 @@ class Predictor(base.Predictor):
         return result
 
     def notes(self) -> list[str]:
-        """Return missing texts, and whether the gold answer is always a candidate."""
         advantage = ["the gold answer is always among the candidates, an advantage over other predictors"]
         return [*self.prompts.texts.notes, *(advantage if self.options.gold_among_candidates else [])]
 
     def circumstances(self) -> Facts:
-        """Return counts on the candidates and on the model's calls."""
         return {
             "questions": self.questions,
             "right_answer_among_candidates": self.prompts.gold_listed,

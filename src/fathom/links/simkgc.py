@@ -166,7 +166,6 @@ class EntityTexts:
         return f"{name}: {description}" if description else name
 
     def ids(self, entities: Places, without: Places) -> list[Ids]:
-        """Return the tokens of each, cached."""
         keys = [
             (entity, other if other in self._neighbours(entity) else NO_ENTITY)
             for entity, other in zip(entities.tolist(), without.tolist(), strict=True)
@@ -206,7 +205,6 @@ class Predictor(TextPredictor):
         """Answers of earlier batches: their vectors of length 1, shape (n, d), and the entities' places, shape (n,)."""
 
     def stages(self) -> Sequence[Stage]:
-        """Return a single stage over the training triples in both directions."""
         options, count = self.options, len(self.triples)
         batches = partial(shuffled, count, options.batch_size, options.seed)
         return [self.stage("contrast", batches, count, self.loss)]
@@ -254,11 +252,9 @@ class Predictor(TextPredictor):
         return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
 
     def state(self) -> State:
-        """Return the answers of earlier batches, which are negatives."""
         return {"queue": list(self._queue)}
 
     def set_state(self, state: State) -> None:
-        """Restore :meth:`state`."""
         self._queue.clear()
         self._queue.extend(state["queue"])
 
@@ -279,7 +275,6 @@ class Predictor(TextPredictor):
             progress(start + len(some), len(entities))
 
     def prepare(self, progress: Progress) -> None:
-        """Encode all entities, in memory."""
         vectors = np.concatenate([made for _, made in self._pieces(lambda piece: False, progress)])
         self.space = VectorSpace(self._distinct[0], lambda rows: vectors[rows])
 
@@ -301,7 +296,6 @@ class Predictor(TextPredictor):
         return [next(results) if fine else RankResult(None, [], [], [], unscored=NOT_A_NUMBER) for fine in good]
 
     def as_read(self, links: Links) -> list[str]:
-        """Return the queries as text."""
         return list(self.tokenizer.batch_decode([question.ids for question in self._asked(links)]))
 
     def _asked(self, links: Links) -> list[FramedText]:

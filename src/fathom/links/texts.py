@@ -83,13 +83,11 @@ class TextPredictor(Predictor):
         return Stage(name, batches, steps, loss, weights, options.epochs, options.learning_rate, optimizer=optimizer)
 
     def describe(self, folder: Path) -> None:
-        """Write configuration and tokenizer of the language model."""
         (folder / NETWORK).mkdir(parents=True, exist_ok=True)
         self.language.config.save_pretrained(folder / NETWORK)
         self.tokenizer.save_pretrained(folder / NETWORK)
 
     def notes(self) -> list[str]:
-        """Return how many entities lack a name or a description."""
         return list(self.texts.notes)
 
 
@@ -205,13 +203,11 @@ class Framing:
         return [np.array(ids, dtype=np.int32) for ids in encoded["input_ids"]]
 
     def one(self, ids: Ids) -> FramedText:
-        """Frame one text."""
         room = max(0, self.longest - len(self.one_before) - len(self.one_after))
         framed = np.concatenate([self.one_before, ids[:room], self.one_after])
         return FramedText(framed, len(framed))
 
     def pair(self, first: Ids, second: Ids) -> FramedText:
-        """Frame two texts."""
         room = max(0, self.longest - len(self.before) - len(self.between) - len(self.after))
         kept = _longest_first(len(first), len(second), room)
         framed = np.concatenate([self.before, first[: kept[0]], self.between, second[: kept[1]], self.after])

@@ -71,7 +71,6 @@ class Predictor(base.Predictor):
         _published(Path(options.weights), _Network().state_dict())
 
     def train(self, folder: Path, progress: Progress) -> Facts:
-        """Learn nothing: the folder keeps the weights."""
         TrainingFolder(folder).keep_weights(self.network)
         return {"why": "nothing to train"}
 
@@ -103,7 +102,6 @@ class Predictor(base.Predictor):
         return max(1, CELLS.get(self.device.type, CELLS["cuda"]) // (nodes * WIDTH))
 
     def notes(self) -> list[str]:
-        """Return what it can see."""
         return ["reads edges alone: neither names nor descriptions, and no vector of an entity"]
 
 

@@ -39,7 +39,6 @@ class StatesAlone(BaseModelOutputWithPastAndCrossAttentions):  # type: ignore[mi
 
 @contextmanager
 def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Replace the forward function of *module* while inside."""
     previous = vars(module).get("forward")  # that of accelerate, which fetches weights from other devices
     module.forward = forward
     try:

@@ -289,7 +289,6 @@ def _json(body: bytes) -> Any:
 
 
 def _models(body: Any) -> dict[str, dict[str, Any]]:
-    """Return the entries of ``/models`` by name."""
     try:
         return {entry["id"]: entry for entry in body["data"] if isinstance(entry["id"], str)}
     except (KeyError, TypeError) as error:

@@ -106,7 +106,6 @@ class CheckedLengths:
 
     @property
     def why(self) -> str | None:
-        """The refusal at any length so far, or None."""
         return None if self._refusal is None else self._refusal[1]
 
     def refusal(self, longest: int) -> str | None:

@@ -71,7 +71,6 @@ class Dialect(NamedTuple):
 
 
 def _ids(texts: Sequence[Text]) -> list[Any]:
-    """Return the token ids of one text, or of several, as servers take them."""
     return [list(text.ids) for text in texts] if len(texts) > 1 else list(texts[0].ids)
 
 

@@ -140,7 +140,6 @@ def library_message(error: Exception) -> str:
 
 
 def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
-    """Explain what went wrong, and what to type."""
     if "trust_remote_code" in str(error):
         return "it comes with code of its own; --trust-remote-code runs it, if you trust who wrote it"
     if wanted := _NO_SUCH_CLASS.search(str(error)):
@@ -178,7 +177,6 @@ def _hub_reason(name: str, error: BaseException) -> str | None:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """Return an error and its causes, the last first."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:
         chain.append(error)

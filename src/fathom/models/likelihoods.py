@@ -86,11 +86,9 @@ class LikelihoodServer(Server, Model):
 
     @property
     def engine(self) -> str:
-        """Name of the dialect, for manifests."""
         return f"server: {self.dialect.what}"
 
     def circumstances(self) -> Mapping[str, Any]:
-        """Return the engine and the counts of answers."""
         return {"engine": self.engine, **super().circumstances()}
 
     def log_probs(self, texts: Sequence[Text]) -> list[TextScores]:
@@ -190,7 +188,6 @@ class LikelihoodServer(Server, Model):
         return text._replace(text=letters if self.adds_bos else bos + letters)
 
     def _begins(self, ids: Sequence[int]) -> bool:
-        """Check for a leading BOS."""
         return self.tokenizer.bos_token_id is not None and list(ids[:1]) == [self.tokenizer.bos_token_id]
 
     def _read(self, calls: Sequence[Call], body: Any) -> Sequence[Answer | Failure]:

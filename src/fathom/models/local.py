@@ -49,11 +49,9 @@ class NetworkModel(Model):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Precision of the weights."""
         return self.network.dtype  # type: ignore[no-any-return]
 
     def circumstances(self) -> Mapping[str, Any]:
-        """Return the placement of a model on several devices."""
         return {} if self.placement is None else {"placement": self.placement}
 
 
@@ -173,7 +171,6 @@ class LocalModel(NetworkModel):
 
     @cached_property
     def _end_tokens(self) -> frozenset[int]:
-        """Collect the end tokens of the tokenizer and of the generation settings."""
         eos = getattr(self.network.generation_config, "eos_token_id", None)
         tokens = (self.tokenizer.eos_token_id, *(eos if isinstance(eos, list) else [eos]))
         return frozenset(token for token in tokens if token is not None)

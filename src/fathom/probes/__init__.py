@@ -44,11 +44,9 @@ class Entry(NamedTuple):
 
     @property
     def options(self) -> type[EvaluationOptions]:
-        """Its options model."""
         return _imported(self.options_at)  # type: ignore[no-any-return]
 
     def load(self) -> type[Probe]:
-        """Import its class."""
         return _imported(self.probe_at)  # type: ignore[no-any-return]
 
 

@@ -23,7 +23,6 @@ class Orders:
         self.data, self.count, self.seed = data, count, seed
 
     def of(self, query: Query) -> list[Order]:
-        """Return the orders of a question."""
         size = len(self.data.candidates[query.candidates])
         if self.count == 1 or not size:
             return [tuple(range(size))]
@@ -45,16 +44,13 @@ class Orders:
         return f"{self.question(query, order)}\n{instruction}".rstrip()
 
     def names(self, query: Query, order: Order) -> list[str]:
-        """Return the names of its options in that order."""
         names = self.data.candidates[query.candidates].names
         return [names[place] for place in order]
 
     def gold_letters(self, query: Query) -> list[str]:
-        """Return the letter of the gold answer in each order."""
         right = self.data.candidates[query.candidates].places(query.gold)[0]
         return [letter_of(right, order) for order in self.of(query)]
 
 
 def letter_of(place: int, order: Order) -> str:
-    """Return the letter of an option."""
     return ascii_lowercase[order.index(place)]

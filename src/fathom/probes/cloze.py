@@ -57,7 +57,6 @@ class ClozeProbe(SlotProbe):
         return np.concatenate([scores, scores - self._slot_scores([self._without(item) for item in items], names)])
 
     def _without(self, item: SlotQuery) -> Slot:
-        """Return the sentence without its subject."""
         template = self.queryset.phrasings(item.query)[item.number]
         return self._bare(BARE if template.natural or SUBJECT not in template.text else template)
 

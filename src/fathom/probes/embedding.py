@@ -143,7 +143,6 @@ class EmbeddingProbe(ShardedProbe):
                 write_json(artifacts / file, listed)
 
     def _vectors(self, texts: Sequence[str]) -> Any:
-        """Shape (texts, width)."""
         return text_vectors(self.model, texts, self.bos, self.pooling, self.budget).vectors
 
     def circumstances(self) -> Facts:

@@ -85,12 +85,10 @@ class EntailmentProbe(SlotProbe):
 
     @classmethod
     def create(cls, options: EntailmentOptions, model: Model, queryset: QuerySet) -> Probe:
-        """Return the probe for masked or for causal models."""
         return (CausalEntailmentProbe if model.attention is Attention.CAUSAL else cls)(options, model, queryset)
 
     @classmethod
     def complete_options(cls, options: OntologyT, data: QuerySet) -> OntologyT:  # type: ignore[override]
-        """Return the options with subset and folds."""
         return complete_folds(options, data)
 
     def resolved(self) -> Facts:
@@ -102,7 +100,6 @@ class EntailmentProbe(SlotProbe):
         return {**super().circumstances(), **({"trainings": self._trained} if self.wording.conjunction else {})}
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Draw the pseudowords, and train the missing learnt tokens."""
         super().prepare(artifacts, progress)
         rules = list(self.queryset.by_relation())
         self._pairs = drawn_pairs(artifacts / PSEUDOWORDS, self.model, rules, self.options)
@@ -195,7 +192,6 @@ class EntailmentProbe(SlotProbe):
         return train, dev
 
     def _items(self, block: _Block, queries: Sequence[Query]) -> Mapping[str, GoldSlot]:
-        """Return the learnable items by id."""
         name = self._space_of(block)
         space, ranked = self.queryset.candidates[name], self._names(name, " ").lengths > 0
         count = len(self._start(block))

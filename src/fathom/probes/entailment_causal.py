@@ -63,7 +63,6 @@ class CausalEntailmentProbe(ShardedProbe):
         self._statements = 0
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """Draw the pseudowords."""
         pairs = drawn_pairs(artifacts / PSEUDOWORDS, self.model, self._rules, self.options)
         self._vectors = torch.cat(list(pairs.values())).to(self.model.device)
 

@@ -228,7 +228,6 @@ class GenerationProbe(ShardedProbe):
 
 
 def _user_questions(file: Path | None, relations: Sequence[str]) -> Questions:
-    """Read the questions for *relations* from the user's file."""
     if file is None:
         return {}
     questions = read_questions(file)

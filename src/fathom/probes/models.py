@@ -141,7 +141,6 @@ def _loading(options: ProbeOptions) -> dict[str, Any]:
 
 
 def _loading_flags(options: ProbeOptions) -> str:
-    """Return the flags for loading that differ from their defaults."""
     defaults = _loading(type(options).model_construct())
     changed = [name for name, value in _loading(options).items() if value != defaults[name]]
     return ", ".join(f"--{name.replace('_', '-')}" for name in changed)

@@ -80,7 +80,6 @@ class _Lesson(NamedTuple):
     dev: list[Query]
 
     def file(self, way: SlotScoring) -> str:
-        """Return the file name for the vectors of one way."""
         return learnt_file(self.task, self.fold, way.name)
 
 
@@ -125,7 +124,6 @@ class OntologyProbe(SlotProbe):
 
     @classmethod
     def complete_options(cls, options: OntologyT, data: QuerySet) -> OntologyT:  # type: ignore[override]
-        """Return the options with subset and folds."""
         return complete_folds(options, data)
 
     @classmethod
@@ -149,7 +147,6 @@ class OntologyProbe(SlotProbe):
         return {**super().circumstances(), **({"trainings": self._trained} if self.options.soft else {})}
 
     def _notes(self) -> list[str]:
-        """Report tasks without held-out items in addition."""
         if not self.options.soft or self.options.subset != "test":
             return super()._notes()
         whole = (self.queryset.whole or self.queryset).by_relation()
@@ -213,7 +210,6 @@ class OntologyProbe(SlotProbe):
         return _Lesson(task, fold, *([queries[id_] for id_ in ids] for ids in parts))
 
     def _learnable(self, task: str) -> frozenset[str]:
-        """Return the ids of the task's items that can be learnt from."""
         if task not in self._able:
             name = self._space_of(task)
             alike = _Lesson(task, next(fold for own, fold in self._first_learnt if own == task), [], [])
@@ -252,7 +248,6 @@ class OntologyProbe(SlotProbe):
         return [query for query in whole.queries if query.relation == task and query.id in ids] if ids else []
 
     def _space_of(self, task: str) -> str:
-        """Return the name of the task's candidate set."""
         return next(query.candidates for query in self.queryset.queries if query.relation == task)
 
     def _check_lessons(self) -> None:

@@ -100,5 +100,4 @@ class EvaluationOptions(ClusterOptions, BasicSelectionOptions):
     )
 
     def identity(self) -> dict[str, Any]:
-        """Return the fields that can change a number."""
         return identity_of(self)

@@ -106,7 +106,6 @@ class SlotProbe(ShardedProbe):
         return f"use the statement probe, --pool {options.pool or 'relation'} gives it the same candidates"
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """List the candidates that cannot be ranked, as they have no known tokens."""
         lines = [
             f"{name}\t{space.ids[place]}\t{' '.join(space.names[place].split())}\t{reason}"
             for name, space in self._spaces().items()
@@ -183,7 +182,6 @@ class SlotProbe(ShardedProbe):
         return CandidateTokens(tokens, only_unknown(self.model.tokenizer, tokens))
 
     def _excluded(self, space: str) -> dict[str, list[int]]:
-        """Return the places of the unranked candidates by reason."""
         names = self._names(space, " ")
         excluded = {
             "no tokens": np.flatnonzero((names.lengths == 0) & ~names.unknown).tolist(),

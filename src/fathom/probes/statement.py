@@ -190,7 +190,6 @@ class StatementProbe(ShardedProbe):
         return wording if wording is None or not self.before else SpokenWording(wording, self.before)
 
     def _likelihoods(self, wording: Wording, queries: Sequence[Query], space: CandidateSet) -> dict[str, Likelihood]:
-        """Score each query's statement with its first gold answer."""
         texts = [wording.statements(query, [space.name_of(query.gold[0])])[0].text for query in queries]
         likelihoods = text_likelihoods(self.model, texts, self.bos, self.budget, len(self.before))
         return {query.id: likelihood for query, likelihood in zip(queries, likelihoods, strict=True)}
@@ -320,7 +319,6 @@ class StatementProbe(ShardedProbe):
         )
 
     def _fault(self, statements: Sequence[ScoredStatement], reduced: StatementScores) -> str | None:
-        """Return why a statement has no score, if that is known without the model."""
         for item, score, count in zip(statements, reduced.scores, reduced.counts, strict=True):
             if item.fault is not None:
                 return item.fault

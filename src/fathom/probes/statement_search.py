@@ -44,12 +44,10 @@ class Space:
 
     @cached_property
     def whole(self) -> AnswerTrie:
-        """The answers with the text after them."""
         return AnswerTrie([continuation.ids for continuation in self.continuations], self.candidates.ids)
 
     @cached_property
     def bare(self) -> AnswerTrie:
-        """The answers without the text after them."""
         return AnswerTrie(
             [continuation.ids[: continuation.answer_tokens] for continuation in self.continuations], self.candidates.ids
         )

@@ -118,7 +118,6 @@ class VocabularyProbe(ShardedProbe):
         return idle | (dict.fromkeys(FEW_SHOT_OPTIONS, NO_LINES) if self.few_shot is None else {})
 
     def prepare(self, artifacts: Path, progress: Progress) -> None:
-        """List the candidates that cannot be ranked."""
         super().prepare(artifacts, progress)
         lines = ["set\tleading_space\tid\tname\ttokens"]
         for name, spaced in self._used():
@@ -214,7 +213,6 @@ class VocabularyProbe(ShardedProbe):
         return "" if self.causal else str(self.model.tokenizer.mask_token)
 
     def _no_gold(self, query: Query, space: CandidateSet, vocabulary: _Vocabulary) -> str | None:
-        """Return why no gold answer can be ranked, or None."""
         if (reason := unrankable(query, space)) is not None:
             return reason
         if vocabulary.ranked[space.places(query.gold)].any():

@@ -69,7 +69,6 @@ class RuleWording(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name in :data:`WORDINGS`, as users type it."""
         return next(name for name, wording in WORDINGS.items() if wording == self)
 
 
@@ -337,7 +336,6 @@ def _pieces(rule: str, given: str, wording: RuleWording, item: RuleItem) -> _Pie
 
 
 def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
-    """Return P1."""
     task, subject = RULES[rule], capitalized(item.query.subject)
     if wording.templates:
         return [subject, *_learnt(task), f"{item.first} ."]
@@ -350,7 +348,6 @@ def first_premise(rule: str, wording: RuleWording, item: RuleItem) -> _Pieces:
 
 
 def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: str) -> _Pieces:
-    """Return P2 about the pseudowords *x* and *y*."""
     if rule in OF_PATTERN:
         return [item.pattern.replace(SUBJECT, x).replace(ANSWER, y)]
     subject = item.query.subject
@@ -360,7 +357,6 @@ def second_premise(rule: str, wording: RuleWording, item: RuleItem, x: str, y: s
 
 
 def hypothesis(rule: str, wording: RuleWording) -> _Pieces:
-    """Return the hypothesis, with a gap."""
     if rule == "rdfs7":
         return [X, ANSWER, f"{Y} ."]
     about = Y if rule == "rdfs3" else X

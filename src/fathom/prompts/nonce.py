@@ -35,7 +35,6 @@ class NonceWords:
         }
 
     def put_in(self, queries: QuerySet) -> QuerySet:
-        """Return the queries with nonce words for pseudowords."""
         return replace(queries, queries=tuple(self._about(query) for query in queries.queries))
 
     def _about(self, query: Query) -> Query:

@@ -29,7 +29,6 @@ from fathom.errors import BadInput
 
 
 def inverse(relation: str) -> str:
-    """Return the name of the relation from tail to head."""
     return f"inverse {relation}"
 
 
@@ -52,7 +51,6 @@ class Shot(NamedTuple):
     tail: str
 
     def answers(self, query: Query) -> bool:
-        """Return whether it reveals an answer of *query*."""
         given = self.head_id if query.direction == "tail" else self.tail_id
         return (given, self.relation_id) == (query.subject_id, query.relation)
 

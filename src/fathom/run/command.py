@@ -32,12 +32,10 @@ def command_of(probe: str, model: object, data: object, options: ProbeOptions) -
 
 
 def _absolute(name: str | Path) -> str:
-    """Return the absolute path of what is here, and other names as they are."""
     return str(Path(name).absolute()) if Path(name).exists() else str(name)
 
 
 def command_line(command: Command, out: Path) -> str:
-    """Return what to type."""
     kind = PROBES.find(command["probe"]).options
     words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
     for name, value in command["options"].items():

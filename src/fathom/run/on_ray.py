@@ -69,7 +69,6 @@ class ShardWorker(RayWorker):
     temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def load(self, job: ShardJob) -> WorkerInfo:
-        """Load the model and cut the run into shards."""
         try:
             self.probe, setup = set_up(job.entry, job.open_model(), job.data, job.options)
         except (MemoryError, RuntimeError) as error:
@@ -84,7 +83,6 @@ class ShardWorker(RayWorker):
         return WorkerInfo(platform.node(), setup, tuple(self.probe.pieces(self.artifacts)))
 
     def make_piece(self, name: str) -> tuple[Files, Circumstances]:
-        """Make one of the missing artefacts."""
         self.probe.make_piece(self.artifacts, name)
         return {name: (self.artifacts / name).read_bytes()}, self.record()
 
@@ -119,7 +117,6 @@ class ShardWorker(RayWorker):
         return table, self.record() | {"model": self.probe.model.properties()}
 
     def close(self) -> None:
-        """Remove temporary files."""
         if self.temporary is not None:
             self.temporary.cleanup()
 

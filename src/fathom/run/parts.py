@@ -49,7 +49,6 @@ class Part(NamedTuple):
         return cls(*map(int, text.split("/")))
 
     def share(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Return the tasks of this part, in order."""
         return tasks[self.number - 1 :: self.total]
 
 

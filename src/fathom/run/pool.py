@@ -220,7 +220,6 @@ class Pool:
                 yield task, result
 
     def close(self) -> None:
-        """Stop all workers."""
         import ray
 
         ray.wait([worker.close.remote() for worker in self._workers], num_returns=len(self._workers), timeout=1)

@@ -126,7 +126,6 @@ def _identity(
 
 
 def digest_of(lines: Iterable[str]) -> str:
-    """Return a digest of lines in their order."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
@@ -160,7 +159,6 @@ def _distances(query: Query) -> list[int] | None:
 
 
 def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
-    """Return queries.parquet and candidates.parquet."""
     frequency = frequency_ranks(data)
     pairs = [(query, data.candidates[query.candidates]) for query in data.queries]
     filtered = [len(space.places(query.known)) for query, space in pairs]

@@ -105,7 +105,6 @@ class Matcher:
         self.by_label: dict[str, dict[str, str]] = {}
 
     def nameless(self, query: Query) -> list[str]:
-        """Return gold answers without any name to compare with."""
         space = self.spaces[query.candidates]
         return [gold for gold in query.gold if not self._names_of(gold, space)]
 
@@ -141,7 +140,6 @@ class Matcher:
 
 
 def _names(graph: KnowledgeGraph | None, ids: list[str]) -> dict[str, list[str]]:
-    """Return label and aliases of *ids* in the graph."""
     if graph is None:
         return {}
     places = pc.index_in(pa.array(ids, pa.string()), graph.entities.column("id").combine_chunks())

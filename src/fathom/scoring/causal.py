@@ -198,7 +198,6 @@ def _grow(model: Model, trie: Trie, path: _Path, nodes: Ints, vectors: Tensor | 
 
 
 def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
-    """Keep only *nodes*."""
     if path.cache is None or not len(nodes):
         return _Path(None, nodes)
     columns = np.searchsorted(path.nodes, nodes)

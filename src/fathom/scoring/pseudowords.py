@@ -125,7 +125,6 @@ class PseudowordText(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest statement."""
         return len(self.before) + max(map(len, self.rest))
 
 
@@ -254,5 +253,4 @@ def pseudoword_scores(
 
 
 def count_scored(model: Model, text: PseudowordText) -> list[int]:
-    """Count the tokens in the score of each candidate."""
     return [sum(id_ < model.vocabulary_size for id_ in rest) for rest in text.rest]

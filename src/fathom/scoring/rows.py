@@ -146,12 +146,10 @@ def unranked_digest(space: CandidateSet, ranked: NDArray[np.bool_]) -> str | Non
 
 
 def unscored(reason: str) -> Columns:
-    """Return the columns of a query without an answer."""
     return {"unscored": reason}
 
 
 def result_columns(result: RankResult, space: CandidateSet) -> Columns:
-    """Return the columns of ranks and scores among the candidates of *space*."""
     row: Columns = {
         "gold_scores": result.gold_scores or None,
         "gold_ranks": result.gold_ranks or None,

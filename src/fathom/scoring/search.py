@@ -214,7 +214,6 @@ class _Reader:
             state.set_gold(np.array(sums))
 
     def _run_nodes(self, memory: _Memory, question: Ints, node: Ints) -> tuple[Tensor, _Memory]:
-        """Run nodes of the answers."""
         trie = self.answers.trie
         return self._run(memory, question, node, trie.tokens[node], self.lengths[question] + trie.depth[node])
 

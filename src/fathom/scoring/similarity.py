@@ -45,7 +45,6 @@ class VectorSpace:
         return unit(torch.from_numpy(self.take(self.distinct[columns])).to(device))
 
     def candidates_of(self, column: int) -> Places:
-        """Return the candidates that share a column."""
         end = self._ends[column]
         return self._by_column[end - self.weight[column] : end]
 

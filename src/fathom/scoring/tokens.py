@@ -66,7 +66,6 @@ class Tokens:
 
     @property
     def answer_tokens(self) -> int:
-        """Number of tokens of the answer."""
         return int((self.roles == Role.ANSWER).sum())
 
 

@@ -200,7 +200,6 @@ def prefix_groups(sequences: Sequence[Ids]) -> list[PrefixGroup]:
 
 
 def _common(first: Ids, second: Ids) -> int:
-    """Return the length of the shared prefix."""
     for place, pair in enumerate(zip(first, second, strict=False)):
         if pair[0] != pair[1]:
             return place

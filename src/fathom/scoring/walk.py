@@ -148,7 +148,6 @@ class SearchState:
             self.highest = np.sort(np.append(self.highest, scores[self.listed(places)]))[-self.aim.top_k :]
 
     def searched(self) -> SearchResult:
-        """Return the result after the last branch."""
         return SearchResult(self.result(), self.tokens_run)
 
     def met(self) -> tuple[Ints, Floats]:
@@ -196,7 +195,6 @@ class Branches:
     row: Ints
 
     def take(self, at: Ints | NDArray[np.bool_] | slice) -> Branches:
-        """Select branches, in the order of *at*."""
         return Branches(self.question[at], self.node[at], self.total[at], self.promise[at], self.row[at])
 
     def __len__(self) -> int:

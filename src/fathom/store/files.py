@@ -51,7 +51,6 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def sync(file: Path) -> None:
-    """Wait until the file is on the disk."""
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())
 

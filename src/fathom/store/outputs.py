@@ -148,7 +148,6 @@ def _changed_options(out: Path, signature: Json) -> str:
 
 
 def _leaves(value: object, name: str = "") -> dict[str, object]:
-    """Return the values in nested mappings by their names with dots."""
     if not isinstance(value, dict):
         return {name: value}
     return {leaf: one for key, own in value.items() for leaf, one in _leaves(own, f"{name}.{key}".lstrip(".")).items()}

@@ -26,15 +26,12 @@ class VectorStore:
         self._open = lru_cache(maxsize=256)(self._map)
 
     def rows_of(self, piece: int) -> range:
-        """Return the numbers of the vectors in a file."""
         return range(piece * PIECE, min((piece + 1) * PIECE, self.total))
 
     def has(self, piece: int) -> bool:
-        """Return whether the file exists."""
         return stands(self.file(piece))
 
     def piece_of(self, name: str) -> int:
-        """Return the number of a file by its name."""
         return int(name.removesuffix(".npy").rpartition("-")[2])
 
     def write(self, piece: int, vectors: NDArray[np.float32]) -> None:
@@ -65,7 +62,6 @@ class VectorStore:
                 raise BadInput(f"{self.file(piece)} has vectors of width {found}, expected {width}: delete it")
 
     def file(self, piece: int) -> Path:
-        """Return the path of a file."""
         return self.folder / f"vectors-{piece:05d}.npy"
 
     def _map(self, piece: int) -> NDArray[np.float32]:

@@ -218,11 +218,9 @@ class Loop:
         return self.at.seconds + time.monotonic() - self.began
 
     def out_of_time(self) -> bool:
-        """Return whether the time limit is reached."""
         return self.rules.seconds is not None and self.seconds() >= self.rules.seconds
 
     def share(self) -> Share:
-        """Return the finished share of the stage."""
         stage = self.stages[self.at.stage]
         whole, step = max(1, stage.epochs * stage.steps), self.at.epoch * stage.steps + self.at.step
         return Share((step - 1) / whole, step / whole, self.clock)

@@ -54,7 +54,6 @@ def in_templates(queryset: QuerySet, templates: Mapping[str, list[int]]) -> Plan
 
 
 def _fill(queryset: QuerySet, query: Query, templates: Sequence[Template]) -> list[Prompt]:
-    """Fill templates of one fact with each of its gold answers."""
     space = queryset.candidates[query.candidates]
     return [template.fill(query.subject, space.name_of(gold)) for template in templates for gold in query.gold]
 

@@ -142,7 +142,6 @@ class TrainedNetwork(NamedTuple):
     seconds: float
 
     def summary(self) -> Json:
-        """Return number of weights, steps, seconds and last loss."""
         parameters, last = sum(weights.numel() for weights in self.network.parameters()), self.curve[-1]
         return {"parameters": parameters, "steps": last.step, "seconds": self.seconds, "final_loss": last.loss}
 
