@@ -171,7 +171,8 @@ def test_every_probe_is_in_the_contract():
 @pytest.mark.parametrize("probe", CASES)
 def test_scorings_are_declared(probe, model, data, tmp_path):
     """Each row is of a scoring that the probe declares, with a unit, and each scoring has rows."""
-    asked = PROBES[probe].load()(options(probe), model, PROBES[probe].load().prepare_queries(options(probe), data))
+    kind = PROBES[probe].load()
+    asked = kind.create(options(probe), model, kind.prepare_queries(options(probe), data))
     scorings = {row["scoring"] for row in run(probe, model, data, options(probe), tmp_path).predictions().to_pylist()}
     assert [scoring.name for scoring in asked.scorings] == list(dict.fromkeys(s.name for s in asked.scorings))
     assert {scoring.name for scoring in asked.scorings} == scorings

@@ -7,7 +7,7 @@ the question's statement, as in the cloze probe. All see the same options. See d
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from string import ascii_lowercase
@@ -30,7 +30,6 @@ from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choice
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
-from fathom.scoring.memory import Budget
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns, unscored
 from fathom.scoring.slots import (
     CandidateTokens,
@@ -59,47 +58,30 @@ WAYS = {
 """For each scoring of a causal model, the text after the question, and how its token scores become one."""
 
 
-class Chooser(ABC):
-    """A way for one kind of model to choose among options."""
-
-    scorings: tuple[Scoring, ...]
-    template: ChatTemplate | None = None
-    """Chat template of a local model; None for plain prompts and for a server."""
-
-    def numbers(self, query: Query) -> Sequence[int]:
-        """Return the numbers of the query's templates; :data:`NO_TEMPLATE` for the question itself."""
-        return (NO_TEMPLATE,)
-
-    def count_texts(self, query: Query) -> int:
-        """Return how many texts one prompt of the query is scored with."""
-        return 1
-
-    @abstractmethod
-    def prompt(self, query: Query, number: int) -> str:
-        """Return the text of the prompt, ``[Y]`` in the answer's place."""
-
-    @abstractmethod
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
-        """Return the columns of each query, one per scoring."""
-
-    @abstractmethod
-    def circumstances(self) -> Facts:
-        """Return the counts for :meth:`fathom.probes.base.Probe.circumstances`."""
-
-
 class ChoiceProbe(ShardedProbe):
-    """See :mod:`fathom.probes.choice`.
+    """See :mod:`fathom.probes.choice`. There is a subclass for each kind of model.
 
     :raises BadInput: an encoder-decoder, questions without statements for a masked model, BOS for a tokenizer without
         one.
     """
 
-    def __init__(self, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> None:
-        self.model, self.queryset = model, queryset  # type: ignore[assignment] # a server is an AnyModel
-        self.options = options
-        self.is_chat = isinstance(model, ChatServer)
-        self.chooser = _chooser(options, model, queryset)
-        self.scorings = self.chooser.scorings
+    queryset: Choices
+    template: ChatTemplate | None = None
+    """Chat template of a local model; None for plain prompts and for a server."""
+
+    def __init__(self, options: ChoiceOptions, model: Model, queryset: Choices) -> None:
+        super().__init__(options, model, queryset)
+        self.options, self.template = options, chat_template(model, options)
+
+    @classmethod
+    def create(cls, options: ChoiceOptions, model: Model | ChatServer, queryset: Choices) -> ChoiceProbe:  # type: ignore[override]
+        if isinstance(model, ChatServer):
+            return _WrittenChoice(options, model, queryset)
+        if model.attention is Attention.CAUSAL:
+            return _LikelihoodChoice(options, model, queryset)
+        if model.attention is Attention.BIDIRECTIONAL:
+            return _MaskChoice(options, model, queryset)
+        raise BadInput(f"the choice probe needs a causal, masked or chat model; this one is {model.attention}")
 
     @classmethod
     def prepare_queries(cls, options: ChoiceOptions, queryset: QuerySet) -> Choices:
@@ -107,71 +89,78 @@ class ChoiceProbe(ShardedProbe):
         check_options(queryset, options.options)
         return choices(queryset, options.options or OPTIONS, options.seed)
 
-    def recipe(self) -> dict[str, str]:
-        """Return the forms in which a reply can name an option."""
-        if not self.is_chat:
-            return {}
-        return {"replies": ",".join(FORMS[:1] if self.options.replies == "strict" else FORMS)}
-
     def resolved(self) -> Facts:
-        template = self.chooser.template
-        digest = {} if template is None else {"chat_template": template.digest}
-        return {"attention": "chat" if self.is_chat else str(self.model.attention), **digest}
-
-    def circumstances(self) -> Facts:
-        return self.chooser.circumstances()
+        digest = {} if self.template is None else {"chat_template": self.template.digest}
+        return {"attention": str(self.model.attention), **digest}
 
     def count_texts(self, shard: str) -> int:
-        return sum(self.chooser.count_texts(query) for part in self._parts[shard] for query in part.queries)
+        return sum(self._texts_of(query) for part in self._parts[shard] for query in part.queries)
 
     def _answered(self, shard: Shard) -> Answered:
         number, queries = shard
-        reasons = {query.id: unrankable(query, self.queryset.candidates[query.candidates]) for query in queries}
+        reasons = {query.id: unrankable(query, self._options_of(query)) for query in queries}
         askable = [query for query in queries if reasons[query.id] is None]
-        answers = dict(zip((query.id for query in askable), self.chooser.answers(askable, number), strict=True))
+        answers = dict(zip((query.id for query in askable), self._answers(askable, number), strict=True))
         for query in queries:
-            reason, count = reasons[query.id], len(self.queryset.candidates[query.candidates])
-            asked = PromptedQuery(query, number, None if reason else self.chooser.prompt(query, number), count)
-            yield asked, reason or answers[query.id]
+            prompt = None if reasons[query.id] else self._prompt(query, number)
+            asked = PromptedQuery(query, number, prompt, len(self._options_of(query)))
+            yield asked, reasons[query.id] or answers[query.id]
 
     def _cut(self) -> Iterator[Shard]:
         by_number: dict[int, list[Query]] = {}
         for query in self.queryset.queries:
-            for number in self.chooser.numbers(query):
+            for number in self._numbers(query):
                 by_number.setdefault(number, []).append(query)
         for number, queries in sorted(by_number.items()):
             yield from shards_of(number, queries, SHARD_QUERIES)
 
+    def _options_of(self, query: Query) -> CandidateSet:
+        return self.queryset.candidates[query.candidates]
 
-def _chooser(options: ChoiceOptions, model: Model | ChatServer, data: Choices) -> Chooser:
-    if isinstance(model, ChatServer):
-        return _ChatChooser(options, model, data)
-    if model.attention is Attention.CAUSAL:
-        return _LikelihoodChooser(options, model, data)
-    if model.attention is Attention.BIDIRECTIONAL:
-        return _MaskChooser(options, model, data)
-    raise BadInput(f"the choice probe needs a causal, masked or chat model; this one is {model.attention}")
+    def _numbers(self, query: Query) -> Sequence[int]:
+        """Return the numbers of the query's templates; :data:`NO_TEMPLATE` for the question itself."""
+        return (NO_TEMPLATE,)
+
+    def _texts_of(self, query: Query) -> int:
+        """Return how many texts one prompt of the query is scored with."""
+        return 1
+
+    @abstractmethod
+    def _prompt(self, query: Query, number: int) -> str:
+        """Return the text of the prompt, ``[Y]`` in the answer's place."""
+
+    @abstractmethod
+    def _answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
+        """Return the columns of each query, one per scoring."""
 
 
-class _ChatChooser(Chooser):
+class _WrittenChoice(ChoiceProbe):
     """Writes which option it chooses, for each order of the options."""
 
     scorings = (Scoring("chat", "credit"),)
 
-    def __init__(self, options: ChoiceOptions, server: ChatServer, data: Choices) -> None:
-        self.options, self.server, self.data = options, server, data
-        self.template = chat_template(server, options)
+    def __init__(self, options: ChoiceOptions, server: ChatServer, queryset: Choices) -> None:
+        self.model, self.queryset = server, queryset  # type: ignore[assignment] # a server is an AnyModel
+        self.options, self.server = options, server
+        chat_template(server, options)  # it refuses options of local models
         self.cutter = Cutter(options.cut_reasoning)
-        self.orders = Orders(data, options.orders, options.seed)
+        self.orders = Orders(queryset, options.orders, options.seed)
         self.counts: Counter[str] = Counter(replies=0, unparsed=0, calls_failed=0)
 
-    def count_texts(self, query: Query) -> int:
+    def recipe(self) -> dict[str, str]:
+        """Return the forms in which a reply can name an option."""
+        return {"replies": ",".join(FORMS[:1] if self.options.replies == "strict" else FORMS)}
+
+    def resolved(self) -> Facts:
+        return {"attention": "chat"}
+
+    def _texts_of(self, query: Query) -> int:
         return len(self.orders.of(query))
 
-    def prompt(self, query: Query, number: int) -> str:
+    def _prompt(self, query: Query, number: int) -> str:
         return f"{self._instructed(query, self.orders.of(query)[0])}\n{ANSWER}"
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
+    def _answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         orders = [(query, order) for query in queries for order in self.orders.of(query)]
         replies = iter(self.server.ask([self._request(query, order) for query, order in orders]))
         return [[self._answer(query, [next(replies) for _ in self.orders.of(query)])] for query in queries]
@@ -194,7 +183,7 @@ class _ChatChooser(Chooser):
 
     def _answer(self, query: Query, whole: Sequence[ChatReply]) -> Columns:
         """Return the mean credit over the orders for which the reply names an option."""
-        space, orders = self.data.candidates[query.candidates], self.orders.of(query)
+        space, orders = self._options_of(query), self.orders.of(query)
         replies = [reply._replace(texts=tuple(self.cutter.read(text).text for text in reply.texts)) for reply in whole]
         readings = [self._read(query, order, reply) for order, reply in zip(orders, replies, strict=True)]
         places = [
@@ -230,32 +219,30 @@ class _ChatChooser(Chooser):
         return reading._replace(reason=CUT_OFF) if reading.reason == UNPARSED and ended == "length" else reading
 
 
-class _LikelihoodChooser(Chooser):
+class _LikelihoodChoice(ChoiceProbe):
     """Scores each option by its likelihood after the question, the mean over the orders of the options."""
 
-    def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
-        self.model, self.data, self.options = model, data, options
-        self.orders = Orders(data, options.orders, options.seed)
+    def __init__(self, options: ChoiceOptions, model: Model, queryset: Choices) -> None:
+        super().__init__(options, model, queryset)
+        self.orders = Orders(queryset, options.orders, options.seed)
         self.scorings = tuple(Scoring(name, "nats") for name in options.score)
-        self.template = chat_template(model, options)
         self.bos = resolve_bos(model.tokenizer, Bos(options.bos)) if self.template is None else None
-        self.budget = Budget.from_option(options.batch_tokens, model)
         self.statements = 0
 
-    def prompt(self, query: Query, number: int) -> str:
+    def _prompt(self, query: Query, number: int) -> str:
         return self._prompts(query, self.orders.of(query)[0], [ANSWER])[0].text
 
-    def count_texts(self, query: Query) -> int:
+    def _texts_of(self, query: Query) -> int:
         kinds = {WAYS[name][0] for name in self.options.score}
-        return len(kinds) * len(self.orders.of(query)) * len(self.data.candidates[query.candidates])
+        return len(kinds) * len(self.orders.of(query)) * len(self._options_of(query))
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
+    def _answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         ways = [WAYS[name] for name in self.options.score]
         columns = {kind: self._scored(queries, kind) for kind in dict.fromkeys(kind for kind, _ in ways)}
         return [[columns[kind][place][reduction] for kind, reduction in ways] for place in range(len(queries))]
 
     def circumstances(self) -> Facts:
-        return {"statements": self.statements, **self.budget.circumstances(), **self.model.circumstances()}
+        return {"statements": self.statements, **super().circumstances()}
 
     def _prompts(self, query: Query, order: Order, answers: Sequence[str]) -> list[Prompt]:
         """Append each answer to the question, as plain text or as the assistant's turn."""
@@ -294,7 +281,7 @@ class _LikelihoodChooser(Chooser):
         return {reduction: self._ranked(query, scored, reduction) for reduction in Reduction}
 
     def _ranked(self, query: Query, scored: Sequence[Sequence[ScoredStatement]], reduction: Reduction) -> Columns:
-        space, orders = self.data.candidates[query.candidates], self.orders.of(query)
+        space, orders = self._options_of(query), self.orders.of(query)
         values, lengths = np.zeros((len(orders), len(space))), [0] * len(space)
         letters: list[str | None] = []
         for row, order, items in zip(values, orders, scored, strict=True):
@@ -307,30 +294,28 @@ class _LikelihoodChooser(Chooser):
         return columns | {"letters": letters, "gold_letters": self.orders.gold_letters(query)}
 
 
-class _MaskChooser(Chooser):
+class _MaskChoice(ChoiceProbe):
     """Fills each option into the question's statement."""
 
     scorings = (Scoring(SEVERAL.name, "nats"),)
 
-    def __init__(self, options: ChoiceOptions, model: Model, data: Choices) -> None:
-        self.options, self.model, self.data = options, model, data
-        self.template = chat_template(model, options)
+    def __init__(self, options: ChoiceOptions, model: Model, queryset: Choices) -> None:
+        super().__init__(options, model, queryset)
         if options.orders > 1:
             raise BadInput(f"--orders {options.orders}: a masked model reads no options; remove --orders")
-        self.budget = Budget.from_option(options.batch_tokens, model)
-        faults = data.template_faults(options.templates)
-        bare = {query.relation for query in data.queries if not query.unscored and not data.phrasings(query)}
+        faults = queryset.template_faults(options.templates)
+        bare = {query.relation for query in queryset.queries if not query.unscored and not queryset.phrasings(query)}
         faults += [f"relation {name} has no statement to put a mask in: use a causal or a chat model" for name in bare]
         if faults:
             raise BadInput(sorted(faults))
 
-    def numbers(self, query: Query) -> Sequence[int]:
-        return list(self.data.by_phrasing([query], self.options.templates))
+    def _numbers(self, query: Query) -> Sequence[int]:
+        return list(self.queryset.by_phrasing([query], self.options.templates))
 
-    def prompt(self, query: Query, number: int) -> str:
+    def _prompt(self, query: Query, number: int) -> str:
         return self._filled(query, number, ANSWER).text
 
-    def answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
+    def _answers(self, queries: Sequence[Query], number: int) -> list[list[Columns]]:
         if not queries:
             return []
         mask = str(self.model.tokenizer.mask_token)
@@ -350,11 +335,8 @@ class _MaskChooser(Chooser):
             columns |= self._together(together, before)
         return [[columns[query.id]] for query in queries]
 
-    def circumstances(self) -> Facts:
-        return self.budget.circumstances()
-
     def _filled(self, query: Query, number: int, answer: str) -> Prompt:
-        template = self.data.phrasings(query)[number]
+        template = self.queryset.phrasings(query)[number]
         return template.fill(query.subject, answer, capitalize=self.options.capitalize)
 
     def _together(self, asked: Sequence[tuple[Query, Slot]], before: str) -> dict[str, Columns]:
@@ -362,7 +344,7 @@ class _MaskChooser(Chooser):
 
         :param before: text before the slots, as far as options' tokens depend on it.
         """
-        spaces = [self.data.candidates[query.candidates] for query, _ in asked]
+        spaces = [self._options_of(query) for query, _ in asked]
         all_names = list(dict.fromkeys(name for space in spaces for name in space.names))
         tokens = dict(zip(all_names, tokens_in_place(self.model.tokenizer, all_names, before), strict=True))
         options = [[tokens[name] for name in space.names] for space in spaces]
