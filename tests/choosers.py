@@ -25,7 +25,7 @@ class ScriptedChat(ChatServer):
         self.identity = Identity(name, None, "server", reply.__qualname__)
 
     def ask(self, requests: Sequence[ChatRequest], progress: Progress | None = None) -> list[ChatReply]:
-        return [ChatReply((self.reply(one.user),), ("stop",), (None,), 1, 1, None) for one in requests]
+        return [ChatReply((self.reply(one.user),), ("stop",), 1, 1, None) for one in requests]
 
     def keep_answers(self, folder: Path) -> None:
         pass

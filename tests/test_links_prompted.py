@@ -480,7 +480,7 @@ def test_replies_are_read_strictly(reply, key):
 def votes(texts, names, fault=None):
     sampled = SampledServer.__new__(SampledServer)
     sampled.counts = Counter()
-    reply = ChatReply(tuple(texts), (), (), 0, 0, fault)
+    reply = ChatReply(tuple(texts), (), 0, 0, fault)
     return sampled, sampled._votes(RankingPrompt("", tuple(range(len(names)))), reply, names)
 
 

@@ -118,7 +118,7 @@ def ask_one(server, **options):
     return chat(server, **options).ask([ChatRequest("hello you")])[0]
 
 
-RIGHT = ChatReply(("HELLO YOU",), ("stop",), (None,), 3, 2, None)
+RIGHT = ChatReply(("HELLO YOU",), ("stop",), 3, 2, None)
 
 
 # What is asked and what comes back
@@ -140,31 +140,23 @@ def test_no_requests_no_replies(serve):
 
 def test_what_is_sent(serve):
     server = serve()
-    request = ChatRequest("you", "be brief", n=2, temperature=0.7, max_tokens=9, seed=5, top_logprobs=3)
+    request = ChatRequest("you", "be brief", n=2, temperature=0.7, max_tokens=9, seed=5)
     replies = chat(server, concurrency=1).ask([request, ChatRequest("alone", temperature=None)])
     same = {
         "model": "tiny",
         "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "you"}],
         "temperature": 0.7,
         "max_tokens": 9,
-        "logprobs": True,
-        "top_logprobs": 3,
     }
     plain = {"model": "tiny", "messages": [{"role": "user", "content": "alone"}], "max_tokens": 256}
     assert server.bodies == [same | {"seed": 5}, same | {"seed": 6}, plain]
     # Two replies of one word to a prompt that the server counts as three tokens.
-    assert replies[0] == ChatReply(("YOU", "YOU"), ("stop", "stop"), (None, None), 6, 2, None)
-
-
-def test_log_probabilities(serve):
-    likely = [{"token": "A", "logprob": -0.1, "bytes": [65]}, {"token": "B", "logprob": -2.5, "bytes": [66]}]
-    server = serve(completion("A", logprobs={"content": [likely[0] | {"top_logprobs": likely}]}))
-    assert ask_one(server).logprobs == ([["A", -0.1, [["A", -0.1], ["B", -2.5]]]],)
+    assert replies[0] == ChatReply(("YOU", "YOU"), ("stop", "stop"), 6, 2, None)
 
 
 def test_a_reply_without_text_or_counts(serve):
     server = serve({"choices": [{"message": {"content": None}, "finish_reason": "length"}]})
-    assert ask_one(server) == ChatReply(("",), ("length",), (None,), 0, 0, None)
+    assert ask_one(server) == ChatReply(("",), ("length",), 0, 0, None)
 
 
 def test_equal_requests_are_asked_once(serve):
@@ -263,7 +255,7 @@ def test_what_fails_for_good_is_a_fault_and_the_rest_goes_on(serve, tmp_path):
     server = serve(each=lambda body: 500 if body["messages"][-1]["content"] == "bad" else echo(body))
     journal = Journal(tmp_path / "journal.jsonl")
     replies = chat(server, retries=2, journal=journal).ask([ChatRequest("bad"), ChatRequest("hello you")])
-    assert replies == [ChatReply((), (), (), 0, 0, '{"error": {"message": "no"}} (500)'), RIGHT]
+    assert replies == [ChatReply((), (), 0, 0, '{"error": {"message": "no"}} (500)'), RIGHT]
     assert Counter(body["messages"][-1]["content"] for body in server.bodies) == {"bad": 3, "hello you": 1}
     assert len(journal) == 1, "a fault is no answer: it is asked again another time"
 
@@ -444,7 +436,6 @@ def test_what_is_answered_is_not_asked_again(serve, tmp_path):
         ChatRequest("hello you", temperature=None),
         ChatRequest("hello you", max_tokens=9),
         ChatRequest("hello you", seed=0),
-        ChatRequest("hello you", top_logprobs=1),
     ],
 )
 def test_another_question_is_another_call(serve, tmp_path, other):
@@ -486,7 +477,7 @@ def test_killed_and_resumed(serve, tmp_path):
     assert journal.total("completion_tokens") == 120
 
 
-KEPT = {"text": "x", "finish_reason": "stop", "logprobs": None, "prompt_tokens": 3, "completion_tokens": 1}
+KEPT = {"text": "x", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
 
 
 def test_a_torn_last_line_is_cut(tmp_path):
@@ -505,7 +496,6 @@ def test_a_torn_last_line_is_cut(tmp_path):
 OTHERWISE = {
     "prompt_tokens": [True, -1, "3", 1.5],
     "finish_reason": [None, 3],
-    "logprobs": [5, [1], [["a", "b", []]], [["a", -1.0, [["b"]]]], {}],
     "text": [None, ["x"]],
 }
 
@@ -516,7 +506,7 @@ OTHERWISE = {
 ])  # fmt: skip
 def test_a_line_that_is_none_of_ours(tmp_path, line):
     path = tmp_path / "journal.jsonl"
-    good = KEPT | {"logprobs": [["x", -1, [["x", -1.0], ["y", float("-inf")]]]]}
+    good = KEPT | {"logprobs": None}  # of an earlier version
     path.write_text(json.dumps({"key": "a", "answer": good}) + "\n" + line + "\n")
     with pytest.raises(BadInput, match=r"journal.jsonl:2: expected .* found "):
         Journal(path)
@@ -633,7 +623,7 @@ def test_against_transformers_serve(transformers_serve, tmp_path):
     greedy, sampled = server.ask(requests)
     # What the model writes here, asked without a server: the template's five tokens, then four, as none ends a reply.
     here = load(str(folder)).generate(["user where is Paris assistant"], 4)[0]
-    assert greedy == ChatReply((here.text,), ("length",), (None,), 5, 4, None)
+    assert greedy == ChatReply((here.text,), ("length",), 5, 4, None)
     assert len(here.text.split()) > 1, "a reply that says something"
     assert (sampled.fault, sampled.prompt_tokens, sampled.completion_tokens) == (None, 10, 8)
     assert len(sampled.texts) == 2

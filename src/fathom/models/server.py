@@ -27,7 +27,6 @@ class ChatRequest:
     :param n: number of replies.
     :param temperature: None leaves it to the server (reasoning models take only their own).
     :param seed: the first reply's; the second has seed + 1, and so on. A server may ignore it.
-    :param top_logprobs: request the log-probability of each token written, and of as many likeliest alternatives.
     """
 
     user: str
@@ -36,7 +35,6 @@ class ChatRequest:
     temperature: float | None = 0.0
     max_tokens: int = 256
     seed: int | None = None
-    top_logprobs: int | None = None
 
 
 class ChatReply(NamedTuple):
@@ -44,8 +42,6 @@ class ChatReply(NamedTuple):
 
     :param texts: the answers; "" if there is none (its tokens may have gone into reasoning).
     :param finish_reasons: as the server states: "stop", "length" (cut off at max_tokens), "content_filter"…
-    :param logprobs: for each token written, ``[token, log-probability in nats, [[likely token, its own], …]]``; None
-        if not requested, or not given by the server.
     :param prompt_tokens: sum over the replies, 0 if the server does not count.
     :param completion_tokens: likewise.
     :param fault: why replies are missing.
@@ -53,7 +49,6 @@ class ChatReply(NamedTuple):
 
     texts: tuple[str, ...]
     finish_reasons: tuple[str, ...]
-    logprobs: tuple[list[Any] | None, ...]
     prompt_tokens: int
     completion_tokens: int
     fault: str | None
@@ -84,8 +79,6 @@ class ChatServer(Server):
         call: Call = {"model": self.model, "messages": messages, "max_tokens": request.max_tokens}
         if request.temperature is not None:
             call["temperature"] = request.temperature
-        if request.top_logprobs is not None:
-            call |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         for sample in range(request.n):
             seed = {} if request.seed is None else {"seed": request.seed + sample}
             yield call | seed | {"sample": sample}
@@ -110,7 +103,6 @@ class ChatServer(Server):
             answer: Answer = {
                 "text": _text(choice["message"].get("content")),
                 "finish_reason": str(choice.get("finish_reason") or ""),
-                "logprobs": _log_probs((choice.get("logprobs") or {}).get("content")),
                 **usage_of(body),
             }
         except (KeyError, IndexError, TypeError, AttributeError) as error:
@@ -127,25 +119,12 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _log_probs(tokens: list[dict[str, Any]] | None) -> list[Any] | None:
-    """Convert the server's account of each token, see :class:`ChatReply`. :raises TypeError: no log-probabilities."""
-    if tokens is None:
-        return None
-    likely = [[[top["token"], top["logprob"]] for top in entry.get("top_logprobs") or []] for entry in tokens]
-    entries = [[entry["token"], entry["logprob"], tops] for entry, tops in zip(tokens, likely, strict=True)]
-    pairs = [*(entry[:2] for entry in entries), *(pair for tops in likely for pair in tops)]
-    if not all(isinstance(token, str) and isinstance(value, int | float) for token, value in pairs):
-        raise TypeError("no log-probabilities")
-    return entries
-
-
 def _reply(outcomes: Sequence[Answer | Failure]) -> ChatReply:
     answers = [outcome for outcome in outcomes if not isinstance(outcome, Failure)]
     faults = dict.fromkeys(str(outcome) for outcome in outcomes if isinstance(outcome, Failure))
     return ChatReply(
         tuple(answer["text"] for answer in answers),
         tuple(answer["finish_reason"] for answer in answers),
-        tuple(answer["logprobs"] for answer in answers),
         sum(answer["prompt_tokens"] for answer in answers),
         sum(answer["completion_tokens"] for answer in answers),
         "; ".join(faults) or None,

@@ -23,16 +23,13 @@ from fathom.store.files import make_folder
 
 Answer = dict[str, Any]
 """Fields of :class:`ChatAnswer` or :class:`ScoredText`."""
-Likely = tuple[str, float]
-"""A token and its log-probability in nats."""
 
 
 class ChatAnswer(Object):
-    """An answer of a chat server."""
+    """An answer of a chat server; earlier versions kept ``logprobs``, too."""
 
     text: str
     finish_reason: str
-    logprobs: list[tuple[str, float, list[Likely]]] | None
     prompt_tokens: Annotated[int, Field(ge=0)]
     completion_tokens: Annotated[int, Field(ge=0)]
 
