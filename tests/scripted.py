@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -10,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from fathom.models.base import Attention, Identity, Model, Reply
-from fathom.models.cache import Cache
+from fathom.models.cache import KeyValues
 from fathom.models.generation import generate_greedily
 
 BOS, UNKNOWN, MASK = "<s>", "<unk>", "<mask>"
@@ -72,8 +73,8 @@ class ScriptedModel(Model):
         return self.hidden(vectors)[torch.arange(len(at))[:, None], at]
 
     def grow(
-        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
+        self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
         """See :meth:`fathom.models.base.Model.grow`."""
         return self.hidden(vectors), _Length((0 if past is None else len(past)) + vectors.shape[1])
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fathom.scoring.causal
-from fathom.models.cache import Cache
+from fathom.models.cache import KeyValues
 from fathom.models.local import LocalModel
 from fathom.scoring.causal import by_cache, causal_log_probs
 from fathom.scoring.memory import Budget
@@ -53,7 +53,7 @@ def counted(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> list[tuple[in
     passes: list[tuple[int, int]] = []
     grow = model.grow
 
-    def noted(past: Cache | None, vectors: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor, Cache]:
+    def noted(past: KeyValues | None, vectors: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor, KeyValues]:
         passes.append((0 if past is None else len(past), vectors.shape[0] * vectors.shape[1]))
         return grow(past, vectors, *more)
 
@@ -104,7 +104,7 @@ def test_out_of_memory_goes_on_from_what_is_kept(monkeypatch: pytest.MonkeyPatch
     expected = score(model, ids)
     grow = model.grow
 
-    def limited(past: Cache | None, vectors: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor, Cache]:
+    def limited(past: KeyValues | None, vectors: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor, KeyValues]:
         if past is not None and vectors.shape[1] > 16:
             raise torch.OutOfMemoryError
         return grow(past, vectors, *more)

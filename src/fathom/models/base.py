@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from fathom.errors import BadInput
-from fathom.models.cache import Cache, States
+from fathom.models.cache import KeyValues, States
 
 
 class Attention(StrEnum):
@@ -165,8 +165,8 @@ class Model(AnyModel):
         raise self._unable()
 
     def grow(
-        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
+        self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, KeyValues]:
         """Run :meth:`hidden` on further tokens that see those in *past*. Only if :meth:`refuses_cache` is None.
 
         :param visible: shape (b, n, len(past) + n), the cached tokens first; None for all of *past* and the tokens

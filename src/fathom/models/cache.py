@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 from transformers import DynamicCache
@@ -17,27 +17,11 @@ NAMES = ("cache", "past_key_values", "cache_params", "state")
 """Names of a model's memory in versions of `transformers`, as an argument and in its output."""
 
 
-class Cache(Protocol):
-    """Keys and values that later tokens see. Never changed in place."""
-
-    def __len__(self) -> int:
-        """Return the number of tokens."""
-        ...
-
-    def keep(self, rows: Tensor) -> Cache:
-        """Return the cache of some tokens, in every row of the batch.
-
-        :param rows: places of the tokens, ascending, shape (kept,).
-        """
-        ...
-
-    def repeat(self, times: int) -> Cache:
-        """Repeat a cache of one row *times* times; memory is shared until the rows diverge."""
-        ...
-
-
 class KeyValues:
-    """Keys and values of each layer, shape (b, heads, tokens, d), and the tokens' positions, shape (b, tokens)."""
+    """Keys and values that later tokens see, of each layer, shape (b, heads, tokens, d). Never changed in place.
+
+    :param positions: of the tokens, shape (b, tokens).
+    """
 
     def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], positions: Tensor) -> None:
         self.layers, self.positions = layers, positions
@@ -58,12 +42,14 @@ class KeyValues:
         return self.positions.shape[1]
 
     def keep(self, rows: Tensor) -> KeyValues:
+        """Select tokens in every row of the batch. :param rows: their places, ascending, shape (kept,)."""
         return KeyValues(
             [(keys[:, :, rows.to(keys.device)], values[:, :, rows.to(values.device)]) for keys, values in self.layers],
             self.positions[:, rows],
         )
 
     def repeat(self, times: int) -> KeyValues:
+        """Repeat the cache of one row; memory is shared until the rows diverge."""
         layers = [(k.expand(times, -1, -1, -1), v.expand(times, -1, -1, -1)) for k, v in self.layers]
         return KeyValues(layers, self.positions.expand(times, -1))
 

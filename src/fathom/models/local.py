@@ -13,8 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from fathom.models.base import Attention, Identity, LinearHead, Model, Reply
 from fathom.models.body import embeddings, find_body, replaced_forward, returns_hidden
-from fathom.models.cache import NAMES, Cache, KeyValues, States
-from fathom.models.checks import CACHE, PADDING, SHORT_STATES, STATES, TREE, CheckedLengths, check
+from fathom.models.cache import NAMES, KeyValues, States
+from fathom.models.checks import CACHE, PADDING, SHORT_STATES, STATES, TREE, CheckedLengths, Path, check
 from fathom.models.generation import generate_greedily
 from fathom.models.kernels import use_fast_kernels
 from fathom.models.last_layer import PartialPass, find_partial_passes
@@ -106,9 +106,9 @@ class LocalModel(NetworkModel):
         return {"inputs_embeds": vectors} if self.takes_vectors else {"input_ids": vectors[..., 0].long()}
 
     def grow(
-        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
-        before = past if isinstance(past, KeyValues) else KeyValues([], positions[:, :0])
+        self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, KeyValues]:
+        before = KeyValues([], positions[:, :0]) if past is None else past
         known = torch.cat([before.positions, positions], dim=1)
         if visible is None:
             order = torch.arange(known.shape[1], device=known.device)
@@ -199,12 +199,11 @@ class LocalModel(NetworkModel):
             return None
         return LinearHead(transform, layer.weight, layer.bias) if same else None
 
-    def refuses_tree(self, longest: int = 0) -> str | None:
-        return self._tree.refusal(longest)
-
     @cached_property
-    def _tree(self) -> CheckedLengths:
-        return CheckedLengths(self._check_tree, self.max_tokens)
+    def _checks(self) -> dict[Path, CheckedLengths]:
+        checks = {path: partial(check, self, path) for path in (CACHE, STATES, PADDING)} | {TREE: self._check_tree}
+        short = {STATES: SHORT_STATES}
+        return {path: CheckedLengths(run, self.max_tokens, short.get(path, ())) for path, run in checks.items()}
 
     def _check_tree(self, lengths: Sequence[int]) -> str | None:
         """Check the model with its attention kernel and then with the eager one."""
@@ -220,30 +219,21 @@ class LocalModel(NetworkModel):
             self.network.set_attn_implementation(kernel)
         return refusal
 
-    def refuses_cache(self, longest: int = 0) -> str | None:
-        return self.refuses_tree(longest) or self._cache.refusal(longest)
+    def refuses_tree(self, longest: int = 0) -> str | None:
+        return self._checks[TREE].refusal(longest)
 
-    @cached_property
-    def _cache(self) -> CheckedLengths:
-        return CheckedLengths(partial(check, self, CACHE), self.max_tokens)
+    def refuses_cache(self, longest: int = 0) -> str | None:
+        return self.refuses_tree(longest) or self._checks[CACHE].refusal(longest)
 
     def refuses_states(self, longest: int = 0) -> str | None:
-        return self._states.refusal(longest)
-
-    @cached_property
-    def _states(self) -> CheckedLengths:
-        return CheckedLengths(partial(check, self, STATES), self.max_tokens, SHORT_STATES)
-
-    def refusals(self) -> list[str]:
-        checks = (self._tree, self._cache, self._states, self._padding)
-        return list(dict.fromkeys(check.why for check in checks if check.why is not None))
+        return self._checks[STATES].refusal(longest)
 
     def refuses_padding(self, longest: int = 0) -> str | None:
-        return self._padding.refusal(longest)
+        return self._checks[PADDING].refusal(longest)
 
-    @cached_property
-    def _padding(self) -> CheckedLengths:
-        return CheckedLengths(partial(check, self, PADDING), self.max_tokens)
+    def refusals(self) -> list[str]:
+        reasons = (self._checks[path].why for path in (TREE, CACHE, STATES, PADDING))
+        return list(dict.fromkeys(reason for reason in reasons if reason is not None))
 
     def _additive_mask(self, visible: Tensor, positions: Tensor, known: Tensor) -> Tensor | dict[str, Tensor]:
         """Turn booleans into what is added to attention scores, one mask for each kind of layer.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fathom.models.base import LinearHead, Model, Reply
-from fathom.models.cache import Cache, KeyValues, States
+from fathom.models.cache import KeyValues, States
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.generation import generate_greedily
 from fathom.models.local import LocalModel
@@ -64,9 +64,9 @@ class CountedModel(LocalModel):
         return self.hidden(vectors)[:, :1].expand(-1, at.shape[1], -1)
 
     def grow(
-        self, past: Cache | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
-        known = torch.cat([past.positions, positions], dim=1) if isinstance(past, KeyValues) else positions
+        self, past: KeyValues | None, vectors: Tensor, positions: Tensor, visible: Tensor | None = None
+    ) -> tuple[Tensor, KeyValues]:
+        known = positions if past is None else torch.cat([past.positions, positions], dim=1)
         rows, length, _ = vectors.shape
         self.note("masked", rows, length, 0 if past is None else len(past))
         return vectors, KeyValues([], known)

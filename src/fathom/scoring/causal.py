@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
-from fathom.models.cache import Cache
+from fathom.models.cache import KeyValues
 from fathom.models.checks import rows_log_probs
 from fathom.scoring.evidence import TOKENS, some_of
 from fathom.scoring.head import target_log_probs
@@ -152,7 +152,7 @@ def _run_blocks(model: Model, trie: Trie, batch: _PackedBlocks, vectors: Tensor 
 class _Path(NamedTuple):
     """Keys and values of *nodes*, ascending: all ancestors of the node that runs next."""
 
-    cache: Cache | None
+    cache: KeyValues | None
     nodes: Ints
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
-from fathom.models.cache import Cache
+from fathom.models.cache import KeyValues
 from fathom.models.checks import rows_log_probs
 from fathom.models.generation import shared_length
 from fathom.scoring.head import target_log_probs
@@ -120,7 +120,7 @@ class _Memory(NamedTuple):
     Nodes of prompts have numbers below 0, in their order; all nodes of the answers see them.
     """
 
-    cache: Cache | None
+    cache: KeyValues | None
     question: Ints
     node: Ints
     end: Ints

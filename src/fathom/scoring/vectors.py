@@ -21,7 +21,7 @@ from torch import Tensor
 from fathom.data.templates import Prompt
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
-from fathom.models.cache import Cache
+from fathom.models.cache import KeyValues
 from fathom.scoring.evidence import some_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, encode_causal, encode_masked, resolve_bos
@@ -237,7 +237,7 @@ def _pack(members: Sequence[Ids], shared: int, start: int, budget: Budget) -> tu
     return blocks, len(members)
 
 
-def _run_blocks(model: Model, past: Cache, shared: int, blocks: list[list[Ids]]) -> Tensor:
+def _run_blocks(model: Model, past: KeyValues, shared: int, blocks: list[list[Ids]]) -> Tensor:
     """Return the state at the last token of each member in turn."""
     width = max(sum(len(ids) - shared for ids in block) for block in blocks)
     tokens = np.zeros((len(blocks), width), dtype=np.int64)
