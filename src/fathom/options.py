@@ -125,6 +125,14 @@ def spelling(kind: type[BaseModel], name: str) -> str:
     return "--" + name.rstrip("_").replace("_", "-")
 
 
+def typed(kind: type[BaseModel], name: str, value: Any) -> list[str]:
+    """Return what to type for a value of an option."""
+    flag = spelling(kind, name)
+    if isinstance(value, bool):
+        return [flag if value else f"--no-{flag.removeprefix('--')}"]
+    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+
+
 def identity_of(options: BaseModel) -> Given:
     """Return the fields that can change a number, without those of :data:`LATER` at their default."""
     kind = type(options)

@@ -27,7 +27,7 @@ from fathom.data.selection.folds import FOLD, LEAST, folds_of_queries, taught, w
 from fathom.data.templates import SUBJECT, Prompt, Template
 from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
-from fathom.options import EVERYTHING, FOLDS
+from fathom.options import EVERYTHING, FOLDS, typed
 from fathom.probes.base import Facts
 from fathom.probes.ontology_options import OntologyOptions, OntologyT, complete_folds
 from fathom.probes.options import StatementOptions
@@ -116,11 +116,13 @@ class OntologyProbe(SlotProbe):
         usual = StatementOptions().model_dump()
         differing = {"reduction"} if options.subset != EVERYTHING else {"reduction", "subset"}
         same = options.model_dump(include=usual.keys() - differing)  # the two probes reduce other things
-        wanted = [_flag(name, value) for name, value in same.items() if value != usual[name]]
+        wanted = [
+            word for name, value in same.items() if value != usual[name] for word in typed(type(options), name, value)
+        ]
         how = "learnt templates need masks: use words" if options.soft else "use statements"
         less = " (without --own-templates)" if options.own_templates else ""
-        command = ["fathom probe statement --model", shlex.quote(model.identity.name), "--data … --out …", *wanted]
-        return f"{how}{less}: {' '.join(command)}"
+        command = f"fathom probe statement --model {shlex.quote(model.identity.name)} --data … --out …"
+        return f"{how}{less}: {command} {shlex.join(wanted)}".rstrip()
 
     @classmethod
     def complete_options(cls, options: OntologyT, data: QuerySet) -> OntologyT:  # type: ignore[override]
@@ -337,10 +339,3 @@ def _user_templates(options: OntologyOptions, data: QuerySet) -> Wordings:
         faults.add(file, None, f'no template in it: write {{"relation": "{TASKS[0]}", "template": "[X] is a [Y] ."}}')
     faults.stop_if_any()
     return {relation: tuple(dict.fromkeys(texts)) for relation, texts in templates.items()}
-
-
-def _flag(name: str, value: Any) -> str:
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag} {shlex.quote(','.join(map(str, value)) if isinstance(value, tuple) else str(value))}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fathom.options import spelling
+from fathom.options import typed
 from fathom.probes import PROBES
 from fathom.probes.options import ProbeOptions
 
@@ -38,10 +38,5 @@ def _absolute(name: str | Path) -> str:
 def command_line(command: Command, out: Path) -> str:
     kind = PROBES.find(command["probe"]).options
     words = ["fathom", "probe", command["probe"], "--model", command["model"], "--data", command["data"]]
-    for name, value in command["options"].items():
-        flag = spelling(kind, name)
-        if isinstance(value, bool):
-            words.append(flag if value else f"--no-{flag.removeprefix('--')}")
-        else:
-            words += [flag, ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    words += [word for name, value in command["options"].items() for word in typed(kind, name, value)]
     return shlex.join([*words, "--out", str(out)])

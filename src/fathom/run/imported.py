@@ -20,7 +20,7 @@ from fathom.formats.base import read_object
 from fathom.probes import PROBES
 from fathom.probes.options import StatementOptions
 from fathom.reading import Faults, Json, first_few, read_json_lines, shown, stands
-from fathom.run.setup import digest_of, tables
+from fathom.run.setup import declarations, digest_of, tables
 from fathom.scoring.rows import Columns, PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
@@ -81,7 +81,9 @@ def import_results(results: Path, out: Path, data: str) -> RunFolder:
     asked = {row.query.id: row.query for row in found.rows}
     queries = QuerySet(queryset.name, tuple(asked.values()), queryset.candidates, queryset.relations)
     folder = RunFolder(out)
-    finished = folder.start(_identity(found, queryset, asked), [_SHARD], *tables(queries), _shows(found))
+    scorings = [Scoring(name, "nats") for name in dict.fromkeys(name for row in found.rows for name in row.scores)]
+    shows = declarations(_PROBE, scorings, {"imported from": found.tool})
+    finished = folder.start(_identity(found, queryset, asked), [_SHARD], *tables(queries), shows)
     if _SHARD not in finished:
         folder.add_shard(_SHARD, [row for scored in found.rows for row in _predictions(scored, queryset)])
         left = len(queryset.queries) - len(asked)
@@ -103,20 +105,6 @@ def _identity(found: Results, data: QuerySet, asked: Collection[str]) -> dict[st
         "data": about,
         "seed": options.seed,
         "version": VERSION,
-    }
-
-
-def _shows(found: Results) -> dict[str, Any]:
-    scorings = dict.fromkeys(name for row in found.rows for name in row.scores)
-    return {
-        "scorings": {name: {"unit": "nats"} for name in scorings},
-        "headline": _PROBE.headline,
-        "way": _PROBE.way,
-        "cuts": list(_PROBE.cuts),
-        "further": list(_PROBE.further),
-        "by": list(_PROBE.by),
-        "usual": _PROBE.options().identity(),
-        "told": {"imported from": found.tool},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import log
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
-from fathom.store.folder import RunFolder
-from fathom.store.predictions import KEEP_SCORES_UP_TO
+from fathom.store.folder import CANDIDATES, QUERIES, RunFolder
+from fathom.store.predictions import KEEP_SCORES_UP_TO, Scoring
 from fathom.store.work import Work
 
 
@@ -78,7 +78,8 @@ def set_up(
     queries, candidates = tables(selection)
     plan = list(probe.plan())
     work = Work(queries.num_rows, {shard: dict(probe.work(shard)) for shard in plan})
-    return probe, RunSetup(identity, plan, queries, candidates, _shows(entry, probe), idle, session, work)
+    shows = declarations(entry, probe.scorings, _recipe(probe))
+    return probe, RunSetup(identity, plan, queries, candidates, shows, idle, session, work)
 
 
 def selected(entry: Entry, model: Model, data: QuerySet | NarrowedData, options: EvaluationOptions) -> SelectedData:
@@ -136,20 +137,24 @@ def _pool_digest(data: QuerySet) -> str:
     )
 
 
-def _shows(entry: Entry, probe: Probe) -> dict[str, Any]:
-    """Return what the probe declares of its numbers (:mod:`fathom.results.declarations`)."""
-    recipe, components = dict(probe.recipe()), probe.model.made_of
+def _recipe(probe: Probe) -> Mapping[str, str]:
+    components = probe.model.made_of
     if components and components[0] != probe.model.identity.name:  # an adapter's base model
-        recipe["weights"] = components[0]
+        return {**probe.recipe(), "weights": components[0]}
+    return probe.recipe()
+
+
+def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a probe declares of its numbers (:mod:`fathom.results.declarations`)."""
     return {
-        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in probe.scorings},
+        "scorings": {name: {"unit": unit, **dict(parts)} for name, unit, parts in scorings},
         "headline": entry.headline,
         "way": entry.way,
         "cuts": list(entry.cuts),
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
-        **({"told": recipe} if recipe else {}),
+        **({"told": dict(recipe)} if recipe else {}),
     }
 
 
@@ -173,26 +178,26 @@ def tables(data: QuerySet) -> tuple[pa.Table, pa.Table]:
             "relation": [query.relation for query in data.queries],
             "direction": [query.direction for query in data.queries],
             "subject_id": [query.subject_id for query in data.queries],
-            "gold": pa.array([list(query.gold) for query in data.queries], pa.list_(pa.string())),
+            "gold": [list(query.gold) for query in data.queries],
             "candidates": [query.candidates for query in data.queries],
-            "groups": pa.array(
-                [list(query.groups.items()) for query in data.queries], pa.map_(pa.string(), pa.string())
-            ),
-            "sentences": pa.array([len(query.sentences) for query in data.queries], pa.int64()),
-            "filtered": pa.array(filtered, pa.int64()),
-            "known": pa.array(known, pa.list_(pa.string())),
-            "distances": pa.array([_distances(query) for query in data.queries], pa.list_(pa.int64())),
-            "frequency_optimistic": pa.array([rank and rank.optimistic for rank in frequency], pa.int64()),
-            "frequency_pessimistic": pa.array([rank and rank.pessimistic for rank in frequency], pa.int64()),
-        }
+            "groups": [list(query.groups.items()) for query in data.queries],
+            "sentences": [len(query.sentences) for query in data.queries],
+            "filtered": filtered,
+            "known": known,
+            "distances": [_distances(query) for query in data.queries],
+            "frequency_optimistic": [rank and rank.optimistic for rank in frequency],
+            "frequency_pessimistic": [rank and rank.pessimistic for rank in frequency],
+        },
+        schema=QUERIES,
     )
     spaces = [data.candidates[name] for name in dict.fromkeys(query.candidates for query in data.queries)]
     candidates = pa.table(
         {
-            "set": pa.array([space.name for space in spaces for _ in space.ids], pa.string()),
-            "position": pa.array([place for space in spaces for place in range(len(space))], pa.int64()),
-            "id": pa.array([id_ for space in spaces for id_ in space.ids], pa.string()),
-            "name": pa.array([name for space in spaces for name in space.names], pa.string()),
-        }
+            "set": [space.name for space in spaces for _ in space.ids],
+            "position": [place for space in spaces for place in range(len(space))],
+            "id": [id_ for space in spaces for id_ in space.ids],
+            "name": [name for space in spaces for name in space.names],
+        },
+        schema=CANDIDATES,
     )
     return queries, candidates
