@@ -20,7 +20,7 @@ from fathom.links.base import measured, shuffled
 from fathom.links.folder import open_links, read_curve, train_links
 from fathom.links.options import LinkOptions, SimKgc
 from fathom.links.simkgc import Predictor, ValuesByKey, info_nce
-from fathom.links.texts import Framing, encode, groups, mean_pool
+from fathom.links.texts import Framing, encode, groups
 from fathom.run import run
 from tests.conftest import write_graph_folder
 from tests.messages import mentions
@@ -264,9 +264,9 @@ def test_a_vector_is_its_own_texts_alone(untrained):
     network, framing = predictor.network.question.eval(), predictor.framing
     texts = ["paris", "a large old city: rome, italy", "paris", "land"] * 3
     tokens = [framing.pair(ids, framing.ids(["lies in"])[0]) for ids in framing.ids(texts)]
-    together = encode(network, tokens, mean_pool)
+    together = encode(network, tokens, "mean")
     assert torch.equal(together[0], together[2])
-    apart = torch.cat([encode(network, [one], mean_pool) for one in tokens])
+    apart = torch.cat([encode(network, [one], "mean") for one in tokens])
     torch.testing.assert_close(together, apart, atol=1e-5, rtol=0)
 
 

@@ -142,7 +142,6 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"most_tokens": 10}, ("--most-tokens 10", "tokens")),
         ({"exposures": (0, 0)}, ("exposures above 0",)),
         ({"design": Path("design.jsonl"), "practice": 2}, ("--practice", "design.jsonl")),
         ({"kind": "t5", "texts": Path("texts.txt")}, ("--texts", "t5")),

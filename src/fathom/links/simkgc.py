@@ -29,12 +29,9 @@ from fathom.links.texts import (
     Framing,
     GraphTexts,
     Ids,
-    Pool,
     TextPredictor,
     distinct,
     encode,
-    first_pool,
-    mean_pool,
 )
 from fathom.progress import Progress
 from fathom.prompts.wording import inverse
@@ -48,7 +45,6 @@ from fathom.training.saving import State
 
 SHORT = 20
 """Descriptions of fewer words are followed by the names of neighbours (the authors' code, ``doc.py``)."""
-POOLS: dict[str, Pool] = {"mean": mean_pool, "cls": first_pool}
 NO_ENTITY = -1
 REACHED = 100_000
 """More entities than this are no neighbourhood (as in the code of Wang et al. 2022)."""
@@ -249,7 +245,7 @@ class Predictor(TextPredictor):
 
     def _encode(self, network: PreTrainedModel, sequences: Sequence[FramedText]) -> Tensor:
         """Return unit vectors, float32, shape (sequences, d)."""
-        return normalize(encode(network, sequences, POOLS[self.options.pooling]).float(), dim=1)
+        return normalize(encode(network, sequences, self.options.pooling).float(), dim=1)
 
     def state(self) -> State:
         return {"queue": list(self._queue)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -233,24 +233,16 @@ def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
     return room // 2, room - room // 2
 
 
-Pool = Callable[[Tensor, Tensor], Tensor]
-"""Makes a vector of each sequence's states, shape (b, n, d), and what is no padding, shape (b, n)."""
-
-
-def mean_pool(states: Tensor, real: Tensor) -> Tensor:
-    """Average the tokens."""
+def _mean(states: Tensor, real: Tensor) -> Tensor:
+    """Return the mean state of each sequence. :param real: which tokens are no padding, shape (b, n)."""
     weights = real.to(states.dtype)[:, :, None]
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
-def first_pool(states: Tensor, real: Tensor) -> Tensor:
-    """Return the first token: [CLS]."""
-    return states[:, 0]
-
-
-def encode(network: PreTrainedModel, sequences: Sequence[FramedText], pool: Pool) -> Tensor:
+def encode(network: PreTrainedModel, sequences: Sequence[FramedText], pooling: Literal["mean", "cls"]) -> Tensor:
     """Encode each sequence; equal sequences have identical vectors.
 
+    :param pooling: the mean state, or the first one.
     :returns: shape (sequences, d), on the network's device.
     """
     rows, first = distinct((tokens.ids.tobytes(), tokens.second) for tokens in sequences)
@@ -270,7 +262,7 @@ def encode(network: PreTrainedModel, sequences: Sequence[FramedText], pool: Pool
         types = {"token_type_ids": (place >= second).long() * real} if typed else {}
         vectors = pad_sequence(embedded[some], batch_first=True)
         states = network(inputs_embeds=vectors, attention_mask=real, **types).last_hidden_state
-        parts.append(pool(states, real))
+        parts.append(_mean(states, real) if pooling == "mean" else states[:, 0])
     back = np.argsort(rows[order])
     return torch.cat(parts)[torch.from_numpy(back[rows]).to(device)]
 

@@ -339,11 +339,9 @@ def untrained(model: LocalModel, seed: int) -> LocalModel | EncoderDecoder:
     return wrap(network.to(model.device), model.tokenizer, f"{model.identity.name} untrained {seed}")
 
 
-def load_tokenizer(
-    name: str, *, revision: str | None = None, trust_remote_code: bool = False
-) -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """Load a tokenizer. :raises BadInput: there is none."""
-    return from_pretrained(AutoTokenizer, ModelPart(name, revision), {"trust_remote_code": trust_remote_code})
+    return from_pretrained(AutoTokenizer, ModelPart(name), {"trust_remote_code": False})
 
 
 def load_causal_tokenizer(name: str) -> PreTrainedTokenizerBase:

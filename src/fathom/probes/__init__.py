@@ -5,8 +5,8 @@ Another package adds a probe by an entry point of the group ``fathom.probes``, a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from fathom.registry import Registry
 
@@ -44,15 +44,10 @@ class Entry(NamedTuple):
 
     @property
     def options(self) -> type[EvaluationOptions]:
-        return _imported(self.options_at)  # type: ignore[no-any-return]
+        return resolve_name(self.options_at)  # type: ignore[no-any-return]
 
     def load(self) -> type[Probe]:
-        return _imported(self.probe_at)  # type: ignore[no-any-return]
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+        return resolve_name(self.probe_at)  # type: ignore[no-any-return]
 
 
 _OPTIONS = "fathom.probes.options"

@@ -78,8 +78,7 @@ def check_loaded(model: Any, options: ProbeOptions) -> None:
     """:raises BadInput: the options say how to load the model, or the probe needs more than the model gives."""
     from fathom.models.likelihoods import LikelihoodServer
 
-    served = isinstance(options, ServerOptions) and options.server is not None
-    if ignored := "--server" if served else _loading_flags(options):
+    if ignored := "--server" if _is_served(options) else _loading_flags(options):
         raise BadInput(f"{ignored}: the model is loaded already; give its name or folder instead")
     if model.tokenizer is None and not isinstance(options, ServedOptions):
         raise BadInput("a chat server only writes, this probe needs likelihoods or states: use choice, generation")

@@ -85,7 +85,6 @@ class PlantOptions(BaseModel):
         None, "Take exposures, directions and texts from this file, in the format of planted.jsonl.", Group.SELECTION
     )
     texts: Path | None = opt(None, "Other lines of text to read between the facts, each once.", Group.SELECTION)
-    most_tokens: int | None = opt(None, "Refuse a design that takes more tokens than this.", ge=1)
     epochs: int = Field(
         default_factory=lambda given: EPOCHS.get(given.get("kind"), 1),
         ge=1,

@@ -227,11 +227,6 @@ def _plant_into(
     given = None if options.model is None else model_to_train(options.model, options.kind)
     tokenizer = _tokenizer(queryset, options) if given is None else given.tokenizer
     batches = Statements(readings_of(queryset, options, planting.design, planting.prompts), options, tokenizer)
-    if options.most_tokens is not None and batches.tokens_to_read > options.most_tokens:
-        raise BadInput(
-            f"the design takes {batches.tokens_to_read:,} tokens, --most-tokens {options.most_tokens:,}: plant fewer "
-            "facts (--share), or with fewer exposures"
-        )
     longest = int(batches.lengths.max())
     trained = fitted(options, tokenizer, longest, batches, batches.steps, on_progress, given, checkpoints)
     window = getattr(trained.network.config, "max_position_embeddings", 512)  # T5 has none

@@ -32,6 +32,7 @@ from transformers.utils import logging as transformers_logging
 from fathom.errors import BadInput
 from fathom.models.base import Attention
 from fathom.models.loading import load
+from fathom.models.local import NetworkModel
 from fathom.reading import Json
 from fathom.training.loop import Checkpoints, CurvePoint, OnProgress, adafactor, adamw, train
 from fathom.training.options import PlantOptions, PretrainOptions
@@ -153,20 +154,14 @@ def shape_faults(options: PlantOptions | PretrainOptions) -> list[str]:
     return [f"a hidden size of {options.hidden_size} cannot be cut into {options.heads} heads of even size"]
 
 
-class GivenModel(NamedTuple):
-    """A model to be trained further."""
-
-    network: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-
-
-def model_to_train(name: str, kind: str) -> GivenModel:
+def model_to_train(name: str, kind: str) -> NetworkModel:
     """Load a model whose weights can be trained. :raises BadInput: it is missing, or of another kind."""
     model = load(name, device="cpu")
     expected = {"causal": Attention.CAUSAL, "masked": Attention.BIDIRECTIONAL}.get(kind, Attention.SEQ2SEQ)
     if model.attention is not expected:
         raise BadInput(f"--model {name} is {model.attention}, --kind {kind} is not: give the kind of the model")
-    return GivenModel(model.network.requires_grad_(True), model.tokenizer)
+    model.network.requires_grad_(True)
+    return model
 
 
 def fitted(
@@ -176,7 +171,7 @@ def fitted(
     batches: Iterable[Batch],
     steps: int,
     on_progress: OnProgress | None,
-    given: GivenModel | None = None,
+    given: NetworkModel | None = None,
     folder: TrainingFolder | None = None,
 ) -> TrainedNetwork:
     """Train a network on all *batches*, without changing the caller's random numbers.

@@ -103,25 +103,26 @@ def learn(
     return fit.learnt
 
 
+@dataclass
 class _Fit(Hooks):
     """The vectors, their loss and validation, the learning curve, and the vectors of the best epoch."""
 
-    def __init__(
-        self,
-        model: Model,
-        names: CandidateTokens,
-        way: SlotScoring,
-        validation: Sequence[GoldSlot],
-        start: Tensor,
-        plan: SoftPlan,
-        budget: Budget,
-        fixed: Tensor | None,
-    ) -> None:
-        self.model, self.names, self.way, self.plan, self.budget = model, names, way, plan, budget
-        self.validation, self.draws = validation, random.Random(plan.seed)
-        self.vectors = nn.Parameter(start.detach().to(model.device, torch.float32).clone())
-        self.fixed = self.vectors.new_zeros(0, start.shape[1]) if fixed is None else fixed.to(self.vectors)
-        self.learnt, self.mrr_all = SoftPrompts(self.vectors.detach().clone(), 0, []), 0.0
+    model: Model
+    names: CandidateTokens
+    way: SlotScoring
+    validation: Sequence[GoldSlot]
+    start: Tensor
+    plan: SoftPlan
+    budget: Budget
+    given: Tensor | None
+
+    def __post_init__(self) -> None:
+        self.draws, self.mrr_all = random.Random(self.plan.seed), 0.0
+        self.vectors = nn.Parameter(self.start.detach().to(self.model.device, torch.float32).clone())
+        self.fixed = (
+            self.vectors.new_zeros(0, self.start.shape[1]) if self.given is None else self.given.to(self.vectors)
+        )
+        self.learnt = SoftPrompts(self.vectors.detach().clone(), 0, [])
 
     def loss(self, batch: Sequence[GoldSlot]) -> float:
         """Compute gradients of the vectors, and return the loss: the mean over items and, for BCE, candidates.
