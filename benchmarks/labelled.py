@@ -193,16 +193,21 @@ def prompts(
         (folder / name).mkdir(parents=True)
     if corpus == BIOMEDICAL:
         write_biomedical(folder / "texts", held_out=held_out)
-        lists = [f"{kind}={DATA / 'biomedical' / 'ner' / f'{kind}.tsv'}" for kind in LISTS[corpus]]
     else:
         write_general(folder / "texts", texts, held_out=held_out)
         write_lists(folder / "lists", texts)
-        lists = [str(folder / "lists" / f"{kind}.txt") for kind in LISTS[corpus]]
-    files = ClozeFiles(input=(folder / "texts",), entities=tuple(lists), out=folder / "built")
+    files = ClozeFiles(input=(folder / "texts",), entities=lists_of(folder, corpus), out=folder / "built")
     built = build_cloze(files)
     print(*(f"{step.left:7,} {step.what} ({step.dropped:,})" for step in built.steps), *built.notes, sep="\n")
     if sheet:
         write_sheet(folder, drawn(folder / "built"))
+
+
+def lists_of(folder: Path, corpus: str) -> tuple[str, ...]:
+    """Return the lists of entities as ``--entities`` takes them."""
+    if corpus == BIOMEDICAL:
+        return tuple(f"{kind}={DATA / 'biomedical' / 'ner' / f'{kind}.tsv'}" for kind in LISTS[corpus])
+    return tuple(str(folder / "lists" / f"{kind}.txt") for kind in LISTS[corpus])
 
 
 def drawn(built: Path) -> list[dict[str, Any]]:
