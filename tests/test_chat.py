@@ -16,7 +16,7 @@ from fathom.models.checks import token_log_probs
 from fathom.probes import PROBES
 from fathom.probes.choice import ChoiceProbe
 from fathom.probes.models import open_model
-from fathom.prompts.reasoning import Cut, Cutter, Reasoning
+from fathom.prompts.reasoning import Cut, Cutter
 from fathom.results.compare import compare
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows
@@ -323,17 +323,15 @@ def test_reasoning_is_cut_as_declared(form, reply, cut):
 
 
 def test_reasoning_that_the_question_opened():
-    think = Reasoning("<think>", "</think>")
-    assert think.cut("never ends", opened=True) == Cut("", True, True)
-    assert think.cut("a</think>b", opened=True) == Cut("b", True)
     assert Cutter("think").read("never ends", "assistant\n<think>\n") == Cut("", True, True)
+    assert Cutter("think").read("a</think>b", "assistant\n<think>\n") == Cut("b", True)
     assert Cutter("think").read("Paris", "assistant\n") == Cut("Paris")
 
 
 @pytest.mark.parametrize("form", ["thinking", "a...", "...b", "", "<think>"])
 def test_forms_that_are_none(form):
     with pytest.raises(BadInput, match=mentions("--cut-reasoning")):
-        Reasoning.of(form)
+        Cutter(form)
 
 
 def writer(data, text: str, monkeypatch):

@@ -1,13 +1,9 @@
 """An untrained language model that is shown 100 candidates and five similar triples, and gives its ten best answers.
 
-After LambdaKG (Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B). A local model is not sampled: each candidate
-is scored by the log-likelihood of "… The answer is CANDIDATE." after the prompt, so the order of all candidates is
-exact. A server's model is sampled; its answers are ranked by frequency, and an entity that it never names has no rank.
-
-Candidates and triples are retrieved by BM25. Wording, explanations of the triples and other defaults are those of the
-authors' code (github.com/zjunlp/PromptKG, ``lambdaKG/LLM``). Queries for heads, which that code lacks, are worded
-likewise. In AutoKG's wording (``--wording autokg``; Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning``) every
-entity is a candidate, and nothing is retrieved: 0-shot, or after answered queries of the relation.
+After LambdaKG (Xie et al. 2023; Sakai et al. 2024, appendices A.2 and B; github.com/zjunlp/PromptKG, ``lambdaKG/LLM``).
+Candidates and triples are retrieved by BM25. A local model scores each candidate; a server's is sampled, and an entity
+that it never names has no rank. In AutoKG's wording (Zhu et al. 2023; github.com/zjunlp/AutoKG, ``KG Reasoning``) every
+entity is a candidate, and nothing is retrieved.
 
 Candidates rank before all other entities, so a gold answer's rank among them is its rank among all. One that is not a
 candidate is only known to be lower. See docs/methods/link-prediction.md.

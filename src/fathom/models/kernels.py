@@ -5,10 +5,8 @@ torch, uses them. GELU passes over memory once more (eight times in the GPT-2 fa
 product is still in the cache. With gradients on, the layers run torch's own path. With AVX2 alone MKL is faster
 (``python benchmarks/run.py products``), so it keeps products of many rows in float32.
 
-The attention of a rough copy (:mod:`fathom.scoring.screening`) runs in bfloat16 as two products over all heads. The
-fused kernel that torch ships for CPUs is as slow in bfloat16 as in float32, a quarter of a rough pass. Two batched
-products take half of its time for short sequences, such as packed trees and statements
-(``python benchmarks/run.py attention``).
+The attention of a rough copy (:mod:`fathom.scoring.screening`) runs in bfloat16 as two products over all heads, which
+take half the time of torch's fused kernel for short sequences (``python benchmarks/run.py attention``).
 """
 
 from __future__ import annotations

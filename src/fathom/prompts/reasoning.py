@@ -20,66 +20,26 @@ class Cut(NamedTuple):
     unfinished: bool = False
 
 
-class Reasoning(NamedTuple):
-    """The signs around a model's reasoning."""
-
-    begin: str
-    end: str
-
-    @classmethod
-    def of(cls, form: str) -> Reasoning | None:
-        """:param form: "none", "think", or two signs with "..." between them. :raises BadInput: another form."""
-        if form == NONE:
-            return None
-        begin, between, end = form.partition(_BETWEEN)
-        signs = _NAMED.get(form) or (begin.strip(), end.strip())
-        if form not in _NAMED and (not between or not all(signs)):
-            raise BadInput(
-                f"--cut-reasoning {form!r}: expected none, {', '.join(_NAMED)}, or two signs with {_BETWEEN} between "
-                "them, such as '[THINK]...[/THINK]'"
-            )
-        return cls(*signs)
-
-    def cut(self, reply: str, *, opened: bool = False) -> Cut:
-        """Remove the text between the signs.
-
-        An end without a start ends reasoning that started before the reply; a start without an end extends to the
-        reply's end.
-
-        :param opened: the prompt ends with the start sign.
-        """
-        kept, rest, cut = "", reply, False
-        first, last = rest.find(self.begin), rest.find(self.end)
-        if last >= 0 and (first < 0 or last < first):
-            rest, cut = rest[last + len(self.end) :], True
-        elif opened and last < 0 and first < 0:
-            return Cut("", True, True)
-        while True:
-            before, begun, inside = rest.partition(self.begin)
-            kept += before
-            if not begun:
-                return Cut(kept, cut)
-            _, ended, rest = inside.partition(self.end)
-            cut = True
-            if not ended:
-                return Cut(kept, True, True)
-
-
 class Cutter:
     """Removes reasoning from replies and counts.
 
     It counts ``reasoning_cut``, ``reasoning_unfinished`` and, if no form is given, ``reasoning_uncut``: replies with
     the signs of a named form.
+
+    :param form: "none", "think", or two signs with "..." between them.
+    :raises BadInput: another form.
     """
 
     def __init__(self, form: str) -> None:
-        self._reasoning = Reasoning.of(form)
+        begin, between, end = form.partition(_BETWEEN)
+        self._begin, self._end = _NAMED.get(form) or (begin.strip(), end.strip())
+        self.cuts = form != NONE
+        if self.cuts and form not in _NAMED and not (between and self._begin and self._end):
+            raise BadInput(
+                f"--cut-reasoning {form!r}: expected none, {', '.join(_NAMED)}, or two signs with {_BETWEEN} between "
+                "them, such as '[THINK]...[/THINK]'"
+            )
         self.counts: Counter[str] = Counter()
-
-    @property
-    def cuts(self) -> bool:
-        """Return whether a form of reasoning is given."""
-        return self._reasoning is not None
 
     def circumstances(self) -> dict[str, Any]:
         """Return the counts that are not zero, with notes for readers of the results."""
@@ -91,12 +51,34 @@ class Cutter:
         return dict(+self.counts) | ({"notes": notes} if notes else {})
 
     def read(self, reply: str, asked: str = "") -> Cut:
-        """Apply :meth:`Reasoning.cut`. :param asked: the text that the model continued, if known."""
-        if self._reasoning is None:
+        """Remove the text between the signs. :param asked: the text that the model continued, if known.
+
+        An end without a start ends reasoning that started before the reply; a start without an end extends to the
+        reply's end.
+        """
+        if not self.cuts:
             if any(sign in reply for signs in _NAMED.values() for sign in signs):
                 self.counts["reasoning_uncut"] += 1
             return Cut(reply)
-        cut = self._reasoning.cut(reply, opened=asked.rstrip().endswith(self._reasoning.begin))
+        cut = self._cut(reply, opened=asked.rstrip().endswith(self._begin))
         if cut.cut:
             self.counts["reasoning_unfinished" if cut.unfinished else "reasoning_cut"] += 1
         return cut
+
+    def _cut(self, reply: str, opened: bool) -> Cut:
+        """:param opened: the prompt ends with the start sign."""
+        kept, rest, cut = "", reply, False
+        first, last = rest.find(self._begin), rest.find(self._end)
+        if last >= 0 and (first < 0 or last < first):
+            rest, cut = rest[last + len(self._end) :], True
+        elif opened and last < 0 and first < 0:
+            return Cut("", True, True)
+        while True:
+            before, begun, inside = rest.partition(self._begin)
+            kept += before
+            if not begun:
+                return Cut(kept, cut)
+            _, ended, rest = inside.partition(self._end)
+            cut = True
+            if not ended:
+                return Cut(kept, True, True)

@@ -4,14 +4,11 @@ In masked models they lie around the mask token, which represents any word, clos
 has no such token: there they lie around the mean of all embeddings, at a share of the distance that words have from it.
 (The nearest token would not do: untrained tokens lie at the mean.)
 
-Statements with pseudowords for causal models, such as "<s1> is a particular [Y] .", are tokenised as a whole, with a
-short word as placeholder for each pseudoword; its tokens are then replaced by the pseudoword's row. Texts with the same
-last words share the tokens of what follows, so candidates are tokenised once per ending. If a tokenizer joins words,
-each statement is tokenised by itself.
+Statements for causal models, such as "<s1> is a particular [Y] .", are tokenised as a whole, with a short word for each
+pseudoword, whose row then replaces the word's tokens. Candidates are tokenised once per ending of texts.
 
 A statement's score is the sum of the log-probabilities of the answer's tokens, with the space before it, and of all
-that follow, given what precedes. It ranks like the log-likelihood of the whole statement. A pseudoword after the
-answer is seen but not scored.
+that follow, given what precedes. A pseudoword after the answer is seen but not scored.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Screening: approximate scores of all answers by a rough copy of the model, exact ones of those that decide.
 
-The rough copy (bfloat16, say) scores everything. These answers are then rescored in full precision: the gold ones,
-those close enough to a gold one or to the top list for rounding to matter, and a sample. The margin is measured: a
-rough score may be off by :data:`SAFETY` times the largest difference seen in the same shard among answers at most as
-far below the first one. (Unlikely answers are further off: for a planted model the last fifth five times as much as
-the first.) Each rescoring adds known differences, so this repeats until nothing is left that could change a rank.
-
-The margin is empirical, not proven: an answer that was never rescored could be further off than all that were. The
-numbers of rescored answers are kept with the run.
+The rough copy scores everything. Rescored in full precision are gold answers, those close enough to one or to the top
+list for rounding to matter, and a sample. A rough score may be off by :data:`SAFETY` times the largest difference seen
+in the shard among answers at most as far below the first one; unlikely answers are further off. Each rescoring adds
+known differences, so this repeats until nothing is left that could change a rank. The margin is empirical, not proven.
 
 An exact search has one margin m for all answers. Both the answer's and the bound's rough score may be off by m, so the
 rough walk goes 2 m below its bounds. Answers more than 2 m above the gold one are better for certain. Those within 2 m

@@ -60,26 +60,10 @@ SCHEMA = pa.schema(
         ("unscored", pa.string()),
     ]
 )
-"""One row per query, template and scoring.
+"""One row per query, template and scoring; docs/run-folder.md explains the columns.
 
-``template``: its index, −1 for none. ``rank``: of the best gold answer, 1-based, other known answers filtered, the mean
-of optimistic and pessimistic; null where there is none. ``rank_above``: the search stopped, the rank is greater.
-``num_candidates``: how many were ranked; ``not_ranked``: digest of those that could not be, null where all were.
-``gold_*``: lists in gold order, ranks unfiltered. ``scores``: all candidates in their order, kept up to 1,000.
-``scored_tokens``: tokens summed over in the best gold answer's statement. ``mixed_tokens``: tokens of that statement
-that hold letters from inside and outside the answer. ``tokens_*``, where the exact search was used: tokens the query
-cost, cost without pruning, and would cost one statement at a time.
-``answers``: of the model; ``answer_ids``: the entity that each of them names, null if unknown; ``correct``: credit from
-0 to 1 (generation: the F1 of ``precision`` and ``recall``).
-``letters``, of multiple choice with letters: chosen in each order of the options, null for none or a tie;
-``gold_letters``: of the gold option.
-``prompt_log_prob``, where ``--perplexity`` was asked for: nats, the sum over the ``prompt_tokens`` scored tokens of the
-prompt with the (first) gold answer in it; special tokens are not scored.
-``token_log_probs``, with ``--keep-tokens``: the statements with the best gold answer and, if that is another, the first
-answer. For each the answer's id, its tokens without special ones, and their scores in nats, null for tokens that
-``scoring`` does not count. Their sum, or mean, is the answer's score.
-``unscored``: why there is no rank and no credit.
-Scores are natural logarithms, cosines or link scores, as ``scoring`` says.
+Lists of gold answers are in their order, and their ranks unfiltered. ``scores``, of all candidates in their order, are
+kept up to 1,000. Special tokens are in no sum of log-probabilities.
 """
 
 
