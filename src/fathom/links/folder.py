@@ -163,14 +163,8 @@ def _start(folder: Path, identity: Given) -> Manifest:
     ):
         raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
     clear_temporaries(folder)
-    circumstances = {"host": platform.node(), **surroundings({})}
-    manifest = {
-        "format": store.FORMAT,
-        "identity": identity,
-        "ended": None,
-        "notes": [],
-        "circumstances": circumstances,
-    }
+    manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": []}
+    manifest["circumstances"] = {"host": platform.node(), **surroundings({})}
     write_json(file, manifest)
     return manifest
 

@@ -176,10 +176,8 @@ class GenerativePredictor(TextPredictor):
         return super().notes() + (notes if shared else [])
 
     def circumstances(self) -> Facts:
-        return {
-            "proven": f"{self._proven:,} of {self._searched:,} answers proven exact",
-            "nodes_run": self._nodes,
-        }
+        proven = f"{self._proven:,} of {self._searched:,} answers proven exact"
+        return {"proven": proven, "nodes_run": self._nodes}
 
     @property
     def _end(self) -> Any:
