@@ -89,7 +89,6 @@ def evaluate(
 
 @contextmanager
 def _generators_kept() -> Iterator[None]:
-    """Restore the state of all random generators afterwards."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     python, numpy = random.getstate(), np.random.get_state()
     try:

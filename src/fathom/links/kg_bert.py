@@ -175,7 +175,6 @@ class Predictor(TextPredictor):
 
     @cached_property
     def _distinct(self) -> tuple[Places, Places]:
-        """The text of each entity, and an entity of each text."""
         return distinct(ids.tobytes() for ids in self.entity_ids)
 
     def as_read(self, links: Links) -> list[str]:

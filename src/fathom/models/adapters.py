@@ -120,7 +120,6 @@ def _make_room(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ada
 
 
 def _count_embeddings(adapter: str) -> int | None:
-    """Count the input embeddings in the adapter's file; None if it has none."""
     file = os.path.join(adapter, WEIGHTS[0])
     if not os.path.isfile(file):
         return None

@@ -147,7 +147,6 @@ class LikelihoodServer(Server, Model):
 
     @cached_property
     def _plain(self) -> int:
-        """Return a token of letters."""
         return int(self.tokenizer("a", add_special_tokens=False)["input_ids"][-1])
 
     def _has_letters(self, token: int) -> bool:
@@ -387,7 +386,6 @@ class LikelihoodServer(Server, Model):
         return [token for token, shown in enumerate(decoded) if shown.strip() == letters.strip()]
 
     def _find_most(self) -> int:
-        """Return the number of texts that a call can take."""
         if self.dialect.most == 1:
             return 1
         both = [self._known, self._known]

@@ -107,7 +107,6 @@ class EmbeddingProbe(ShardedProbe):
 
     @cached_property
     def _distinct(self) -> list[str]:
-        """The distinct candidate texts of all answer spaces."""
         return sorted({text for space in self._used for text in self._texts(space.name)})
 
     def pieces(self, artifacts: Path) -> list[str]:

@@ -171,7 +171,6 @@ class OntologyProbe(SlotProbe):
             self._learnt[way] = torch.cat(vectors).to(self.model.device)
 
     def _write_answers(self, artifacts: Path) -> None:
-        """Write the answers that the frequency baseline counts, and the hierarchy."""
         whole = self.queryset.whole or self.queryset
         chosen, train = (whole.subsets.get(name or "", frozenset()) for name in (self.options.subset, TRAIN))
         held_out = chosen and chosen.isdisjoint(train)
@@ -262,7 +261,6 @@ class OntologyProbe(SlotProbe):
         refuse(faults.values())
 
     def _lacking(self, lesson: _Lesson, part: str, count: int) -> str:
-        """Return why nothing can be learnt."""
         task, others = lesson.task, ",".join(name for name in self.tasks if name != lesson.task)
         drop = f"drop the task with --relations {others}" if others else "use words, without --soft"
         if lesson.fold is None:

@@ -122,7 +122,6 @@ class SlotProbe(ShardedProbe):
         return facts
 
     def _notes(self) -> list[str]:
-        """Report candidates that cannot be ranked or have identical tokens."""
         notes = []
         for name in self._spaces():
             names = self._names(name, " ")
@@ -233,7 +232,6 @@ class SlotProbe(ShardedProbe):
         return too_long("a prompt", slot.tokens(max(names.masks(self.ways))), self.model)
 
     def _columns(self, items: Sequence[SlotQuery], space: CandidateSet) -> dict[str, list[Columns]]:
-        """Return the columns of each query, one for each way."""
         columns: dict[str, list[Columns]] = {}
         for before in dict.fromkeys(item.before for item in items):
             alike = [item for item in items if item.before == before]

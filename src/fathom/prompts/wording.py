@@ -125,7 +125,6 @@ class FewShot:
         return "\n".join([*lines, question + self.end])
 
     def _not_answering(self, query: Query, pool: Sequence[Shot]) -> list[Shot]:
-        """Return the first lines of *pool* that do not answer the query."""
         return list(islice((shot for shot in pool if not shot.answers(query)), self.shots))
 
     def _draw(self, seed: str, count: int) -> tuple[Shot, ...]:

@@ -380,7 +380,6 @@ def _batch_scores(
 def _scored_groups(
     masks: int, names: CandidateTokens, scorings: Sequence[SlotScoring]
 ) -> Iterator[tuple[MaskCount, list[_EqualLength]]]:
-    """Yield the candidates that are scored with this number of masks."""
     kinds = {scoring.masks for scoring in scorings}
     if MaskCount.SEVERAL in kinds and masks in names.by_length:
         yield MaskCount.SEVERAL, [names.by_length[masks]]

@@ -282,7 +282,6 @@ def count_run(states: Sequence[SearchState], question: Ints) -> None:
 
 
 def _each(question: Ints) -> Iterator[tuple[int, Ints]]:
-    """Yield each question and its rows, ascending."""
     order = np.argsort(question, kind="stable")
     numbers, starts = np.unique(question[order], return_index=True)
     return zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)

@@ -94,7 +94,6 @@ def clear_temporaries(folder: Path) -> None:
 
 
 def _is_left(temporary: Path) -> bool:
-    """Return whether the writer of a temporary file has ended."""
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:

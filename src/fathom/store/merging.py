@@ -48,7 +48,6 @@ def merge_runs(
 
 
 def _other_runs(runs: Sequence[RunFolder]) -> list[str]:
-    """Return faults of folders whose run is not that of the first."""
     first, faults = runs[0].manifest, []
     for run in runs[1:]:
         other = run.manifest
@@ -61,7 +60,6 @@ def _other_runs(runs: Sequence[RunFolder]) -> list[str]:
 
 
 def _shared_shards(runs: Sequence[RunFolder]) -> list[str]:
-    """Return faults of folders that share shards."""
     first_with: dict[str, RunFolder] = {}
     faults = []
     for run in runs:

@@ -290,7 +290,6 @@ class Loop:
             self._update(stage)
 
     def _update(self, stage: Stage) -> None:
-        """Change the weights by the accumulated gradients."""
         self.rate = stage.learning_rate * SCHEDULES[self.rules.schedule](self.share(), self.rules.warm_up)
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate
