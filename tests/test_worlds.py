@@ -399,7 +399,7 @@ def test_without_descriptions_nothing_is_said_of_mentions(tmp_path):
     made = build_worlds(pets(descriptions=[""] * 5), tmp_path / "bare", ["virtual-e"])
     assert not worlds_table(made).notes
     made = build_worlds(pets(), tmp_path / "described", ["virtual-e"])
-    assert correspond(worlds_table(made).notes, "A to Z")
+    assert correspond(worlds_table(made).notes, "A to Z", "remaining words")
 
 
 # Laws of the four constructions

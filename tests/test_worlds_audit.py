@@ -16,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fathom.building.worlds import (
+    Materials,
     WorldOptions,
     audit_table,
     audit_worlds,
     build_worlds,
     left_table,
+    make_world,
     restore,
     tabulate_audits,
 )
@@ -29,7 +31,7 @@ from fathom.building.worlds.audit import ATTACKS, Auditor, Reader
 from fathom.building.worlds.folders import INSERTED, inserted_spans
 from fathom.building.worlds.forms import forms_of
 from fathom.building.worlds.mentions import find_mentions
-from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, VectorAttack
+from fathom.building.worlds.reidentification import Alignment, CharacterNgrams, TfIdf, TrainedRanking, VectorAttack
 from fathom.building.worlds.world import BASE, World
 from fathom.formats import read
 from fathom.formats.kg import write_graph
@@ -53,7 +55,7 @@ def replaced(graph, **options):
 
 def audited_hits(world, source, attack="TF-IDF", readers=()):
     """Hits@1 of an audit, by name and by description."""
-    auditor = Auditor(source, readers=readers)
+    auditor = Auditor(Materials(source), readers)
     found = auditor.audit(world.graph, str(world.variant))
     return found["names"]["value"], found["descriptions"][attack]["hits@1"]["value"]
 
@@ -61,7 +63,8 @@ def audited_hits(world, source, attack="TF-IDF", readers=()):
 def left(world, source, shortest=2):
     columns = (world.spans.column(name).to_numpy() for name in INSERTED)
     spans = inserted_spans(world.graph, world.mapping, *columns)
-    return Auditor(source, shortest).left(world.graph.entities.column("description"), spans)
+    materials = Materials(source, options=WorldOptions(shortest_mention=shortest))
+    return Auditor(materials).left(world.graph.entities.column("description"), spans)
 
 
 # What is looked for
@@ -182,13 +185,12 @@ def plain_places(old, new, own):
 SOME = st.lists(st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff"]), max_size=6).map(" ".join)
 
 
-@given(st.lists(st.tuples(SOME, SOME), min_size=1, max_size=30), st.sampled_from([0.02, 0.3, 0.6, 1.0]))
+@given(st.lists(st.tuples(SOME, SOME), min_size=1, max_size=30))
 @settings(max_examples=120, deadline=None)
-def test_words_that_are_looked_at_last_change_no_hit(pairs, common):
-    """Whichever words count as common, and however few descriptions are worked on together."""
+def test_places_are_those_of_the_plain_computation(pairs):
+    """However few descriptions are compared at a time."""
     old, new = (list(texts) for texts in zip(*pairs, strict=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "COMMON", common)
         patch.setattr(module, "CELLS", 60)
         found = TfIdf(old).places(new, np.arange(len(old)))
     if any(old):
@@ -245,6 +247,65 @@ def test_character_runs_find_parts_of_words():
     assert TfIdf(texts).places(asked, own).hits(1).mean() == pytest.approx(1 / 3)
 
 
+def sentences(generator, count=200, words=60, length=8, prefix="w"):
+    return [" ".join(f"{prefix}{word}" for word in generator.integers(0, words, length)) for _ in range(count)]
+
+
+def masked(texts, generator):
+    """Three of eight words stay, in each of the texts at the same places in every world."""
+    return [
+        " ".join(word if place in (1, 4, 6) else f"x{generator.integers(10**9)}" for place, word in enumerate(split))
+        for split in (text.split() for text in texts)
+    ]
+
+
+def trained(texts, generator, others=None):
+    attacks = [attack(texts) for attack in (TfIdf, CharacterNgrams, Alignment)]
+    return TrainedRanking(*attacks, others or [masked(texts, generator) for _ in range(2)])
+
+
+def test_a_trained_ranking_is_right_of_visible_texts_and_better_than_each_similarity_in_a_new_world():
+    generator = np.random.default_rng(0)
+    texts = sentences(generator)
+    attack, own, world = trained(texts, generator), np.arange(len(texts)), masked(texts, generator)
+    assert attack.places(texts, own).hits(1).mean() > 0.99
+    rates = [made(texts).places(world, own).hits(1).mean() for made in (TfIdf, CharacterNgrams, Alignment)]
+    assert attack.places(world, own).hits(1).mean() > max(rates) + 0.02
+
+
+def test_a_trained_ranking_guesses_where_there_is_nothing_to_learn_or_to_find():
+    """Texts of other entities, of another graph, without words, and a construction with random strings alone."""
+    generator = np.random.default_rng(0)
+    texts = sentences(generator)
+    attack, own, chance = trained(texts, generator), np.arange(len(texts)), 1 / len(texts)
+    shuffled = [texts[row] for row in generator.permutation(len(texts))]
+    for asked in (masked(shuffled, generator), masked(sentences(generator), generator)):
+        assert attack.places(asked, own).hits(1).mean() <= 4 * chance
+    for asked in (["" for _ in texts], sentences(generator, prefix="ß")):
+        assert attack.places(asked, own).hits(1).mean() == pytest.approx(chance)
+    random = trained(texts, generator, [sentences(generator) for _ in range(2)])
+    assert random.places(sentences(generator), own).hits(1).mean() <= 4 * chance
+    assert random.places([], own[:0]).hits(1).tolist() == []
+
+
+def test_an_audit_trains_on_other_worlds_than_the_attacked_one(monkeypatch):
+    """Two of the same construction and of other seeds; relations play no part."""
+    graph, made = pets(), []
+    monkeypatch.setattr(
+        "fathom.building.worlds.audit.make_world",
+        lambda variant, materials: made.append((str(variant), materials.seed)) or make_world(variant, materials),
+    )
+    auditor = Auditor(Materials(graph, seed=5))
+    audit = auditor.audit(anonymised(graph, "er").graph, "anonymised-er")
+    auditor.audit(anonymised(graph, "e").graph, "anonymised-e")
+    assert made == [("anonymised-e", 6), ("anonymised-e", 7)]
+    rates = {attack: shares["hits@1"]["value"] for attack, shares in audit["descriptions"].items()}
+    assert rates[audit["strongest"]] == max(rates.values())
+    table = audit_table([{"world": "anonymised-er", "audit": audit}])
+    assert stated(table.notes, "strongest attack by description: anonymised-er", audit["strongest"])
+    assert stated(table.notes, "cannot hide entities", "anonymised-er", "fully-anonymised-ed")
+
+
 def test_vectors_of_a_model_are_compared_by_cosine():
     """(3, 4) is nearer to (1, 1) than to (1, 0), and as near to (2, 2); a text without a vector is a guess."""
     vectors = {"a": [1, 0], "b": [1, 1], "c": [2, 2], "d": [3, 4], "": [math.nan, math.nan]}
@@ -274,7 +335,7 @@ def test_an_audit_says_what_types_give_away():
     graph = chain([f"n{row}" for row in range(6)], ["x"] * 6)
     types = pa.array(["cat", "dog", "", "dog", "cat", "dog"])
     typed = replace(graph, entities=graph.entities.append_column("type", types))
-    audit = Auditor(typed, data="pets").audit(anonymised(typed, "e").graph, "anonymised-e")
+    audit = Auditor(Materials(typed), data="pets").audit(anonymised(typed, "e").graph, "anonymised-e")
     found = audit["types"]
     assert (found["hits@1"]["value"], found["hits@1"]["n"]) == (pytest.approx((2 / 2 + 3 / 3) / 5), 5)
     assert (found["hits@10"]["value"], found["chance@1"], found["chance@10"]) == (1, 1 / 5, 1)
@@ -283,16 +344,16 @@ def test_an_audit_says_what_types_give_away():
     assert [row[1] for row in rows] == ["name", "type", *(f"description, {attack}" for attack in ATTACKS)]
     many = chain([f"n{row}" for row in range(40)], ["x"] * 40)
     many = replace(many, entities=many.entities.append_column("type", pa.array(["a"] * 40)))
-    found = Auditor(many).audit(many, "base")["types"]
+    found = Auditor(Materials(many)).audit(many, "base")["types"]
     assert (found["hits@1"]["value"], found["hits@10"]["value"]) == (pytest.approx(1 / 40), pytest.approx(10 / 40))
-    assert "types" not in Auditor(graph).audit(graph, "base")
+    assert "types" not in Auditor(Materials(graph)).audit(graph, "base")
     none = replace(graph, entities=graph.entities.append_column("type", pa.array([""] * 6)))
-    assert Auditor(none).audit(none, "base")["types"]["hits@1"]["value"] is None
+    assert Auditor(Materials(none)).audit(none, "base")["types"]["hits@1"]["value"] is None
 
 
 def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
     graph = pets()
-    found = Auditor(graph, data="pets").audit(anonymised(graph, "e").graph, "anonymised-e")
+    found = Auditor(Materials(graph), data="pets").audit(anonymised(graph, "e").graph, "anonymised-e")
     by_words = found["descriptions"]["TF-IDF"]
     assert by_words["chance@1"] == pytest.approx(1 / 5)
     assert by_words["chance@10"] == 1
@@ -303,10 +364,10 @@ def test_an_audit_has_an_interval_a_recipe_and_the_chance_rate():
 
 
 def test_of_very_many_entities_some_are_drawn(monkeypatch):
-    monkeypatch.setattr(TfIdf, "most", 10)
+    monkeypatch.setattr("fathom.building.worlds.audit.ATTACKED", 10)
     texts = [f"word{row}" for row in range(40)]
     graph = chain([f"name{row}" for row in range(40)], texts)
-    found = Auditor(graph).audit(World(BASE, graph).graph, "base")["descriptions"]["TF-IDF"]
+    found = Auditor(Materials(graph)).audit(World(BASE, graph).graph, "base")["descriptions"]["TF-IDF"]
     assert (found["hits@1"]["n"], found["hits@1"]["value"], found["chance@1"]) == (10, 1, 1 / 40)
 
 

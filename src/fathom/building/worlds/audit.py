@@ -9,28 +9,33 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom._version import VERSION
-from fathom.building.worlds.forms import KINDS, Forms, forms_of
+from fathom.building.worlds.constructions import Materials, make_world
+from fathom.building.worlds.forms import KINDS, Forms
 from fathom.building.worlds.reidentification import (
+    ATTACKED,
     CUTOFFS,
     Alignment,
     Attack,
     CharacterNgrams,
     Floats,
     TfIdf,
+    TrainedRanking,
     VectorAttack,
     Vectors,
+    choose,
 )
 from fathom.building.worlds.texts import Spans, blocks, in_characters
 from fathom.building.worlds.tries import Matches, Tries
-from fathom.data.columns import is_blank, take_rows
+from fathom.building.worlds.world import BASE, Variant, parse_variants
+from fathom.data.columns import take_rows
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.metrics.ranking import hits_at_k
 from fathom.reading import Json
@@ -38,12 +43,15 @@ from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 
-ATTACKS = {attack.name: attack for attack in (TfIdf, CharacterNgrams, Alignment)}
+ATTACKS = tuple(attack.name for attack in (TfIdf, CharacterNgrams, Alignment, TrainedRanking))
 """Attacks by descriptions that need no language model."""
+HIDDEN = 0.1
+"""Descriptions hide their entities if the strongest attack identifies a smaller share."""
 ENTITY = Sample("entity")
 UNDESCRIBED = "no entity has a description: there is nothing to attack"
 UNNAMED = "there is no entity"
 UNTYPED = "no entity has a type"
+RANDOM = "fully-anonymised-ed has random strings instead"
 REMEDY = "fathom build audit FOLDER adds what is missing"
 LEFT = (*KINDS, "short", "other case")
 """Kinds of remaining mentions: names, other names and inflected forms that are long enough to be searched for; shorter
@@ -95,35 +103,35 @@ class Reader(NamedTuple):
 class Auditor:
     """Audits worlds of one graph; work that several of them share is done once.
 
-    :param shortest: minimum characters of the names that worlds search for.
+    :param materials: graph, seed and options of the worlds.
     :param readers: language models that attack, in addition to :data:`ATTACKS`.
     :param data: name of the graph, for recipes.
     """
 
-    def __init__(
-        self,
-        source: KnowledgeGraph,
-        shortest: int = 2,
-        readers: Sequence[Reader] = (),
-        data: str = "",
-        forms: Callable[[], Forms] | None = None,
-    ) -> None:
-        self.source, self.readers = source, readers
-        self._recipe = f"data:{data}@{source.content_hash}"
-        self.described = np.flatnonzero(~is_blank(source.entities.column("description")))
-        self._shortest, self._forms = shortest, forms or partial(forms_of, source.entities)
+    def __init__(self, materials: Materials, readers: Sequence[Reader] = (), data: str = "") -> None:
+        self.source, self.readers, self._materials = materials.graph, readers, materials
+        self.prepared = False
+        """Whether :meth:`report` includes attacks."""
+        self._recipe = f"data:{data}@{self.source.content_hash}"
         self._left: dict[bytes, dict[str, int]] = {}
-        self._attacks: dict[str, Attack] = {}
         self._hits: dict[tuple[str, bytes], list[Floats]] = {}
 
     def prepare(self) -> None:
-        """Prepare TF-IDF, so that :meth:`report` includes attacks. :raises MissingExtra: scikit-learn is missing."""
-        self._attack(TfIdf.name)
+        """Prepare attacks, so that :meth:`report` includes them. :raises MissingExtra: scikit-learn is missing."""
+        self.prepared = bool(self._similarities)
 
-    @property
-    def prepared(self) -> bool:
-        """Return whether :meth:`report` includes attacks."""
-        return TfIdf.name in self._attacks
+    @cached_property
+    def _similarities(self) -> tuple[TfIdf, CharacterNgrams, Alignment]:
+        texts = self._texts(self.source)
+        return TfIdf(texts), CharacterNgrams(texts), Alignment(texts)
+
+    @cached_property
+    def _attacks(self) -> dict[str, Attack]:
+        """Attacks that are the same for all worlds, by name."""
+        texts = self._texts(self.source)
+        attacks: list[Attack] = [*self._similarities]
+        attacks += [VectorAttack(reader.name, reader.encode, texts) for reader in self.readers]
+        return {attack.name: attack for attack in attacks}
 
     def report(self, world: KnowledgeGraph, name: str, spans: Spans, before: Json | None = None) -> Json:
         """Return ``left`` and, if prepared, ``audit`` for the manifest of a world.
@@ -136,7 +144,7 @@ class Auditor:
 
     def left(self, descriptions: pa.ChunkedArray, spans: Spans) -> dict[str, int]:
         """Count mentions of each of :data:`LEFT` in a world. :param spans: inserted text."""
-        if not len(self.described):
+        if not len(self._materials.described):
             return dict.fromkeys(LEFT, 0)
         key = _digest(descriptions) + hashlib.blake2b(np.stack(spans).tobytes()).digest()
         if key not in self._left:
@@ -145,16 +153,16 @@ class Auditor:
 
     @cached_property
     def _remaining(self) -> RemainingMentions:
-        return RemainingMentions(self._forms(), self._shortest)
+        return RemainingMentions(self._materials.forms, self._materials.options.shortest_mention)
 
     def audit(self, world: KnowledgeGraph, name: str, before: Mapping[str, Json] | None = None) -> Json:
         """Measure how many entities of a world are re-identified; keep attacks of an audit *before*."""
         recipe = f"{self._recipe}|world:{name}"
         descriptions = dict((before or {}).get("descriptions", {}))
-        column = world.entities.column("description")
         for attacker in (*ATTACKS, *(reader.name for reader in self.readers)):
-            descriptions[attacker] = self._by_description(attacker, column, recipe)
-        return {"names": self._by_name(world, recipe)} | self._by_type(recipe) | {"descriptions": descriptions}
+            descriptions[attacker] = self._by_description(attacker, world, name, recipe)
+        names = {"names": self._by_name(world, recipe)} | self._by_type(recipe)
+        return names | {"descriptions": descriptions, "strongest": strongest(descriptions)}
 
     def _by_name(self, world: KnowledgeGraph, recipe: str) -> Json:
         """Guess by name: one that is unchanged re-identifies its entity; entities of one name share the hit.
@@ -177,30 +185,35 @@ class Auditor:
         hits = {f"hits@{k}": _share(hits_at_k(np.ones(n), same, k), UNTYPED, f"hits@{k}|{recipe}") for k in CUTOFFS}
         return {"types": hits | {f"chance@{k}": min(k, n) / max(n, 1) for k in CUTOFFS}}
 
-    def _by_description(self, attacker: str, column: pa.ChunkedArray, recipe: str) -> Json:
-        n = len(self.described)
+    def _by_description(self, attacker: str, world: KnowledgeGraph, name: str, recipe: str) -> Json:
+        n = len(self._materials.described)
         recipe = f"{recipe}|attack:{attacker}|candidates:{n}|ties:expected|fathom:{VERSION}"
         if not n:
             return {f"hits@{k}": _share(np.zeros(0), UNDESCRIBED, f"hits@{k}|{recipe}") for k in CUTOFFS}
-        most = self._attack(attacker).most
-        chosen = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-        texts = take_rows(column, self.described[chosen])
+        chosen = choose(n, ATTACKED)
+        texts = take_rows(world.entities.column("description"), self._materials.described[chosen])
         key = (attacker, _digest(texts))
         if key not in self._hits:
-            places = self._attack(attacker).places(texts.to_pylist(), chosen)
+            attack = self._trained(name) if attacker == TrainedRanking.name else self._attacks[attacker]
+            places = attack.places(texts.to_pylist(), chosen)
             self._hits[key] = [places.hits(k) for k in CUTOFFS]
         by_k = zip(CUTOFFS, self._hits[key], strict=True)
         shares = {f"hits@{k}": _share(hits, UNDESCRIBED, f"hits@{k}|{recipe}") for k, hits in by_k}
         return shares | {f"chance@{k}": min(k, n) / n for k in CUTOFFS}
 
-    def _attack(self, attacker: str) -> Attack:
-        if attacker not in self._attacks:
-            texts = take_rows(self.source.entities.column("description"), self.described).to_pylist()
-            encode = {reader.name: reader.encode for reader in self.readers}
-            self._attacks[attacker] = (
-                VectorAttack(attacker, encode[attacker], texts) if attacker in encode else ATTACKS[attacker](texts)
-            )
-        return self._attacks[attacker]
+    def _trained(self, world: str) -> TrainedRanking:
+        """Train on two worlds of the construction of *world* with other seeds."""
+        [(construction, parts)] = parse_variants([world])
+        parts = parts.replace("r", "")  # which leaves descriptions as they are
+        variant, materials, others = Variant(construction, parts) if parts else BASE, self._materials, []
+        for seed in (materials.seed + 1, materials.seed + 2):
+            materials = materials.with_seed(seed)
+            others.append(self._texts(make_world(variant, materials).graph))
+        return TrainedRanking(*self._similarities, others)
+
+    def _texts(self, graph: KnowledgeGraph) -> list[str]:
+        texts: list[str] = take_rows(graph.entities.column("description"), self._materials.described).to_pylist()
+        return texts
 
 
 def _names_or_ids(graph: KnowledgeGraph) -> list[str]:
@@ -235,24 +248,42 @@ def left_table(manifests: Sequence[Json]) -> list[Table]:
 def audit_table(manifests: Sequence[Json]) -> Table:
     """Tabulate re-identified entities by world and attack."""
     rows: list[list[Cell | Estimate]] = []
+    found: dict[str, tuple[str, float]] = {}
     for manifest in manifests:
         world, audit = manifest["world"], manifest.get("audit")
         if audit is None:
             rows.append([world, "not audited", None, None, None, None])
             continue
         rows.append([world, "name", _estimate(audit["names"]), None, None, _estimate(audit["names"]).n])
+        if best := strongest(audit["descriptions"]):
+            found[world] = best, _rate(audit["descriptions"][best])
         attacks = {f"description, {attacker}": shares for attacker, shares in audit["descriptions"].items()}
         for attack, shares in (({"type": audit["types"]} if "types" in audit else {}) | attacks).items():
             first, among = (_estimate(shares[f"hits@{k}"]) for k in CUTOFFS)
             rows.append([world, attack, first, among, shares.get("chance@1"), first.n])
     typed = any(row[1] == "type" for row in rows)
     by = "name, by its type (a guess among those of the type)," if typed else "name"
-    notes = [f"hits@k: the entity itself is among the first k by its {by} or by the description nearest by cosine"]
+    notes = [f"hits@k: the entity itself is among the first k by its {by} or by its description"]
+    if found:
+        listed = (f"{world} {rate:.1%} ({attack})" for world, (attack, rate) in found.items())
+        notes.append(f"strongest attack by description: {', '.join(listed)}")
+    if unhidden := [world for world, (_, rate) in found.items() if rate >= HIDDEN and world != "base"]:
+        notes.append(f"descriptions cannot hide entities ({HIDDEN:.0%} or more) in {', '.join(unhidden)}; {RANDOM}")
     if lacking := [str(row[0]) for row in rows if row[1] == "not audited"]:
         notes.append(f"not audited: {', '.join(lacking)}; {REMEDY}")
     title = "worlds: entities re-identified from their texts"
     columns = ("world", "attack", "hits@1", "hits@10", "chance", "entities")
     return Table.of(rows, title, notes, columns=columns, main="hits@1", formats={"chance": ".2g"})
+
+
+def strongest(descriptions: Mapping[str, Json]) -> str | None:
+    """Return the attack that re-identifies most entities by their descriptions; None if there is none to attack."""
+    rates = {attack: _rate(shares) for attack, shares in descriptions.items() if _rate(shares) is not None}
+    return max(rates, key=rates.__getitem__) if rates else None
+
+
+def _rate(shares: Json) -> Any:
+    return shares["hits@1"]["value"]
 
 
 def _estimate(plain: Json) -> Estimate:

@@ -14,7 +14,7 @@ import scipy
 
 from fathom._version import VERSION
 from fathom.building.options import WorldOptions
-from fathom.building.worlds.audit import Auditor, Reader
+from fathom.building.worlds.audit import RANDOM, Auditor, Reader
 from fathom.building.worlds.constructions import Materials, find_obstacles, make_world
 from fathom.building.worlds.folders import (
     INSERTED,
@@ -71,7 +71,7 @@ def build_worlds(
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
     :param audit: measure how many entities can be re-identified, also in existing worlds.
-    :param readers: language models that attack, in addition to TF-IDF; they imply *audit*.
+    :param readers: language models that attack, in addition to the other attacks; they imply *audit*.
     :returns: the manifests.
     :raises BadInput: with all faults that prevent any world, before anything is written.
     :raises MissingExtra: scikit-learn is not installed and an audit is requested.
@@ -80,7 +80,7 @@ def build_worlds(
     chosen = parse_variants(map(str, variants))
     materials = Materials(graph, seed, options)
     check_variants(materials, out, chosen, name)
-    auditor = Auditor(graph, materials.options.shortest_mention, readers, name, lambda: materials.forms)
+    auditor = Auditor(materials, readers, name)
     if audit or readers:
         auditor.prepare()
     manifests = []
@@ -95,7 +95,7 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
     """Audit existing worlds and write the results into their manifests. Each world contains its source graph.
 
     :param folders: worlds, or folders of worlds.
-    :param readers: language models that attack, in addition to TF-IDF.
+    :param readers: language models that attack, in addition to the other attacks.
     :returns: the manifests.
     :raises BadInput: a folder is no world and contains none, or a world is damaged.
     :raises MissingExtra: scikit-learn is not installed.
@@ -104,16 +104,17 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
         world for part in all_of(*(lambda folder=folder: find_worlds(folder) for folder in folders)) for world in part
     ]
     manifests = all_of(*(lambda world=world: read_manifest(world) for world in worlds))
-    auditors: dict[tuple[str, int], Auditor] = {}
+    auditors: dict[tuple[str, int, WorldOptions], Auditor] = {}
     audited = []
     for done, (world, manifest) in enumerate(zip(worlds, manifests, strict=True)):
         progress(done, len(worlds))
-        key = (manifest["source"]["content_hash"], manifest["options"]["shortest_mention"])
+        known = {name: value for name, value in manifest["options"].items() if name in WorldOptions.model_fields}
+        key = (manifest["source"]["content_hash"], manifest["seed"], WorldOptions(**known))
         if key not in auditors:
             source = restore(world)
             if source.content_hash != key[0]:
                 raise BadInput(f"{world}: its files are not those of the world that was made: make the world anew")
-            auditors = {key: Auditor(source, key[1], readers, manifest["source"]["name"])}
+            auditors = {key: Auditor(Materials(source, *key[1:]), readers, manifest["source"]["name"])}
             auditors[key].prepare()
         audited.append(audit_world(world, auditors[key]))
     progress(len(worlds), len(worlds))
@@ -202,4 +203,6 @@ def worlds_table(manifests: Sequence[Json]) -> Table:
     notes += [f"mentions: case {_CASES[case]}" for case in sorted(cases)]
     if any(manifest["counts"].get("mentions_ambiguous") for manifest in manifests):
         notes.append("ambiguous: mentions of a name of several entities; the rule that chose is in manifest.json")
+    if kept := [manifest["world"] for manifest in manifests if "mentions_replaced" in manifest["counts"]]:
+        notes.append(f"remaining words can identify entities, see --audit: {', '.join(kept)}; {RANDOM}")
     return Table(("world", *_COUNTS), rows, title="worlds: what was changed", notes=tuple(notes))

@@ -1,8 +1,8 @@
 """Re-identification of entities by an attacker with the original texts.
 
-Linkage by nearest neighbour, as in the evaluation of anonymised texts: each description in the world is compared by
-cosine with all original descriptions. The entity is re-identified if its original description is the nearest. Equally
-near descriptions are in random order, so that an uninformative description is worth a random guess.
+Linkage by nearest neighbour, as in the evaluation of anonymised texts: each description in the world is compared with
+the original descriptions. The entity is re-identified if its original description is the nearest. Equally near
+descriptions are in random order, so that an uninformative description is worth a random guess.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,17 +26,18 @@ Vectors = NDArray[np.float32]
 WORD = r"(?u)\b\w\w+\b"
 CUTOFFS = (1, 10)
 """The k of reported Hits@k."""
-MAX_ATTACKED = 50_000
-"""Maximum number of attacked entities; of more, a sample is drawn."""
-FEW_ATTACKED = 2_000
-"""The same for attacks that take long."""
-NEAREST = 50
+ATTACKED = 2_000
+"""Maximum number of attacked entities; from a larger graph, a sample is drawn."""
+TRAINED = 500
+"""The same for entities that an attack is trained on."""
+ALIGNED = 50
 """Descriptions that share most words, with which a text is aligned."""
-COMMON = 0.02
-"""Words in a larger share of the descriptions, such as "of", are used last: they carry little information and take
-most of the time."""
+NEAREST = 25
+"""Descriptions of each kind of similarity that the trained ranking compares."""
 CELLS = 1 << 24
 """Similarities in memory at a time."""
+TOGETHER = 1 << 14
+"""Pairs of texts that are compared at a time."""
 TIED = 1e-6
 """Cosines that differ by less are equal: rounding of float32."""
 
@@ -44,8 +46,6 @@ class Attack(Protocol):
     """An attacker that knows the original descriptions, shape (n,)."""
 
     name: str
-    most: int
-    """Maximum number of entities to attack."""
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
         """Rank the original description of each entity.
@@ -74,79 +74,52 @@ class TfIdf:
     """
 
     name = "TF-IDF"
-    most = MAX_ATTACKED
     _units: Mapping[str, Any] = {"token_pattern": WORD, "dtype": np.float32}
 
     def __init__(self, texts: Sequence[str]) -> None:
-        library = optional("sklearn.feature_extraction.text", "kgc")
-        vectorizer = library.TfidfVectorizer(**self._units)
+        self._vectorizer = optional("sklearn.feature_extraction.text", "kgc").TfidfVectorizer(**self._units)
         try:
-            vectorizer.fit(texts)
+            self._vectorizer.fit(texts)
         except ValueError:  # none of them has a word
-            vectorizer.fit(["nothing"])
-        self.words: dict[str, int] = vectorizer.vocabulary_
-        self._transform = vectorizer.transform
+            self._vectorizer.fit(["nothing"])
         self.vectors = self.vectors_of(texts)
-        frequency = np.bincount(self.vectors.indices, minlength=len(self.words))
-        is_common = scipy.sparse.diags_array((frequency > COMMON * len(texts)).astype(np.float32))
-        self._common = (self.vectors @ is_common).tocsr()
-        self._rare = (self.vectors - self._common).tocsr()
-        self._rare.eliminate_zeros()
-        self._is_common, self._by_word, self._by_rare = is_common, self.vectors.T.tocsr(), self._rare.T.tocsr()
 
     def vectors_of(self, texts: Sequence[str]) -> Any:
         """Return sparse rows of length 1, or 0 without a known word; shape (texts, words)."""
-        return self._transform(texts) if len(texts) else scipy.sparse.csr_matrix((0, len(self.words)), dtype=np.float32)
+        return self._vectorizer.transform([*texts, ""])[: len(texts)]  # it refuses an empty list
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
-        """Return places, see :class:`Attack`; ``above`` is exact up to ten."""
-        queries = self.vectors_of(texts)
-        return _joined(
-            self._places(queries[part], original[part]) for part in _parts(len(original), self.vectors.shape[0])
-        )
-
-    def _places(self, queries: Any, original: Ints) -> Places:
-        """Compare rare words first. Ten descriptions nearer by them alone settle the rank. By common words none gains
-        more than the length of the common part, so that few need a full comparison."""
-        score = _dot(queries, self.vectors[original])
-        common = (queries @ self._is_common).tocsr()
-        may_gain = np.sqrt(_dot(common, common))
-        near = (queries @ self._by_rare).tocoo()
-        above = np.bincount(near.row[near.data > score[near.row] + TIED], minlength=len(score))
-        level = np.ones_like(above)
-        is_open = above < CUTOFFS[-1]
-        few = is_open & (score - may_gain > 2 * TIED)
-        remaining = few[near.row] & (near.data >= (score - may_gain - 2 * TIED)[near.row])
-        row, other = near.row[remaining], near.col[remaining]
-        above[few], level[few] = (
-            column[few]
-            for column in _counted(near.data[remaining] + _dot(common[row], self._common[other]), row, score)
-        )
-        whole = np.flatnonzero(is_open & ~few)
-        near = (queries[whole] @ self._by_word).tocoo()
-        above[whole], level[whole] = _counted(near.data, near.row, score[whole])
-        unrelated = whole[score[whole] <= TIED]  # no common word: as near as all others without one
-        level[unrelated] = self.vectors.shape[0] - above[unrelated]
-        return Places(above, level)
-
-
-def _dot(one: Any, other: Any) -> NDArray[np.float32]:
-    return np.asarray(one.multiply(other).sum(axis=1)).ravel()
-
-
-def _counted(near: Vectors, row: Ints, original: Vectors) -> Places:
-    """:param near: similarities, shape (pairs,). :param row: whose, shape (pairs,). :param original: shape (rows,)."""
-    apart = near - original[row]
-    above = np.bincount(row[apart > TIED], minlength=len(original))
-    return Places(above, np.bincount(row[np.abs(apart) <= TIED], minlength=len(original)))
+        """Return places, see :class:`Attack`."""
+        return _places_by_cosine(self.vectors_of(texts), self.vectors, original)
 
 
 class CharacterNgrams(TfIdf):
     """TF-IDF of runs of three to five characters within words, which finds parts of replaced words."""
 
     name = "character n-grams"
-    most = FEW_ATTACKED
     _units: Mapping[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5), "dtype": np.float64}
+
+
+class Pairs(NamedTuple):
+    """Texts (``row``, ascending) and descriptions (``other``) to compare; shape (pairs,)."""
+
+    row: Ints
+    other: Ints
+
+    def dot(self, texts: Any, descriptions: Any) -> Floats:
+        """Multiply sparse rows of both; shape (pairs,)."""
+        parts = (slice(start, start + TOGETHER) for start in range(0, len(self.row), TOGETHER))
+        dots = [_total(texts[self.row[part]].multiply(descriptions[self.other[part]])) for part in parts]
+        return np.concatenate([np.zeros(0), *dots])
+
+    def rank(self, score: Floats, original: Ints, n: int) -> Places:
+        """Place each original by score; all of the n descriptions that are in no pair of a text are equally near."""
+        own = self.other == original[self.row]
+        wanted = np.full(len(original), -np.inf)
+        wanted[self.row[own]] = score[own]
+        above = np.bincount(self.row[score > wanted[self.row] + TIED], minlength=len(original))
+        tied = np.bincount(self.row[np.abs(score - wanted[self.row]) <= TIED], minlength=len(original))
+        return Places(above, np.where(np.isfinite(wanted), tied, n - above))
 
 
 class Alignment:
@@ -156,46 +129,126 @@ class Alignment:
     """
 
     name = "alignment of words"
-    most = FEW_ATTACKED
 
     def __init__(self, texts: Sequence[str]) -> None:
         library = optional("sklearn.feature_extraction.text", "kgc")
-        self._words = [_words(text) for text in texts]
+        self.words = [_words(text) for text in texts]
         self._count = library.CountVectorizer(analyzer=_words, binary=True, dtype=np.float32)
-        self._known = self._count.fit_transform([*texts, "nothing"])[: len(texts)].T.tocsr()
+        self._known = self._count.fit_transform([*texts, "nothing"])[: len(texts)]
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
-        """Return places, see :class:`Attack`; ``above`` is exact up to the nearest."""
-        shared = self._count.transform(texts) @ self._known
-        pairs = [
-            self._place(shared[[row]], text, own) for row, (text, own) in enumerate(zip(texts, original, strict=True))
-        ]
-        return Places(*np.array(pairs, dtype=np.int64).reshape(-1, 2).T)
+        """Return places, see :class:`Attack`."""
+        pairs = _nearest(self._count.transform(texts), self._known, ALIGNED)
+        return pairs.rank(self.ratios(texts, pairs), original, len(self.words))
 
-    def _place(self, shared: Any, text: str, own: int) -> tuple[int, int]:
-        order = np.argsort(-shared.data, kind="stable")[:NEAREST]
+    def ratios(self, texts: Sequence[str], pairs: Pairs) -> Floats:
+        """Align the texts and descriptions of all pairs; shape (pairs,)."""
+        ratios, last = np.zeros(len(pairs.row)), -1
         matcher = SequenceMatcher(None, autojunk=False)
-        matcher.set_seq2(_words(text))
-
-        def similarity(number: int) -> float:
-            matcher.set_seq1(self._words[number])
-            return matcher.ratio()
-
-        wanted = similarity(own)
-        others = np.array([similarity(other) for other in shared.indices[order].tolist() if other != own])
-        above = int((others > wanted + TIED).sum())
-        # Without a common word, it is as near as all others without one.
-        return above, 1 + int((np.abs(others - wanted) <= TIED).sum()) if wanted else len(self._words) - above
+        for place, (row, other) in enumerate(zip(pairs.row.tolist(), pairs.other.tolist(), strict=True)):
+            if row != last:
+                matcher.set_seq2(_words(texts[row]))
+                last = row
+            matcher.set_seq1(self.words[other])
+            ratios[place] = matcher.ratio()
+        return ratios
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
+class TrainedRanking:
+    """Logistic regression over similarities of the attacks above, trained on other worlds of the same construction.
+
+    The attacker makes two worlds from the original graph. Words that a description has in both are those that the
+    construction leaves visible. The regression learns from the first world which description is an entity's own.
+
+    :param others: descriptions of the n entities in both worlds.
+    """
+
+    name = "trained ranking"
+
+    def __init__(
+        self, words: TfIdf, ngrams: CharacterNgrams, alignment: Alignment, others: Sequence[Sequence[str]]
+    ) -> None:
+        self._words, self._ngrams, self._alignment = words, ngrams, alignment
+        self._sizes = np.array([len(words) for words in alignment.words], dtype=np.float64)
+        first, second = map(words.vectors_of, others)
+        self._visible = first.minimum(second).tocsr()
+        self._length = np.sqrt(_total(self._visible.multiply(self._visible)))
+        chosen = choose(len(others[0]), TRAINED, seed=1)
+        pairs, features = self._features([others[0][row] for row in chosen.tolist()])
+        is_own = pairs.other == chosen[pairs.row]
+        self._model = None
+        if is_own.any() and not is_own.all():
+            scale = optional("sklearn.preprocessing", "kgc").StandardScaler()
+            regression = optional("sklearn.linear_model", "kgc").LogisticRegression(max_iter=10_000)
+            self._model = optional("sklearn.pipeline", "kgc").make_pipeline(scale, regression).fit(features, is_own)
+
+    def places(self, texts: Sequence[str], original: Ints) -> Places:
+        """Return places, see :class:`Attack`; without a pair to learn from, all descriptions are equally near."""
+        pairs, features = self._features(texts)
+        if self._model is None or not len(features):
+            pairs, score = Pairs(*np.zeros((2, 0), dtype=np.int64)), np.zeros(0)
+        else:
+            score = self._model.decision_function(features)
+        return pairs.rank(score, original, len(self._sizes))
+
+    def _features(self, texts: Sequence[str]) -> tuple[Pairs, Floats]:
+        """Compare each text with its nearest descriptions, and with the best of them.
+
+        :returns: pairs and their features, shape (pairs, 2 · similarities).
+        """
+        words, ngrams, visible = self._words.vectors_of(texts), self._ngrams.vectors_of(texts), self._visible
+        known = ((words, self._words.vectors), (ngrams, self._ngrams.vectors), (words, visible))
+        row, other = pairs = Pairs(*np.unique(np.hstack([_nearest(*both, NEAREST) for both in known]), axis=1))
+        sizes = np.array([len(_words(text)) for text in texts], dtype=np.float64)
+        longer = np.log1p(sizes[row]) - np.log1p(self._sizes[other])
+        columns = (
+            pairs.dot(words, self._words.vectors),
+            pairs.dot(ngrams, self._ngrams.vectors),
+            pairs.dot(words, visible) / np.maximum(self._length[other], TIED),
+            # Visible words that the text has, as a share; and words of the text that are visible ones.
+            (pairs.dot(words.sign(), visible) + 0.01) / (_total(visible)[other] + 0.01),
+            pairs.dot(words, visible.sign()) / np.maximum(_total(words)[row], TIED),
+            self._alignment.ratios(texts, pairs),
+            longer,
+            np.abs(longer),
+        )
+        found = np.column_stack(columns)
+        if not len(row):
+            return pairs, found
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        best = np.repeat(np.maximum.reduceat(found, starts, axis=0), np.diff(starts, append=len(row)), axis=0)
+        return pairs, np.hstack([found, found - best])
+
+
+def choose(n: int, most: int, seed: int = 0) -> Ints:
+    """Draw entities among n; shape (at most *most*,), ascending."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, most), replace=False))
+
+
+def _total(rows: Any) -> Any:
+    return np.asarray(rows.sum(axis=1)).ravel()
+
+
+def _nearest(queries: Any, known: Any, most: int) -> Pairs:
+    """Find the *most* descriptions of greatest positive similarity for each text."""
+    rows, others, by_unit = [], [], known.T.tocsr()
+    for part in _parts(queries.shape[0], known.shape[0]):
+        near = (queries[part] @ by_unit).tocsr()
+        for row, (start, end) in enumerate(pairwise(near.indptr.tolist())):
+            score, found = near.data[start:end], near.indices[start:end]
+            best = np.argpartition(-score, most)[:most] if len(score) > most else slice(None)
+            others.append(found[best].astype(np.int64))
+            rows.append(np.full(len(others[-1]), part.start + row))
+    none = np.zeros(0, dtype=np.int64)
+    return Pairs(np.concatenate([none, *rows]), np.concatenate([none, *others]))
+
+
 class VectorAttack:
     """Description vectors by a language model, see :class:`fathom.building.worlds.audit.Reader`."""
-
-    most = MAX_ATTACKED
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> None:
         self.name, self._encode = name, encode
@@ -203,13 +256,7 @@ class VectorAttack:
 
     def places(self, texts: Sequence[str], original: Ints) -> Places:
         """Return places, see :class:`Attack`."""
-        queries = _unit(self._encode(texts))
-        return _joined(self._places(queries[part], original[part]) for part in _parts(len(original), len(self.vectors)))
-
-    def _places(self, queries: Vectors, original: Ints) -> Places:
-        apart = queries @ self.vectors.T
-        apart -= np.take_along_axis(apart, original[:, None], axis=1)
-        return Places((apart > TIED).sum(axis=1), (np.abs(apart) <= TIED).sum(axis=1))
+        return _places_by_cosine(_unit(self._encode(texts)), self.vectors, original)
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -218,9 +265,15 @@ def _unit(vectors: Vectors) -> Vectors:
     return np.where(fine, vectors / np.where(fine, length, 1), 0).astype(np.float32)
 
 
-def _joined(parts: Iterator[Places]) -> Places:
-    none = np.zeros(0, dtype=np.int64)
-    return Places(*map(np.concatenate, zip(Places(none, none), *parts, strict=True)))
+def _places_by_cosine(queries: Any, vectors: Any, original: Ints) -> Places:
+    """:param queries: rows of length 1, dense or sparse, as *vectors*."""
+    above, level = np.zeros((2, len(original)), dtype=np.int64)
+    for part in _parts(len(original), vectors.shape[0]):
+        near = queries[part] @ vectors.T
+        apart = near.toarray() if scipy.sparse.issparse(near) else near
+        apart -= np.take_along_axis(apart, original[part, None], axis=1)
+        above[part], level[part] = (apart > TIED).sum(axis=1), (np.abs(apart) <= TIED).sum(axis=1)
+    return Places(above, level)
 
 
 def _parts(queries: int, known: int) -> Iterator[slice]:
