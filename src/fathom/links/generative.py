@@ -23,12 +23,12 @@ from fathom.data.graph.links import Links, training_links
 from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.errors import BadInput
 from fathom.links.base import shuffled
-from fathom.links.name_search import Decoder, Reach, padded, search
+from fathom.links.name_search import Decoder, Reach, search
 from fathom.links.options import Generative, GenKgc, Kgt5
 from fathom.links.texts import TextPredictor, examples_of_relations
 from fathom.probes.base import Facts
 from fathom.scoring.rows import RankResult
-from fathom.scoring.trie import AnswerTrie
+from fathom.scoring.trie import AnswerTrie, padded
 from fathom.scoring.walk import SearchResult
 from fathom.store.predictions import Scoring
 from fathom.training.loop import ADAMW, Optimizer, Stage, adafactor
@@ -112,7 +112,7 @@ class GenerativePredictor(TextPredictor):
     def _batch(self, queries: Places, read: Sequence[Sequence[int]]) -> NameBatch:
         """:param queries: numbers of training queries. :param read: their tokens."""
         names = [self._names[place] for place in training_links(self.graph, queries).gold.tolist()]
-        labels = padded(names, NO_TARGET, self.device)
+        labels = torch.from_numpy(padded(names, NO_TARGET)).to(self.device)
         before = torch.cat([torch.full_like(labels[:, :1], self._start), labels[:, :-1]], dim=1)
         return NameBatch(*self._with_mask(read), before.clamp(min=0), labels)
 
@@ -204,7 +204,7 @@ class GenerativePredictor(TextPredictor):
         return list(self.tokenizer.batch_decode(self._read(links)))
 
     def _with_mask(self, ids: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        matrix = padded(ids, -1, self.device)
+        matrix = torch.from_numpy(padded(ids, -1)).to(self.device)
         return matrix.clamp(min=0), (matrix >= 0).long()
 
 

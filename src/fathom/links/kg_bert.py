@@ -27,9 +27,9 @@ from fathom.links.base import shuffled
 from fathom.links.options import KgBert
 from fathom.links.texts import Framing, TextPredictor, distinct, length_groups
 from fathom.probes.base import Facts
+from fathom.scoring.trie import padded
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
-from fathom.training.small import padded
 
 TRIES = 100
 """How often an entity is drawn anew where it makes a right triple."""

@@ -31,9 +31,9 @@ from fathom.models.kernels import linear, use_fast_kernels
 from fathom.probes.base import Facts
 from fathom.progress import Progress, unseen
 from fathom.scoring.rows import RankResult
+from fathom.scoring.trie import padded
 from fathom.store.predictions import Scoring
 from fathom.training.loop import Stage
-from fathom.training.small import padded
 
 CELLS = 16 * 1024 * 1024
 """Scores, or distances, held at a time: 64 MiB of float32."""

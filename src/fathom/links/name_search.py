@@ -19,14 +19,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from fathom.data.graph.links import Links
 from fathom.errors import RunFailed
 from fathom.links.base import NOT_A_NUMBER
-from fathom.scoring.trie import AnswerTrie, Ints
+from fathom.scoring.trie import AnswerTrie, Ints, padded
 from fathom.scoring.walk import SLACK, Branches, Floats, SearchGoal, SearchResult, SearchState, Walk
 
 Layers = Sequence[tuple[Tensor, Tensor]]
@@ -107,7 +106,7 @@ class Decoder:
 
     def log_probs(self, encoded: EncodedQuestions, sequences: Sequence[Sequence[int]]) -> Tensor:
         """Return log p of one answer per question by a plain forward pass, in nats, float32, shape (n,)."""
-        tokens = padded(sequences, -1, self.device)
+        tokens = torch.from_numpy(padded(sequences, -1)).to(self.device)
         real, tokens = tokens >= 0, tokens.clamp(min=0)
         begin = torch.full_like(tokens[:, :1], self.start)
         logits = self._run(encoded.states, encoded.mask, torch.cat([begin, tokens[:, :-1]], dim=1)).logits.float()
@@ -121,11 +120,6 @@ class Decoder:
             decoder_input_ids=tokens,
             **options,
         )
-
-
-def padded(sequences: Sequence[Sequence[int]], fill: int, device: torch.device) -> Tensor:
-    """Pad token ids on the right to a matrix, shape (sequences, longest)."""
-    return pad_sequence([torch.tensor(ids) for ids in sequences], batch_first=True, padding_value=fill).to(device)
 
 
 def _rows(layers: Layers, rows: Tensor) -> Layers:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fathom.errors import BadInput
 from fathom.progress import Progress
-from fathom.run.shards import begin_session, evaluate_shard
+from fathom.run.shards import begin_session, evaluate_shard, note_progress
 from fathom.store.folder import RunFolder
 from fathom.store.locks import Claims
 from fathom.store.manifest import read_parts
@@ -87,12 +88,7 @@ def evaluate_part(
         report(*setup.work.done(done))
         return
     record = begin_session(probe, setup, folder)
-
-    def note_progress(done: int, total: int) -> None:
-        folder.add_circumstances(**record())
-        report(done, total)
-
-    _prepare(probe, folder.path / "artifacts", claims, note_progress)
+    _prepare(probe, folder.path / "artifacts", claims, partial(note_progress, folder, record, report))
     folder.add_circumstances(**record())
     for shard in _unfinished(part, setup.plan, folder):
         report(*setup.work.done(folder.finished()))

@@ -30,12 +30,7 @@ def evaluate_shards(probe: Probe, setup: RunSetup, folder: RunFolder, done: set[
     left = [shard for shard in setup.plan if shard not in done]
     if left:
         record = begin_session(probe, setup, folder)
-
-        def note_progress(done: int, total: int) -> None:
-            folder.add_circumstances(**record())
-            report(done, total)
-
-        probe.prepare(folder.path / "artifacts", note_progress)
+        probe.prepare(folder.path / "artifacts", partial(note_progress, folder, record, report))
         folder.add_circumstances(**record())
         probe.expect(left)
         with Background() as background:
@@ -44,6 +39,12 @@ def evaluate_shards(probe: Probe, setup: RunSetup, folder: RunFolder, done: set[
                 background.begin(partial(_write, folder, shard, evaluate_shard(probe, shard, folder), record()))
         folder.add_circumstances(model=probe.model.properties())  # a self-check may have chosen another kernel
     report(*setup.work.done(setup.plan))
+
+
+def note_progress(folder: RunFolder, record: Recorder, report: Progress, done: int, total: int) -> None:
+    """Record and report the progress of a preparation."""
+    folder.add_circumstances(**record())
+    report(done, total)
 
 
 def _write(folder: RunFolder, shard: str, rows: list[Columns], circumstances: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.scoring.evidence import some_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Role, Tokens
+from fathom.scoring.trie import padded
 
 HEADS_SHARE = 8
 """Divisor of the token budget per pass, as each target token has a row over the whole vocabulary."""
@@ -242,8 +243,5 @@ def _decoded(model: EncoderDecoder, keys: Sequence[_Key]) -> tuple[Tensor, Tenso
 
 def _padded(rows: Sequence[Sequence[int]], where: device) -> tuple[Tensor, Tensor]:
     """Return ids, padded with zeros, and which of them count, both of shape (rows, longest)."""
-    ids = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    counts = np.zeros(ids.shape, dtype=bool)
-    for row, count, values in zip(ids, counts, rows, strict=True):
-        row[: len(values)], count[: len(values)] = values, True
-    return torch.from_numpy(ids).to(where), torch.from_numpy(counts).to(where)
+    ids = torch.from_numpy(padded(rows, -1)).to(where)
+    return ids.clamp(min=0), ids >= 0

@@ -53,12 +53,17 @@ class Trie:
         return path[path >= 0]
 
 
+def padded(rows: Sequence[Sequence[int] | Ints], fill: int) -> Ints:
+    """Pad rows on the right to a matrix, shape (rows, longest)."""
+    matrix = np.full((len(rows), max([1, *map(len, rows)])), fill, dtype=np.int64)
+    for row, values in zip(matrix, rows, strict=True):
+        row[: len(values)] = values
+    return matrix
+
+
 def build_trie(sequences: Sequence[Sequence[int]]) -> Trie:
     """Build a trie of non-empty sequences of token ids; equal sequences share one path."""
-    lengths = np.array([len(sequence) for sequence in sequences])
-    matrix = np.full((len(sequences), lengths.max(initial=1)), -1, dtype=np.int64)
-    for row, sequence in zip(matrix, sequences, strict=True):
-        row[: len(sequence)] = sequence
+    matrix = padded(sequences, -1)
     order = np.lexsort(matrix.T[::-1])
     matrix = matrix[order]
 

@@ -25,6 +25,7 @@ from fathom.models.cache import KeyValues
 from fathom.scoring.evidence import some_of
 from fathom.scoring.memory import Budget
 from fathom.scoring.tokens import Bos, encode_causal, encode_masked, resolve_bos
+from fathom.scoring.trie import padded
 
 BLOCK = 256
 """Tokens per packed sequence: enough to share the work on the prefix, few enough for the quadratic mask."""
@@ -300,11 +301,8 @@ def _by_batches(
         return sequences[start:stop], stop
 
     def states(batch: Sequence[Ids]) -> Tensor:
-        ids = np.zeros((len(batch), len(batch[-1])), dtype=np.int64)
-        for row, sequence in enumerate(batch):
-            ids[row, : len(sequence)] = sequence
         at = torch.tensor([len(sequence) - 1 for sequence in batch], device=model.device)
-        return run(torch.from_numpy(ids).to(model.device), at)
+        return run(torch.from_numpy(padded(batch, 0)).to(model.device), at)
 
     return budget.batches(len(sequences), pack, states)
 

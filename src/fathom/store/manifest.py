@@ -25,21 +25,24 @@ Part = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 """Part of a file name."""
 
 
-class ModelIdentity(Object):
+class NamedContent(Object):
+    """A model or data, by name and content."""
+
+    name: str
+    content_hash: str | None = None
+
+
+class ModelIdentity(NamedContent):
     """The evaluated model."""
 
-    name: str
     revision: str | None = None
     dtype: str | None = None
-    content_hash: str | None = None
 
 
-class DataIdentity(Object):
+class DataIdentity(NamedContent):
     """The data of a run."""
 
-    name: str
     version: str | None = None
-    content_hash: str | None = None
 
 
 class RunOptions(Object):
@@ -115,18 +118,9 @@ class PartNotes(Object):
     circumstances: Circumstances
 
 
-class InitialWeights(Object):
-    """The language model that a training started from."""
-
-    name: str
-    content_hash: str | None = None
-
-
-class TrainingGraph(Object):
+class TrainingGraph(NamedContent):
     """The graph of a link predictor."""
 
-    name: str
-    content_hash: str | None = None
     places: str
 
 
@@ -135,7 +129,7 @@ class LinkIdentity(Object):
 
     kind: str
     options: Options
-    weights: InitialWeights | None = None
+    weights: NamedContent | None = None
     data: TrainingGraph
     version: str | None = None
 

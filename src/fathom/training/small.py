@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
 from transformers import (
@@ -241,11 +239,3 @@ def save(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, longest: 
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
     path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def padded(rows: Sequence[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
-    """Pad rows on the right to a matrix."""
-    matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
-    for row, values in zip(matrix, rows, strict=True):
-        row[: len(values)] = values
-    return matrix

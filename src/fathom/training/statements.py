@@ -21,10 +21,11 @@ from fathom.data.templates import Prompt
 from fathom.reading import read_text
 from fathom.results.design import PlantedFact
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.scoring.trie import padded
 from fathom.training.formats import CONTINUED, SHARE, taught_texts
 from fathom.training.options import PlantOptions
 from fathom.training.pretraining.objectives import Objective, encode_statements
-from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch, padded
+from fathom.training.small import ENCODER_DECODERS, NO_TARGET, SPECIALS, Batch
 
 WINDOW = 16
 """Batches whose statements are sorted by length together, to limit padding."""

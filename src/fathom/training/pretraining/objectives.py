@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from fathom.data.templates import Prompt, Span
-from fathom.training.small import NO_TARGET, Batch, padded
+from fathom.scoring.trie import padded
+from fathom.training.small import NO_TARGET, Batch
 
 Ids = NDArray[np.int64]
 DENSITY = {"masked": 0.15, "t5": 0.15, "bart": 0.3}
