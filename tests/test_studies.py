@@ -150,9 +150,9 @@ def test_a_run_beside_itself_says_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a", "embedding", ranks)
     with pytest.raises(BadInput, match="is both runs"):
         agreement_of([run, RunFolder(tmp_path / "a")])
-    alike = agreement_of([run, make_run(tmp_path / "b", "embedding", ranks)])
-    assert alike.first.endswith("/a)")
-    assert alike.second.endswith("/b)")
+    [alike] = agreement.analyse([run, make_run(tmp_path / "b", "embedding", ranks)]).pairs
+    assert alike.first.endswith("/a")
+    assert alike.second.endswith("/b")
 
 
 def test_agreement_of_several_models_equals_a_loop_over_the_files(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_several_pairs_are_panels_of_one_picture(tmp_path: Path) -> None:
     ]
     STUDIES["agreement"].save(agreement.analyse(runs), tmp_path / "out")
     assert [file.name for file in (tmp_path / "out").glob("*.png")] == ["agreement.png"]
-    [table, *_] = agreement.tables(agreement.analyse(runs[:2], wide=True))
+    [table, *_] = agreement.tables(agreement.analyse(runs[:2]))
     assert [row["model"] for row in table.objects()] == ["a"]
     [panels] = agreement.plots(agreement.analyse(runs))
     assert [plot.title for plot in panels.plots] == [f"{model}, toy\nr = 1.000 on log ranks" for model in "ab"]
@@ -263,7 +263,7 @@ def test_the_commands_print_and_keep(tmp_path: Path) -> None:
         "agreement-ranks.csv",
     }
     tables = json.loads((out / "agreement.json").read_text())
-    assert tables["quadrants"][0]["share"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
+    assert tables["quadrants"][0]["both hit"] == pytest.approx(2 / 3)  # e1 and e2 are within 10 in both runs
     result = CliRunner().invoke(make_app(), ["study", "length-bias", str(tmp_path / "a"), str(tmp_path / "b")])
     assert result.exit_code == 0, result.output
     assert "short names" in result.output

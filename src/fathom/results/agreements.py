@@ -36,8 +36,6 @@ class Agreement(NamedTuple):
     :param points: fact id, rank by the first, rank by the second; without those stopped.
     """
 
-    first: str
-    second: str
     k: int
     log_ranks: Estimate
     within: Estimate
@@ -50,6 +48,17 @@ class Agreement(NamedTuple):
     stopped: int
     points: list[tuple[str, float, float]]
 
+    @property
+    def correlations(self) -> dict[str, Estimate]:
+        """Cells of a table."""
+        return {"r": self.log_ranks, "r within": self.within, "r of ranks": self.ranks}
+
+    @property
+    def quadrants(self) -> dict[str, Estimate]:
+        """Cells of a table."""
+        shares = (self.both_hit, self.only_first, self.only_second, self.both_miss)
+        return dict(zip(("both hit", "only first", "only second", "both miss"), shares, strict=True))
+
 
 def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     """Compare the ranks of the facts that both ranked, or stopped at no rank below *k*.
@@ -57,7 +66,6 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     :raises BadInput: there are none, or they were ranked among other candidates.
     """
     sides = (one, other)
-    names = [side.name if one.name != other.name else f"{side.name} ({side.path})" for side in sides]
     common = common_facts(sides)
     known = [np.asarray((side.beyond == np.inf) | (side.beyond >= k))[side.at(common)] for side in sides]
     facts = [fact for fact, both in zip(common, known[0] & known[1], strict=True) if both]
@@ -77,8 +85,6 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
 
     first, second = ranks[0] <= k, ranks[1] <= k
     return Agreement(
-        names[0],
-        names[1],
         k,
         correlated("log10 ranks", logs),
         correlated(WITHIN, centred),

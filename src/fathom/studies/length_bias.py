@@ -24,7 +24,6 @@ from fathom.results.names import distinguished
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
-from fathom.studies.agreement import correlations_table
 
 TokenCounter = Callable[[list[str]], list[int]]
 
@@ -161,7 +160,7 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
     ]
     notes += [f"{left_out} facts without a rank are excluded"] if left_out else []
     correlations = [
-        (f"{bias.name}, {name}", number)
+        (f"{bias.name}, {name}", number, number.n)
         for bias in findings
         for name, number in zip(("rank", "log10 rank", "rank within relations"), bias[1:4], strict=True)
     ]
@@ -172,7 +171,13 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
         for line in bias.accuracy
     ]
     return [
-        correlations_table("gold rank and gold token length", correlations, notes),
+        Table.of(
+            correlations,
+            "gold rank and gold token length",
+            notes,
+            columns=("of", "Pearson r", "facts"),
+            hidden=["p"],
+        ),
         Table(
             ("run", "tokens", "facts", *quartiles),
             tuple((bias.name, *box) for bias in findings for box in bias.boxes),

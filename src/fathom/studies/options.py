@@ -96,7 +96,6 @@ class AgreementOptions(RunsOptions):
     """Options of the study of two probes' agreement."""
 
     k: int = opt(10, "A rank up to k is a hit.", ge=1)
-    wide: bool = opt(False, "A row for each pair, as for several models, also of two runs.", Group.OUTPUT)
 
 
 class LengthBiasOptions(RunsOptions):
