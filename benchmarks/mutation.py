@@ -67,7 +67,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
         "results/estimates results/measures results/recipes"
     ),
     "studies compare::test_two_scorings_of_one_run_agree_as_two_runs_do study_contract controls "
-    "controls_planned": "studies/agreement studies/compute_time studies/length_bias studies/sizes studies/steps",
+    "controls_planned": "studies/agreement studies/compute_time studies/length_bias studies/sizes studies/changes",
     "samples baselines report compare": "results/samples results/baselines",
     f"report baselines approaches {KEPT}": "results/summary",
     "shown report leakage study_contract": "results/tables",

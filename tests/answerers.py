@@ -28,6 +28,7 @@ from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import Scoring
 from fathom.studies import agreement
+from fathom.studies.options import AgreementOptions
 
 SCORING = Scoring("sum/full", "nats")
 Answerer = Callable[[Query, CandidateSet, int], list[float]]
@@ -38,7 +39,7 @@ SlotAnswerer = Callable[[Query, Sequence[str]], Sequence[float]]
 
 def agreement_of(runs: Sequence[RunFolder], **options: Any) -> Agreement:
     """The agreement of the only pair of these runs."""
-    [pair] = agreement.analyse(runs, **options).pairs
+    [pair] = agreement.analyse(runs, AgreementOptions(**options)).pairs
     return pair.ranks
 
 

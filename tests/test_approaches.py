@@ -32,6 +32,7 @@ from fathom.store.predictions import SCHEMA
 from fathom.studies import rankings as rankings_study
 from fathom.studies import relations
 from fathom.studies import repeated as repeated_study
+from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexities
 from fathom.studies.rankings import analyse as rankings
 from fathom.studies.rankings import read_groups
@@ -241,7 +242,7 @@ def grid(make: Make) -> list[RunFolder]:
 
 def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
     (tmp_path / "groups.csv").write_text("model,group\na,general\nmodels/b,general\nc,domain\n")
-    found = rankings(grid(make), groups=tmp_path / "groups.csv")
+    found = rankings(grid(make), RankingsOptions(groups=tmp_path / "groups.csv"))
     based, free = found.columns
     assert [(score.model, score.place) for score in based.scores] == [("a", 1), ("b", 2), ("c", 3)]
     assert [(score.model, score.place) for score in free.scores] == [("a", 2), ("b", 1), ("c", 3)]
@@ -344,7 +345,7 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
     [listed] = rankings_study.files(found).values()
     assert len(listed.rows) == 4
     assert stated(render(rankings_study.tables(found), "md"), "s|r|1, s|r|3", "rankings-left-out.csv")
-    own = rankings(runs, facts="own")
+    own = rankings(runs, RankingsOptions(facts="own"))
     assert [(column.facts, column.left_out) for column in own.columns] == [(3, 1), (3, 1)]
     with pytest.raises(BadInput, match="--facts own"):
         rankings([*runs[:2], *(make(one, "D", FREE, [None, 1, None, None]) for one in "cd")])
@@ -360,8 +361,8 @@ def test_steps_within_a_group_go_by_size(make: Make, tmp_path: Path) -> None:
             runs.append(make(model, "D", reading, ranks))
             if size:
                 runs[-1].add_circumstances(model={"parameters": size})
-    found = rankings(runs, groups=tmp_path / "groups.csv")
-    assert [(step.about["reading"], step.smaller, step.larger, step.difference.value) for step in found.steps] == [
+    found = rankings(runs, RankingsOptions(groups=tmp_path / "groups.csv"))
+    assert [(step.about["reading"], step.before, step.after, step.difference.value) for step in found.steps] == [
         (BY_TEMPLATE, "small", "large", -0.75),
         (FREE, "small", "large", 1.0),
     ]
@@ -774,7 +775,7 @@ def test_over_which_data_the_readings_are_compared(
 ) -> None:
     ranks = {"a": [1, 1, 1, 6], "b": [1, 6, 6, 6]}
     runs = [make(model, data, reading, own) for data, reading in readings for model, own in ranks.items()]
-    found = rankings(runs, facts="own")
+    found = rankings(runs, RankingsOptions(facts="own"))
     assert [one.over for one in found.agreements] == over
     for one in found.agreements:
         assert [one.tau.recipe.partition("|")[0], one.rho.recipe.partition("|")[0]] == list(COEFFICIENTS)
@@ -788,7 +789,7 @@ def test_steps_are_of_accuracy(make: Make, tmp_path: Path) -> None:
     runs = [make("a", "D", FREE, [1, 6, 6]), make("b", "D", FREE, [1, 1, 6])]
     for run, size in zip(runs, (1, 2), strict=True):
         run.add_circumstances(model={"parameters": size})
-    [step] = rankings(runs, groups=tmp_path / "groups.csv").steps
+    [step] = rankings(runs, RankingsOptions(groups=tmp_path / "groups.csv")).steps
     assert step.difference.recipe.startswith("Acc@1|")
     assert step.difference.value == pytest.approx(1 / 3)
 

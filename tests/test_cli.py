@@ -81,6 +81,13 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
             assert (code, bool(out.strip())) == (0, True)
             if form == "json":
                 json.loads(out)
+    code, out, _ = fathom("metrics", run, "--by", "relation", "--by", "template,direction")
+    assert code == 0
+    assert [by for by in ("relation", "template", "direction") if f"By {by}" in out] == [
+        "relation",
+        "template",
+        "direction",
+    ]
     code, _, _ = fathom("metrics", run, "--format", "csv", "-o", tmp_path / "m.csv")
     assert (tmp_path / "m.csv").read_text().count("\n") > 1
 

@@ -31,6 +31,7 @@ from fathom.store.predictions import SCHEMA
 from fathom.studies.agreement import analyse as agreement
 from fathom.studies.length_bias import analyse as length_bias
 from fathom.studies.length_bias import plots as length_plots
+from fathom.studies.options import AgreementOptions
 from tests.answerers import (
     EVEN,
     answered,
@@ -566,14 +567,17 @@ def test_names_take_the_first_part_that_distinguishes():
 def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):
     """The second scoring ranks each answer one lower: both within ten, so that both hit."""
     run = scored_twice(tmp_path / "twice", made(at_rank(1), model="a"))
-    [pair] = agreement([run, run], ["sum/full", "mean/full"]).pairs
+    [pair] = agreement([run, run], AgreementOptions(scoring=["sum/full", "mean/full"])).pairs
     found = pair.ranks
     assert (found.both_hit.value, found.only_first.value) == (1, 0)
-    assert agreement([run, run], ["sum/full", "mean/full"], k=1).pairs[0].ranks.only_first.value == 1
+    assert (
+        agreement([run, run], AgreementOptions(scoring=["sum/full", "mean/full"], k=1)).pairs[0].ranks.only_first.value
+        == 1
+    )
     with pytest.raises(BadInput, match="is both runs"):
-        agreement([run, run], ["sum/full"])
+        agreement([run, run], AgreementOptions(scoring=["sum/full"]))
     with pytest.raises(BadInput, match="one for each"):
-        agreement([run, run], ["sum/full", "mean/full", "sum/full"])
+        agreement([run, run], AgreementOptions(scoring=["sum/full", "mean/full", "sum/full"]))
 
 
 def test_boxes_of_ranks_are_drawn_from_the_facts_with_these_tokens(made):

@@ -22,6 +22,7 @@ from fathom.results.facts import BY_TEMPLATE, FREE
 from fathom.store.folder import RunFolder
 from fathom.studies import rankings
 from fathom.studies.length_bias import analyse as length_bias
+from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexity
 from fathom.studies.relations import analyse as relations
 from fathom.studies.repeated import analyse as repeated
@@ -484,7 +485,7 @@ class TestRankings:
                 runs.append(made(answer, data, model=model, reading=reading))
                 runs[-1].add_circumstances(model={"parameters": size})
         (tmp_path / "groups.csv").write_text("model,group\nsmall,g\nlarge,g\n")
-        found = rankings.analyse(runs, groups=tmp_path / "groups.csv")
+        found = rankings.analyse(runs, RankingsOptions(groups=tmp_path / "groups.csv"))
         assert [(step.about["reading"], step.verdict, step.above) for step in found.steps] == [
             (BY_TEMPLATE, "rise", "neither"),
             (FREE, "rise", "large"),

@@ -21,6 +21,7 @@ from fathom.results.tasks import MEASURED, ByFrequency, TaskLine
 from fathom.store.files import write_json
 from fathom.studies import memory, memory_tables, ontology
 from fathom.studies.memory import Cell, CellState
+from fathom.studies.options import MemoryOptions, OntologyStudyOptions
 from tests.answerers import (
     EVEN,
     Answerer,
@@ -54,7 +55,7 @@ class TestOntology:
     def asked(self, folder: Path, answer: Answerer, seed: int = 0) -> ontology.Ontology:
         run = answered(folder, answer, self.data, probe="ontology")
         write_json(run.path / "artifacts" / "training.json", SEEN)
-        return ontology.analyse([run], seed=seed)
+        return ontology.analyse([run], OntologyStudyOptions(seed=seed))
 
     @pytest.mark.parametrize("seed", [0, 3])
     def test_an_answerer_led_by_frequency_is_the_baseline(self, seed: int, tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def grid_of(out: Path, *hits: Hits) -> list[CellState]:
 
 def taken_apart(out: Path, *hits: Hits, **options: object) -> memory.Memory:
     """Of :func:`grid_of`."""
-    return memory.analyse(grid_of(out, *hits), **options)
+    return memory.analyse(grid_of(out, *hits), MemoryOptions(**options))
 
 
 def terms(found: memory.Memory) -> dict[str, float]:

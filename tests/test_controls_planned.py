@@ -233,7 +233,7 @@ class TestSizes:
         for line, number in zip(found.lines, known.values(), strict=True):
             expected = (number + (20 - number) / 20) / 20, (number + (20 - number) / 2) / 20, 1
             assert values(line.hits) == pytest.approx(expected)
-        assert [(step.smaller, step.larger) for step in found.steps if step.about["of"] == "hits@1"] == [
+        assert [(step.before, step.after) for step in found.steps if step.about["of"] == "hits@1"] == [
             ("m10", "m200"),
             ("m200", "m3000"),
         ]

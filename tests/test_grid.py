@@ -37,6 +37,7 @@ from fathom.store.locks import AT_WORK, CLAIMS, Claims, exclusive_folder, shared
 from fathom.store.predictions import Scoring
 from fathom.studies import memory, memory_tables
 from fathom.studies.memory import Cell, CellState, Curve, Memory, correlations
+from fathom.studies.options import MemoryOptions
 from fathom.training.loop import NotANumber
 from tests.forked import ForkedCall, command_line
 from tests.messages import mentions
@@ -135,7 +136,7 @@ def cells(plan: Plan, result: PlanResult) -> list[CellState]:
 
 def analysed(plan: Plan, result: PlanResult) -> Memory:
     options = dict(plan.studies[0].options) if plan.studies else {}
-    return memory.analyse(cells(plan, result), **options)
+    return memory.analyse(cells(plan, result), MemoryOptions(**options))
 
 
 def finished(result: PlanResult) -> int:

@@ -35,6 +35,7 @@ from fathom.store.files import write_json
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import analyse as study
 from fathom.studies.ontology import conclude, tables
+from fathom.studies.options import OntologyStudyOptions
 from fathom.training import soft
 from fathom.training.soft import GoldSlot, SoftPlan, learn, random_start, word_start
 from tests.answerers import answered, constant, world
@@ -629,7 +630,7 @@ def test_the_study_by_hand(tmp_path):
     """
     ways = {"masks": ("several", "one"), "reduction": ("mean", "max")}
     masked = asked(tmp_path / "masked", KNOWS, **ways)
-    found = study([masked], examples=["type/Ina"])
+    found = study([masked], OntologyStudyOptions(examples=["type/Ina"]))
     assert len(found.lines) == 2 * 4
     [line] = [line for line in found.lines if line.setting.prompt == "[X] is a [Y] ." and line.scoring == "mask-mean"]
     assert (line.setting.masks, line.setting.pooling, line.setting.soft) == ("several", "mean", False)
@@ -735,7 +736,7 @@ class TestStudyInput:
         with pytest.raises(BadInput, match=mentions("both", "scripted, type")):
             study([one, asked(tmp_path / "again", KNOWS)])
         with pytest.raises(BadInput, match=mentions("--examples", "type/9", "type/Ann")):
-            study([one], ["type/9"])
+            study([one], OntologyStudyOptions(examples=["type/9"]))
 
     def test_the_flags_that_chose_other_items_are_named(self, tmp_path):
         """With a limit the other relations matter, too, since it draws from all; without one they do not."""

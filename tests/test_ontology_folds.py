@@ -24,6 +24,7 @@ from fathom.run import run
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology import BY_FOLDS, tables
 from fathom.studies.ontology import analyse as study
+from fathom.studies.options import OntologyStudyOptions
 from tests.messages import mentioned, mentions, stated
 from tests.scripted import ScriptedModel
 from tests.test_cli import bert, save
@@ -278,7 +279,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     weights = {"a": {"singer": 8.0, "lake": 4.0}, "class": {"lake": 8.0, "singer": 4.0}}
     model_ = ScriptedModel([*WORDS, "has", "class"], weights, masked=True)
     folder = run("ontology", model_, data, OntologyOptions(), tmp_path / "r")
-    found = study([folder], cross_validate=True, folds=4)
+    found = study([folder], OntologyStudyOptions(cross_validate=True, folds=4))
     about = ("type", "scripted", False)
     assert found.best[about].mrr == pytest.approx(3 / 4)
     chosen = found.chosen[about]
@@ -292,7 +293,7 @@ def test_the_best_setting_is_chosen_on_other_items(tmp_path):
     assert line["setting"].count("(2 folds)") == 2
     assert BY_FOLDS in table.notes
     with pytest.raises(BadInput, match="--folds 4"):
-        study([folder], folds=4)
+        study([folder], OntologyStudyOptions(folds=4))
 
 
 # At the command line

@@ -22,6 +22,7 @@ from fathom.plans.record import changed_steps, note_plan, read_record
 from fathom.plans.steps import Opened, ProbeStep
 from fathom.store.folder import RunFolder
 from fathom.studies import compute_time
+from fathom.studies.options import TimeOptions
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 from tests.conftest import build
@@ -278,7 +279,7 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     assert not result.failures
     assert not (first.folder / "left").exists()
     assert all(state.run.manifest["circumstances"]["sessions"] == 1 for state in result.states)
-    [timing] = compute_time.analyse([state.run for state in result.states], 1000)
+    [timing] = compute_time.analyse([state.run for state in result.states], TimeOptions(total=1000))
     assert sorted(count for count, _ in timing.points) == [5, 5, 10, 10]
     only(plan, runs.replace("exclusive: true, repeats: 2, ", ""), "  compute-time: {runs: t}")
     assert (

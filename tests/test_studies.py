@@ -29,7 +29,7 @@ from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, agreement, compute_time, sizes
 from fathom.studies.compute_time import Timing
 from fathom.studies.length_bias import analyse as length_bias
-from fathom.studies.options import ComputeTimeOptions, SizesOptions
+from fathom.studies.options import AgreementOptions, ComputeTimeOptions, SizesOptions
 from tests.answerers import agreement_of
 from tests.messages import mentioned, mentions
 from tests.scripted import ScriptedModel
@@ -164,7 +164,7 @@ def test_agreement_of_several_models_equals_a_loop_over_the_files(tmp_path: Path
             for probe in ("statement", "embedding", "vocabulary")[: 3 if data == "large" else 2]:
                 ranks = {f"e{at}": float(rank) for at, rank in enumerate(draw.permutation(size) + 1)}
                 runs.append(make_run(tmp_path / f"{model[-1]}-{data}-{probe}", probe, ranks, model=model, data=data))
-    found = agreement.analyse(runs, k=5)
+    found = agreement.analyse(runs, AgreementOptions(k=5))
     rows = {(row["model"], row["data"], row["first"], row["second"]): row for row in in_rows(found, 0)}
     shares = dict(zip(rows, in_rows(found, 1), strict=True))
     expected: dict[tuple[str, str, str, str], list[float]] = {}
@@ -339,7 +339,7 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     found = run_study(STUDIES["sizes"], models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
     assert [line.name for line in found.lines] == ["small", "large"]
     step = found.steps[0]
-    assert (step.smaller, step.larger, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
+    assert (step.before, step.after, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
     assert step.difference.value == pytest.approx(value / 12 * 11 / 12)
     [table] = [one for one in sizes.tables(found) if one.title == "from each size to the next"]
     assert table.rows[0][table.columns.index("verdict")] == verdict

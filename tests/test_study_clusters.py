@@ -19,6 +19,7 @@ from fathom.results.samples import Origin, Sample, sample_of_origins
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES
 from fathom.studies.ontology import analyse as ontology
+from fathom.studies.options import ChoiceStudyOptions, OntologyStudyOptions
 from fathom.studies.reasoning.choice import ALL, UNKNOWN
 from fathom.studies.reasoning.choice import analyse as choice
 from tests.messages import mentioned
@@ -102,7 +103,7 @@ class TestChoice:
 
     @pytest.mark.parametrize("key", ["subject", "query"])
     def test_by_hand(self, memory: RunFolder, key: str) -> None:
-        lines = {line.task: line for line in choice([memory], key).memorizing}
+        lines = {line.task: line for line in choice([memory], ChoiceStudyOptions(cluster=key)).memorizing}
         hits = [float(rank == 1) for rank in RANKS]
         number = lines[ALL].accuracy
         assert told(number) == pytest.approx(by_hand(hits, key))
@@ -110,7 +111,11 @@ class TestChoice:
         assert (number.sample, lines[ALL].all_wrong[:4]) == (key, number[:4])
 
     def test_two_questions_of_a_fact_are_one_value(self, memory: RunFolder) -> None:
-        [number] = [line.accuracy for line in choice([memory], "fact").memorizing if line.task == ALL]
+        [number] = [
+            line.accuracy
+            for line in choice([memory], ChoiceStudyOptions(cluster="fact")).memorizing
+            if line.task == ALL
+        ]
         facts = sorted(set(FACTS))
         means = [np.mean([rank == 1 for rank, own in zip(RANKS, FACTS, strict=True) if own == fact]) for fact in facts]
         expected = interval(means, within=[fact.rstrip("0123456789") for fact in facts], limits=SHARE)
@@ -125,7 +130,7 @@ class TestChoice:
 
     def test_a_key_of_one_of_two_runs(self, memory: RunFolder, reasoning: RunFolder) -> None:
         """Questions without it count for themselves, those of one fact together: the 24 that memorise ask for 12."""
-        found = choice([memory, reasoning], "premise")
+        found = choice([memory, reasoning], ChoiceStudyOptions(cluster="premise"))
         [line] = found.reasoning
         assert line.premise == UNKNOWN
         hits = [float(rank == 1) for rank in RANKS[::-1]]
@@ -133,7 +138,7 @@ class TestChoice:
         assert [one.accuracy.clusters for one in found.memorizing if one.task == ALL] == [12]
 
     def test_one_task_says_nothing_of_others(self, memory: RunFolder) -> None:
-        one, *_ = choice([memory], "task").memorizing
+        one, *_ = choice([memory], ChoiceStudyOptions(cluster="task")).memorizing
         assert one.accuracy.low is None
         assert mentioned(one.accuracy.note, "one task", "no interval")
 
@@ -178,7 +183,7 @@ class TestOntology:
 
     def test_by_hand(self, made: RunFolder) -> None:
         """A task's own number; the baseline's; and the mean over tasks of one pooling, where all tasks weigh alike."""
-        found = ontology([made], cluster="subject")
+        found = ontology([made], OntologyStudyOptions(cluster="subject"))
         [line] = [line for line in found.lines if line.setting.task == "type" and line.scoring == "max"]
         values = [1 / rank for rank in self.of_task("type", RANKED["max"])]
         subjects = self.of_task("type", SUBJECTS)
@@ -202,10 +207,10 @@ class TestOntology:
         runs = [made, RunFolder.open(other.path)]
         both = [RANKED["mean"], ranks["mean"]]
         items = [float(np.mean([1 / rank for rank in own])) for own in zip(*both, strict=True)]
-        number = ontology(runs, cluster="query").comparisons[0].means["mean"][5]
+        number = ontology(runs, OntologyStudyOptions(cluster="query")).comparisons[0].means["mean"][5]
         assert told(number) == pytest.approx(interval(items, limits=SHARE)[:4])
         assert (number.sample, number.n) == ("query", 2 * COUNT)
-        number = ontology(runs, cluster="fact").comparisons[0].means["mean"][5]
+        number = ontology(runs, OntologyStudyOptions(cluster="fact")).comparisons[0].means["mean"][5]
         facts = sorted(set(FACTS))
         means = [np.mean([item for item, own in zip(items, FACTS, strict=True) if own == fact]) for fact in facts]
         within = [fact.rstrip("0123456789") for fact in facts]
@@ -224,7 +229,7 @@ class TestOntology:
 
         monkeypatch.setattr("fathom.results.tasks.difference", note)
         for key in ("document", ""):
-            found = ontology([made], cluster=key)
+            found = ontology([made], OntologyStudyOptions(cluster=key))
             assert found.decisions["type", "m", False] is not None
         assert list(dict.fromkeys(samples)) == ["document", "item"]
 

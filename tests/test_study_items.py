@@ -18,6 +18,7 @@ from fathom.results.claims import UNDETERMINED
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, items
+from fathom.studies.options import ItemsOptions
 from tests.answerers import Answerer, answered, at_random, candidates, world
 
 FACTS, MODELS = 200, 8
@@ -205,7 +206,7 @@ def test_the_error_of_a_shortened_set_is_that_of_models_that_did_not_choose_it(f
 def test_items_without_signal_do_not_seem_to_have_any(tmp_path: Path) -> None:
     """Models that guess: in the models that chose a set it orders all pairs, in others it must not."""
     guessing = [answered(tmp_path / f"m{n}", at_random(n), world(LABELS), model=f"m{n}") for n in range(6)]
-    assert items.analyse(guessing, size=20).disordered.value > 0.2
+    assert items.analyse(guessing, ItemsOptions(size=20)).disordered.value > 0.2
 
 
 def test_a_shortened_set_is_a_subset(found: items.Items, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fathom.errors import BadInput
 from fathom.results.tables import render
 from fathom.store.folder import RunFolder
 from fathom.studies import STUDIES, profile
+from fathom.studies.options import ProfileOptions
 from tests.answerers import EVEN, Answerer, answered, world
 
 FACTS = [f"s{number:03}" for number in range(100)]
@@ -142,7 +143,7 @@ def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
     data = world(EVEN)
     file = design(tmp_path, data, {10: range(50), 0: range(50, 90)}, range(5))
     runs = [run(tmp_path, range(40)), run(tmp_path, range(40), "generation")]
-    found = profile.analyse(runs, design=file)
+    found = profile.analyse(runs, ProfileOptions(design=file))
     shares = {(one.exposures, one.cell): one.share.value for one in found.checked.exposed}
     assert shares[10, profile.EVERY] == pytest.approx(35 / 45)
     assert shares[0, profile.EVERY] == 0
@@ -154,7 +155,9 @@ def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
 def test_unread_facts_that_are_known_are_no_control(tmp_path: Path) -> None:
     data = world(EVEN)
     file = design(tmp_path, data, {1: range(50), 0: range(50, 100)})
-    found = profile.analyse([run(tmp_path, range(80)), run(tmp_path, range(80), "generation")], design=file)
+    found = profile.analyse(
+        [run(tmp_path, range(80)), run(tmp_path, range(80), "generation")], ProfileOptions(design=file)
+    )
     assert found.checked.unread.value == pytest.approx(0.6)
     assert found.decisions[-1].holds
     assert "do not serve as a control" in profile.conclude(found)[-1]
@@ -172,7 +175,7 @@ def test_bad_input(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"query_id": "x", "exposures": 1}', encoding="utf-8")
     with pytest.raises(BadInput, match="none of the 100 facts"):
-        profile.analyse([one], design=wrong)
+        profile.analyse([one], ProfileOptions(design=wrong))
 
 
 def test_a_study_of_the_registry_saves_the_list_of_facts(tmp_path: Path) -> None:

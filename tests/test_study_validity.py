@@ -15,6 +15,7 @@ from fathom.results.corrections import preference, without_prior
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
+from fathom.studies.options import ValidityOptions
 from tests.answerers import SCORING, Answerer, answered, world
 from tests.messages import mentioned, mentions
 
@@ -57,7 +58,7 @@ def ranks_gold(place_of: Any) -> Answerer:
 
 
 def analyse(folder: Path, *runs: RunFolder, **more: Any) -> validity.Validity:
-    return validity.analyse(list(runs), design=design(folder), **more)
+    return validity.analyse(list(runs), ValidityOptions(design=design(folder), **more))
 
 
 def test_a_perfect_probe_and_a_blind_one(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_a_bias_is_measured_at_constant_truth(tmp_path: Path) -> None:
 def test_facts_of_practice_are_no_test(tmp_path: Path) -> None:
     run = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA)
     taught = design(tmp_path, **{query.id: ["statements"] for query in DATA.queries[:40]})
-    found = validity.analyse([run], design=taught)
+    found = validity.analyse([run], ValidityOptions(design=taught))
     assert found.practised == 40
     assert [level.accuracy.n for level in found.probes[0].levels] == [80, 80]
 
@@ -181,11 +182,11 @@ def test_what_the_study_refuses(tmp_path: Path) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text(json.dumps({"query_id": "x", "fact_id": "a|b|c", "exposures": 1}) + "\n", "utf-8")
     with pytest.raises(BadInput, match=mentions("none of its 200 facts")):
-        validity.analyse([run], design=file)
+        validity.analyse([run], ValidityOptions(design=file))
     lines = [{"query_id": query.id, "fact_id": query.fact_id, "exposures": 1} for query in DATA.queries]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     with pytest.raises(BadInput, match=mentions("0 of the facts", "--limit")):
-        validity.analyse([run], design=file)
+        validity.analyse([run], ValidityOptions(design=file))
 
 
 def test_a_failed_control_is_said_first(tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_probe_without_length_bias_unlike_another(slope: int, verdict: str, tm
         answered(tmp_path / "a", ranks_gold(first), data, probe="cloze"),
         answered(tmp_path / "b", ranks_gold(lambda query: 4 * words(query)), data, probe="statement"),
     ]
-    found = validity.analyse(runs, design=file, unbiased=["cloze unlike statement"])
+    found = validity.analyse(runs, ValidityOptions(design=file, unbiased=["cloze unlike statement"]))
     assert verdict in validity.conclude(found)[-1]
 
 
@@ -254,7 +255,7 @@ def test_frequency_alone_is_no_knowledge(tmp_path: Path) -> None:
         {"query_id": query.id, "fact_id": query.fact_id, "exposures": counts[query.gold[0]]} for query in data.queries
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    [one] = validity.analyse([run], design=file).probes
+    [one] = validity.analyse([run], ValidityOptions(design=file)).probes
     assert one.by_rank.value == 1
     assert one.beyond is not None
     assert one.beyond.value == 0

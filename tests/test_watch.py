@@ -382,7 +382,7 @@ def test_learnt_and_forgotten_by_hand(tmp_path: Path) -> None:
         (0, None), (10, None), (10, 20), (0, None), (None, None),
     ]  # fmt: skip
     assert (course.learnt, course.forgotten) == ([2, 2, 1], [0, 1, 1])
-    assert [(step.smaller, step.larger) for step in course.changes] == [("0", "10"), ("10", "20"), ("0", "20")]
+    assert [(step.before, step.after) for step in course.changes] == [("0", "10"), ("10", "20"), ("0", "20")]
     assert course.model == "models/t"
     [sentence] = LEARNING.conclude(analyse(runs))
     assert "4 of 100 facts were learnt, 1 of them forgotten" in sentence

@@ -26,6 +26,7 @@ from fathom.scoring.rows import PromptedQuery, score_columns
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import NO_TEMPLATE, Scoring
 from fathom.studies import Study
+from fathom.studies.options import RunsOptions
 
 # --- a probe: the shorter the name, the higher its rank
 
@@ -91,12 +92,10 @@ METRIC = Metric("hits@2-or-half", lambda items: (items.hits(1) + items.hits(2)) 
 # --- a study: are some relations easier than others?
 
 
-def analyse(
-    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = ""
-) -> list[tuple[str, str, Estimate]]:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions) -> list[tuple[str, str, Estimate]]:
     """Accuracy of each relation of each run."""
     estimates = []
-    for outcome in read_all_facts(runs, scoring, cluster):
+    for outcome in read_all_facts(runs, options.scoring, options.cluster):
         hits = outcome.hits(1)
         for relation in sorted(set(outcome.relations)):
             facts = [fact for fact, own in zip(outcome.facts, outcome.relations, strict=True) if own == relation]

@@ -55,7 +55,6 @@ class Builder:
 
     @property
     def name(self) -> str:
-        """The command's name."""
         return self.function.__name__
 
     def run(self, *given: Any) -> None:
@@ -71,7 +70,6 @@ class Builder:
 
 
 def make(does: str) -> typer.Typer:
-    """Make ``fathom build``."""
     app = new_group(does, CLOZE)
     for builder in BUILDERS.entries():
         kinds: list[type[BaseModel]] = [*kinds_of(builder.function), PrintOptions]

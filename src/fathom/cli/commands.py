@@ -80,7 +80,6 @@ class Command(_GroupOrder, TyperCommand):
         return [param for param in options if param.name not in shown]
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         with stoppable():
             return super().invoke(ctx)
 
@@ -150,7 +149,12 @@ def _arguments(kinds: Sequence[type[BaseModel]], typed: Given, free: bool) -> li
     """
     file = typed.pop("config", None)
     typed.pop("help_all", None)
-    given = {name: value for name, value in typed.items() if value not in (None, [], ())}
+    whole = {name for kind in kinds for name, field in kind.model_fields.items() if mark_of(field, "repeated")}
+    given = {
+        name: ",".join(value) if isinstance(value, list) and name not in whole else value
+        for name, value in typed.items()
+        if value not in (None, [], ())
+    }
     given = (_read_config(file, kinds) if file is not None else {}) | given
     parts = [
         {name: _one_or_more(field, given.pop(name)) for name, field in kind.model_fields.items() if name in given}
@@ -216,7 +220,6 @@ def with_example(does: str, example: str) -> str:
 
 
 def flags_of(kind: type[BaseModel], without: Collection[str] = ()) -> list[inspect.Parameter]:
-    """Return one flag per field."""
     return [flag(kind, name) for name in kind.model_fields if name not in without]
 
 
@@ -243,14 +246,11 @@ def free_flag(name: str, group: Group | None, text: str, kind: Any = str, *spelt
 
 
 def _type(field: FieldInfo) -> Any:
-    """Return what Typer reads. Lists are one text with commas, which the options model splits and checks."""
+    """Return what Typer reads. Of lists these are texts with commas, which the options model splits and checks."""
     types = [field.annotation, *typing.get_args(field.annotation)]
-    if mark_of(field, "repeated"):
+    if any(typing.get_origin(part) is tuple for part in types):
         return list[str]
-    for plain in (bool, int, float, Path):
-        if plain in types and str not in types and not any(typing.get_origin(part) is tuple for part in types):
-            return plain
-    return str
+    return next((plain for plain in (bool, int, float, Path) if plain in types and str not in types), str)
 
 
 def _help(field: FieldInfo) -> str:

@@ -24,7 +24,6 @@ STOPPED = "stopped; what has arrived is kept: the same command resumes"
 
 
 def make(does: str) -> typer.Typer:
-    """Make ``fathom data``."""
     app = new_group(does, "fathom data info geography")
     for command, example in (
         (list_, "list"),
@@ -40,14 +39,10 @@ def make(does: str) -> typer.Typer:
 
 
 class CheckOptions(BaseModel):
-    """Options of ``fathom data check``."""
-
     path: str = opt(..., "Folder of a data set, or a file of triples.", ARGUMENT)
 
 
 class InfoOptions(PrintOptions):
-    """Options of ``fathom data info``."""
-
     path: str = opt(..., "Folder of a data set, or the name of an embedded one.", ARGUMENT)
     tokenizer: str | None = opt(
         None, "Model whose tokenizer counts the share of answers that are one token.", Group.MODEL
@@ -55,8 +50,6 @@ class InfoOptions(PrintOptions):
 
 
 class LeakageOptions(PrintOptions):
-    """Options of ``fathom data leakage``."""
-
     path: GraphArgument
 
 

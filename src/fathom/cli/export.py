@@ -17,7 +17,6 @@ RUN = "export every-eval-ever runs/gpt2 --out exported"
 
 
 def make(does: str) -> typer.Typer:
-    """Make ``fathom export``."""
     app = new_group(does, f"fathom {TASK}")
     add_command(app, lm_eval, name="lm-eval", example=f"fathom {TASK}")
     add_command(app, every_eval_ever, name="every-eval-ever", example=f"fathom {RUN}")
@@ -25,8 +24,6 @@ def make(does: str) -> typer.Typer:
 
 
 class TaskOptions(SelectionOptions):
-    """Options of ``fathom export lm-eval``."""
-
     data: str = opt(..., "Data folder, or the name of an embedded data set (geography).", ARGUMENT)
     templates: Numbers = opt((), "Use only these templates, counted from 0, separated by commas.", Group.PROMPTS)
     task: str = opt("fathom", "Name of the task.", Group.OUTPUT, pattern=r"^[\w-]+$")
@@ -34,8 +31,6 @@ class TaskOptions(SelectionOptions):
 
 
 class RunExportOptions(OneRun):
-    """Options of ``fathom export every-eval-ever``."""
-
     organisation: str = opt("unknown", "Organisation that made the evaluation.", Group.OUTPUT)
     out: NewFolder
 

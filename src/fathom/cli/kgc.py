@@ -108,8 +108,6 @@ class EvaluateFiles(LinkFiles):
 
 
 class PredictOptions(LinkFiles):
-    """Options of ``fathom kgc predict``."""
-
     model: TrainedModel
     relation: str = opt(..., "Name or id of the relation.")
     head: str | None = opt(None, "Name or id of the head; predicts tails.")

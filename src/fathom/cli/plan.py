@@ -25,7 +25,6 @@ EXAMPLES = {
 
 
 def make(name: str, does: str) -> typer.Typer:
-    """Make the command of that name."""
     return single(does, globals()[name], EXAMPLES[name])
 
 
@@ -54,8 +53,6 @@ class PlanFiles(PlanFolder):
 
 
 class WrittenPlanOptions(PlanFolder):
-    """Options of commands that write a plan and carry it out."""
-
     device: str | None = opt(None, "cpu, cuda, cuda:1, …; by default a GPU where there is one.")
 
     def carry_out(self, file: Path, workers: WorkerOptions, printed: PrintOptions) -> None:
@@ -65,8 +62,6 @@ class WrittenPlanOptions(PlanFolder):
 
 
 class ValidateOptions(WrittenPlanOptions):
-    """Options of ``fathom validate``."""
-
     group: ClassVar = Group.SELECTION
 
     models: tuple[str, ...] = opt(..., "Folders of planted models.", ARGUMENT, REPEATED)
@@ -77,8 +72,6 @@ class ValidateOptions(WrittenPlanOptions):
 
 
 class WatchOptions(WrittenPlanOptions):
-    """Options of ``fathom watch``."""
-
     group: ClassVar = Group.SELECTION
 
     checkpoints: tuple[str, ...] = opt(

@@ -34,13 +34,10 @@ EXAMPLES = {
 
 
 def make(name: str, does: str) -> typer.Typer:
-    """Make the command of that name."""
     return single(does, import_ if name == "import" else globals()[name], EXAMPLES[name])
 
 
 class RunOptions(BaseModel):
-    """Base of the options of commands on runs."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
     group: ClassVar = Group.SELECTION
 
@@ -52,8 +49,6 @@ class SeveralRuns(RunOptions):
 
 
 class MetricsOptions(PrintOptions):
-    """Options of ``fathom metrics``."""
-
     group: ClassVar = Group.SELECTION
 
     run: Path = opt(..., "Folder of a run.", ARGUMENT)
@@ -85,8 +80,6 @@ class CompareOptions(SeveralRuns, ComparisonOptions):
 
 
 class DiffOptions(RunOptions):
-    """Options of ``fathom diff``."""
-
     before: Path = opt(..., "Folder of the run before.", ARGUMENT)
     after: Path = opt(..., "Folder of the run after.", ARGUMENT)
     by: str = opt("", "Also report each group: relation, direction, or any key of the data's groups.")
@@ -97,8 +90,6 @@ class DiffOptions(RunOptions):
 
 
 class ReportOptions(RunOptions):
-    """Options of ``fathom report``."""
-
     group: ClassVar = Group.OUTPUT
 
     runs: tuple[Path, ...] = opt((), "Folders of finished runs.", ARGUMENT, REPEATED)
@@ -112,8 +103,6 @@ class ReportOptions(RunOptions):
 
 
 class MergeOptions(RunOptions):
-    """Options of ``fathom merge``."""
-
     runs: tuple[Path, ...] = opt(..., "Folders of one run, each made with another --part.", ARGUMENT, REPEATED)
     out: NewFolder
 
@@ -125,8 +114,6 @@ class OneRun(RunOptions):
 
 
 class ImportOptions(RunOptions):
-    """Options of ``fathom import``."""
-
     results: Path = opt(..., "Folder of results, or a file of samples.", ARGUMENT)
     data: str = opt("BEAR", "The data set that was evaluated.", Group.DATA)
     out: NewFolder
@@ -229,7 +216,7 @@ def compare(options: CompareOptions, printed: TableOptions) -> None:
     """
     from fathom.plans.comparison import analyse
 
-    printed.present(analyse(**dict(options)), "compare")
+    printed.present(analyse(options.runs, options), "compare")
 
 
 def diff(options: DiffOptions, printed: TableOptions) -> None:

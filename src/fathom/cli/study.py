@@ -69,8 +69,6 @@ class StudyOfModels(StudyFolder):
 
 
 def _command(study: Study) -> Callable[..., None]:
-    """Return the command for what the study takes."""
-
     def of_runs(chosen: StudyOfRuns, given: Given) -> None:
         from fathom.store.folder import RunFolder
 

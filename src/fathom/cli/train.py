@@ -19,13 +19,10 @@ EXAMPLES = {"demo": "fathom demo --out demo", "plant": "fathom plant --kind caus
 
 
 def make(name: str, does: str) -> typer.Typer:
-    """Make the command of that name."""
     return single(does, globals()[name], EXAMPLES[name])
 
 
 class DemoOptions(BaseModel):
-    """Options of ``fathom demo``."""
-
     out: Path = opt(Path("demo"), "Folder for the two models and their runs.", Group.OUTPUT)
 
 

@@ -37,7 +37,6 @@ def softmax(scores: npt.ArrayLike) -> Floats:
 
 
 def top_probability(probabilities: Floats) -> Floats:
-    """Return the probability of the best option."""
     return np.asarray(probabilities.max(axis=-1))
 
 

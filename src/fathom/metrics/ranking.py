@@ -165,7 +165,6 @@ def top_chances(scores: npt.ArrayLike) -> Floats:
 
 
 def _rankc_weights(candidates: int) -> tuple[Floats, Floats]:
-    """Return the weight of each place, and the places."""
     depth = np.arange(1.0, min(candidates, _DEEPEST) + 1)
     weights = np.exp(-depth)
     return weights / weights.sum(), depth

@@ -382,7 +382,6 @@ def _tosses(spread: Spread, limits: tuple[float, float]) -> tuple[float, float]:
 
 
 def _alone(table: Sequence[Floats], weights: Floats, clusters: Labels | None, fold: Fold | None) -> Spread:
-    """Return the spread of equal values."""
     below = np.bincount(_numbered(clusters, len(weights)), weights)
     estimate = float((fold or _itself)(*(column[0] for column in table)))
     return Spread(estimate, 0.0, np.inf, len(below), float(below.sum() ** 2 / (below**2).sum()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fathom.results.compare import compare
 from fathom.results.comparison import Comparison
@@ -24,10 +23,11 @@ COMPARISON = Study(
 )
 
 
-def analyse(runs: Sequence[AnyRun], **options: Any) -> Comparison:
-    """Compare all pairs of runs. :param options: of :class:`ComparisonOptions`, differences in points."""
-    points = {name: None if options[name] is None else options[name] / 100 for name in ("margin", "detect")}
-    return compare(runs, **options | points)
+def analyse(runs: Sequence[AnyRun], options: ComparisonOptions) -> Comparison:
+    """Compare all pairs of runs. :param options: with differences in points."""
+    given = {name: getattr(options, name) for name in ComparisonOptions.model_fields}
+    points = {name: given[name] and given[name] / 100 for name in ("margin", "detect")}
+    return compare(runs, **given | points)
 
 
 def conclude(findings: Comparison) -> list[str]:

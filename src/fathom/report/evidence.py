@@ -78,7 +78,6 @@ class TextPool:
         self._place: dict[str, int] = {"": 0}
 
     def add(self, text: str) -> int:
-        """Return the text's number."""
         return self._place.setdefault(text, len(self._place))
 
     @property
@@ -122,16 +121,13 @@ class PredictionColumns(NamedTuple):
     score: Array
 
     def places_of_views(self) -> list[slice]:
-        """Return the range of each view."""
         ends = [*np.flatnonzero(np.diff(self.view)) + 1, len(self.view)]
         return [slice(begin, end) for begin, end in pairwise([0, *ends]) if end > begin]
 
     def only(self, places: slice) -> PredictionColumns:
-        """Return the predictions of a range."""
         return PredictionColumns(*(column[places] for column in self))
 
     def each_view(self) -> Iterator[PredictionColumns]:
-        """Yield the predictions of each view."""
         return map(self.only, self.places_of_views())
 
 

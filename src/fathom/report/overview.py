@@ -62,7 +62,6 @@ class ForestLine(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The number as text."""
         return format_value(self.number.value, self.number.form) if self.is_known else "–"
 
     @property

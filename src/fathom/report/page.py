@@ -170,7 +170,6 @@ def _page(
     title: str,
     studies: Sequence[tuple[str, list[str]]],
 ) -> Iterator[str]:
-    """Yield the page in pieces."""
     predictions = evidence.finish()
     dims, kinds, of_runs = dimensions(evidence, predictions), kinds_of(evidence, predictions), whole(evidence.views)
     cut = _slices(comparison, evidence) if comparison else []
@@ -247,7 +246,6 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
 
 
 def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:
-    """Return slices with the names of views."""
     names = _names(comparison, evidence)
     cut = slices(comparison, [RELATION, *evidence.keys])
     return [own._replace(first=names[own.first], second=names[own.second]) for own in cut]
@@ -273,7 +271,6 @@ def _html(tables: Iterable[Table], prefix: str = "") -> list[str]:
 
 
 def _image(file: Path) -> str:
-    """Return a PNG file as HTML."""
     content = base64.b64encode(file.read_bytes()).decode("ascii")
     return f'<img alt="{escape(file.stem)}, drawn from the tables" src="data:image/png;base64,{content}">'
 

@@ -71,7 +71,7 @@ def _of_pair(one: tuple[str, RunFacts], other: tuple[str, RunFacts], keys: Seque
         )
         for value, own in parts.items() if len(parts) > 1 else ():
             sample = first.sample(own)  # as the comparison has it
-            number = difference(f"accuracy|{key}:{value}", [(1, first), (-1, second)], hits, own, sample)
+            number = difference(f"accuracy|{key}:{value}", first, second, hits, own, sample)
             if not np.isnan(number.value):
                 one_mean, other_mean = (
                     float(np.mean(h[s.at(own)])) for s, h in zip((first, second), hits, strict=True)

@@ -50,12 +50,10 @@ class Agreement(NamedTuple):
 
     @property
     def correlations(self) -> dict[str, Estimate]:
-        """Cells of a table."""
         return {"r": self.log_ranks, "r within": self.within, "r of ranks": self.ranks}
 
     @property
     def quadrants(self) -> dict[str, Estimate]:
-        """Cells of a table."""
         shares = (self.both_hit, self.only_first, self.only_second, self.both_miss)
         return dict(zip(("both hit", "only first", "only second", "both miss"), shares, strict=True))
 

@@ -184,7 +184,7 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
         len(facts),
         plain.mean(ACCURACY, hits[1], facts),
         altered.mean(ACCURACY, hits[0], facts),
-        difference(ACCURACY, [(1, altered), (-1, plain)], hits, facts),
+        difference(ACCURACY, altered, plain, hits, facts),
         altered.mean("same answer", same, facts),
         altered.mean("same answer of the known", same, known) if known else None,
         over_half,
@@ -209,7 +209,6 @@ def _first_answers(outcome: RunFacts) -> Firsts:
 
 
 def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
-    """Return the prime of each fact that has one."""
     known, of_query = set(facts), zip(altered.facts, altered.queries, strict=True)
     primes = ((fact, altered.rows.text_of(query, PRIME)) for fact, query in of_query if fact in known)
     return {fact: prime for fact, prime in primes if prime}
@@ -227,8 +226,8 @@ def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: 
         altered.mean(name, after, facts),
         plain.mean(name, before, facts),
         altered.mean(name, chance, facts),
-        difference(name, [(1, altered), (-1, plain)], [after, before], facts),
-        difference(name, [(1, altered), (-1, altered)], [after, chance], facts),
+        difference(name, altered, plain, [after, before], facts),
+        difference(name, altered, altered, [after, chance], facts),
     )
 
 

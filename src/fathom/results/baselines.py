@@ -68,7 +68,6 @@ class BaselineComparison(NamedTuple):
     difference: Estimate
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
         return {"value": self.value, "difference": self.difference.plain()}
 
 
@@ -121,14 +120,12 @@ class BaselineRanks:
         self._ranks = ranks
 
     def hits(self, k: int) -> Floats:
-        """Return expected Hits@k."""
         known = ~np.isnan(self._ranks[0])
         hits = np.full(len(known), np.nan)
         hits[known] = hits_at_k(self._ranks[0, known], self._ranks[1, known], k)
         return hits
 
     def reciprocal(self) -> Floats:
-        """Return the expected 1 / rank."""
         return reciprocal_rank(*self._ranks)
 
 
@@ -139,11 +136,9 @@ class RandomOrder:
         self._pairs, self._pair = np.unique(np.stack([others, golds]), axis=1, return_inverse=True)
 
     def hits(self, k: int) -> Floats:
-        """Return the chance that a gold answer is among the first *k*."""
         return self._each(lambda beyond: 1 - float(beyond[min(k, len(beyond) - 1)]))
 
     def reciprocal(self) -> Floats:
-        """Return the expected 1 / rank of the best gold answer."""
         return self._each(lambda beyond: float((-np.diff(beyond) / np.arange(1, len(beyond))).sum()))
 
     def _each(self, value: Callable[[Floats], float]) -> Floats:
@@ -202,7 +197,6 @@ class RunBaselines:
         self._ranked, self.missing = baselines(rows), why_no_frequency(rows)
 
     def hits(self, k: int, part: RunFacts | None = None) -> dict[str, Floats]:
-        """Return expected Hits@k of each baseline, by fact of a part or all of the run; NaN where it is unknown."""
         return {name: (part or self._facts).per_fact(ranked.hits(k)) for name, ranked in self._ranked.items()}
 
     def compare(

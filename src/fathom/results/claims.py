@@ -90,7 +90,6 @@ class Decision(NamedTuple):
         return first and first._replace(low=self.low, high=self.high, p_value=self.p_value)
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
         return {"claim": self.claim.name, "verdict": self.word, "reason": self.reason, "p_value": self.p_value}
 
 

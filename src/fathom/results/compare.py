@@ -197,8 +197,7 @@ def _join(
     for own in metrics:
         values = [side.values(own) for side in runs]
         first, second = (float(value[side.at(facts)].mean()) for value, side in zip(values, runs, strict=True))
-        signed = list(zip((1, -1), runs, strict=True))
-        number = difference(own.name, signed, values, facts, sample, f"+{own.shown}")
+        number = difference(own.name, *runs, values, facts, sample, f"+{own.shown}")
         differences.append(Difference(first, second, number))
     return _RunPair(names, runs, facts, tuple(differences))
 
@@ -283,4 +282,4 @@ def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
 
 def _chat_difference(first: RunFacts, second: RunFacts, primary: Metric) -> Estimate:
     facts = common_facts([first, second], same_candidates=False)
-    return difference(primary.name, [(1, first), (-1, second)], [first.values(primary), second.values(primary)], facts)
+    return difference(primary.name, first, second, [first.values(primary), second.values(primary)], facts)

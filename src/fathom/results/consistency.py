@@ -34,8 +34,6 @@ class _Ranking(NamedTuple):
 
 
 class _RankingPair(NamedTuple):
-    """Two rankings of one fact."""
-
     rankc: float
     by_chance: float
     same: float

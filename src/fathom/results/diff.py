@@ -240,7 +240,7 @@ def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBa
         (len(first.scored_facts) - len(facts), len(second.scored_facts) - len(facts)),
         first.mean(cut, hits[0], facts, sample),
         second.mean(cut, hits[1], facts, sample),
-        difference(cut, [(1, second), (-1, first)], hits[::-1], facts, sample),
+        difference(cut, second, first, hits[::-1], facts, sample),
         _became(before, after, sample, combined("", [side.recipe("") for side in (first, second)], " then ")),
         tuple(baselines.compare(k, facts, second, sample)),
         tuple(_each(first, second, facts, before, after)),

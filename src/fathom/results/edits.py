@@ -123,7 +123,6 @@ def edits_sentence(measures: Sequence[EditMeasure]) -> str:
 
 
 def edits_table(measures: Sequence[EditMeasure]) -> Table:
-    """Return a row for each measure."""
     rows = [dict(zip(("measure", *EditMeasure._fields[1:6]), one, strict=False)) for one in measures]
     does = "is written" if any(one.written for one in measures) else "scores higher; a tie counts half"
     notes = [

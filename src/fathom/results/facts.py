@@ -199,13 +199,11 @@ class RunFacts:
         return {key: [values[key][text] for text in own] for key, own in texts.items()}
 
     def at(self, facts: Iterable[str]) -> Ints:
-        """Return the indices of these facts."""
         if self._at is None or self._at[0] is not facts:  # callers pass the same list again and again
             self._at = facts, np.array([self.place[fact] for fact in facts], dtype=np.int64)
         return self._at[1]
 
     def relations_of(self, facts: Iterable[str]) -> list[str]:
-        """Return the relations of these facts."""
         return [self.relations[place] for place in self.at(facts).tolist()]
 
     def sample(self, facts: Iterable[str]) -> Sample:
@@ -216,7 +214,6 @@ class RunFacts:
 
     @cached_property
     def scored_facts(self) -> Sequence[str]:
-        """The facts that have values."""
         return self.facts if self.scored.all() else [fact for fact in self.facts if fact not in self.left_out]
 
     def parts(self, key: str) -> dict[str, RunFacts]:
@@ -234,7 +231,6 @@ class RunFacts:
         }
 
     def only(self, facts: Sequence[str]) -> RunFacts:
-        """Return these facts alone."""
         chosen = self.places[np.isin(self.fact_of, self.at(facts))]
         return RunFacts(self.run, self.rows, self.scoring, self.model, chosen, f"facts:{len(facts)} in common")
 
@@ -272,7 +268,6 @@ class RunFacts:
         return [name or "" for name in self.rows.table.column("subject").take(places).to_pylist()]
 
     def gold_ids_of(self, facts: Iterable[str]) -> list[list[str]]:
-        """Return the ids of the gold answers."""
         return [self.rows.gold[self.queries[place]] for place in self.at(facts).tolist()]
 
     def best_golds(self) -> dict[str, tuple[str, int | None]]:
@@ -291,7 +286,6 @@ class RunFacts:
 
     @cached_property
     def options(self) -> Mapping[str, Any]:
-        """The probe's options."""
         return dict(self.rows.identity.get("options", {}))
 
     @cached_property

@@ -118,10 +118,10 @@ def read_all_facts(
             check_depth(outcome, k)
         return [outcome]
 
-    return read_each(runs, scorings, load, lambda outcome: outcome)
+    return _read_each(runs, scorings, load, lambda outcome: outcome)
 
 
-def read_each(
+def _read_each(
     runs: Sequence[RunFolder],
     scorings: Sequence[str],
     load: Callable[[RunFolder, str], list[RunFacts]],
@@ -155,21 +155,25 @@ def read_runs(
     cluster: str,
     reduce: Callable[[RunFacts], Value],
     without: Sequence[str] = NOT_COMPARED,
+    fewest: int = 2,
 ) -> list[Value]:
     """Read each run in each given scoring that it has.
 
     :param reduce: what to hold of each while the next run is read.
     :param without: columns of predictions not to read.
-    :raises BadInput: with the faults of all runs; fewer than two results.
+    :raises BadInput: with the faults of all runs; fewer results than *fewest*, 1 or 2.
     """
-    load = partial(wanted_of, scorings=scoring, cluster=cluster, without=without)
-    results = read_each(runs, scoring, lambda run, model: load(run, model=model), reduce, given_twice(runs))
-    if len(results) < 2:
+
+    def load(run: RunFolder, model: str) -> list[RunFacts]:
+        return wanted_of(run, scoring, model, cluster, without)
+
+    results = _read_each(runs, scoring, load, reduce, _given_twice(runs))
+    if len(results) < fewest:
         raise BadInput("expected two runs or more, or several scorings of one (--scoring A,B): found one")
     return results
 
 
-def given_twice(runs: Sequence[RunFolder]) -> list[str]:
+def _given_twice(runs: Sequence[RunFolder]) -> list[str]:
     """Return a fault for each run that is given more than once."""
     places = grouped((run.path.resolve(), run.path) for run in runs)
     return [

@@ -57,7 +57,6 @@ def folder_names(models: Sequence[str]) -> list[str]:
 
 
 def last_part(name: str) -> str:
-    """Return the last part of a path or a hub's name."""
     return name.rstrip("/").rpartition("/")[2] or name
 
 

@@ -18,29 +18,28 @@ from fathom.results.samples import Sample
 
 def difference(
     name: str,
-    signed: Sequence[tuple[int, RunFacts]],
+    first: RunFacts,
+    second: RunFacts,
     values: Sequence[Floats],
     facts: Sequence[str],
     sample: Sample | None = None,
     form: str = "+.1%",
 ) -> Estimate:
-    """Return the mean over facts of Σ sign · value, paired by fact; undefined where a fact has no value.
+    """Return the mean over facts of first − second, paired by fact; undefined where a fact has no value.
 
     :param name: of the number, for its recipe.
-    :param signed: +1 or −1 and the side.
     :param values: one per fact of each side.
     :param facts: in common.
     :param sample: how these were drawn, if already known.
-    :param form: display format.
     """
-    terms = [sign * own[outcome.at(facts)] for (sign, outcome), own in zip(signed, values, strict=True)]
-    recipe = combined(name, [outcome.recipe("") for _, outcome in signed], _between(signed))
+    sides = (first, second)
+    terms = [own[side.at(facts)] for side, own in zip(sides, values, strict=True)]
+    recipe = combined(name, [side.recipe("") for side in sides])
     if np.isnan(terms).any():
-        why = next(o.why_undefined for (_, o), own in zip(signed, terms, strict=True) if np.isnan(own).any())
+        why = next(side.why_undefined for side, own in zip(sides, terms, strict=True) if np.isnan(own).any())
         return point_estimate(why, recipe, form=form)
-    plus, drawn = sum(sign > 0 for sign, _ in signed), sample or signed[0][1].sample(facts)
-    limits = (float(plus - len(signed)), float(plus))
-    return estimates.difference(np.sum(terms, axis=0), np.zeros(len(facts)), drawn, recipe, limits, form)
+    drawn = sample or first.sample(facts)
+    return estimates.difference(np.subtract(*terms), np.zeros(len(facts)), drawn, recipe, form=form)
 
 
 def over_seeds(
@@ -61,7 +60,7 @@ def over_seeds(
     sides = [[training[place][1] for training in trainings] for place in range(len(signed))]
     facts = common_facts([side for seeds in sides for side in seeds])
     recipes = [combined("", [side.recipe("") for side in seeds], " or ") for seeds in sides]
-    recipe = combined(name, recipes, _between(signed))
+    recipe = combined(name, recipes, MINUS if [sign for sign, _ in signed] == [1, -1] else " and ")
     terms = np.array([[sign * values(side)[side.at(facts)] for sign, side in training] for training in trainings])
     if np.isnan(terms).any():
         whys = (side.why_undefined for seeds in sides for side in seeds if np.isnan(values(side)[side.at(facts)]).any())
@@ -69,11 +68,6 @@ def over_seeds(
     low, high = np.sum([[limits[sign < 0] * sign, limits[sign > 0] * sign] for sign, _ in signed], axis=0)
     sample, ends = signed[0][1].sample(facts), (float(low), float(high))
     return estimates.over_seeds(terms.sum(axis=1), sample, recipe, ends, len(signed) > 1)
-
-
-def _between(signed: Sequence[tuple[int, RunFacts]]) -> str:
-    """Return the sign between recipes: that of a plain difference, else "and"."""
-    return MINUS if [sign for sign, _ in signed] == [1, -1] else " and "
 
 
 def common_facts(outcomes: Sequence[RunFacts], same_candidates: bool = True) -> Sequence[str]:

@@ -231,13 +231,11 @@ class Rows:
         return split_values(key, self.text_of(query, key))
 
     def text_of(self, query: int, key: str) -> str | None:
-        """Return the text of a query under *key*."""
         if key == RELATION:
             return self.relations[query]
         return self.directions[query] if key == DIRECTION else self.groups[query].get(key)
 
     def of(self, scoring: str) -> Ints:
-        """Return the places of all predictions of one scoring."""
         if scoring not in self._places:
             places = [place for place, name in enumerate(self.scoring) if name == scoring]
             self._places[scoring] = np.array(places, dtype=np.int64)

@@ -165,7 +165,6 @@ class RunNumbers:
         return tuple(replace(line, decision=decision) for line, decision in zip(lines, decisions, strict=True))
 
     def summary(self, by: Sequence[str] = (), every: bool = False) -> Summary:
-        """See :func:`summarise`."""
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
         binned = {key: bins for key in dict.fromkeys(sum(crossed, ())) if (bins := parse_bins(self.rows, key))}
         unknown = [f"'{key}'" for keys in crossed for key in keys if key not in self.keys and key not in binned]
@@ -240,7 +239,6 @@ class RunNumbers:
 
     @cached_property
     def baseline_ranks(self) -> dict[str, BaselineRanks | RandomOrder]:
-        """Ranks of the gold answers by each baseline."""
         return baselines(self.rows)
 
     def _headline(self, scoring: str) -> Headline:

@@ -136,7 +136,6 @@ class Table:
         return [dict(zip(self.columns, map(_finite, row), strict=True)) for row in self.rows]
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook."""
         return to_html(self)
 
 
@@ -179,7 +178,6 @@ def _widened(cell: Any, names: Sequence[str]) -> list[Cell]:
 
 
 def _formats(estimates: Mapping[str, Sequence[Estimate]], numbers: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the format of each column of estimates and of its interval."""
     formats: dict[str, str] = {}
     for name, own in estimates.items():
         formats |= dict.fromkeys((name, *numbers[name][:2]), own[0].form) | dict.fromkeys(numbers[name][2:], ".2g")
@@ -228,11 +226,9 @@ class Tabular(ABC):
         return self.tables
 
     def to_text(self) -> str:
-        """Return all tables as text."""
         return render(self.tables_in("text"), "text", self.answer)
 
     def to_markdown(self) -> str:
-        """Return all tables in Markdown."""
         return render(self.tables_in("md"), "md", self.answer)
 
     def to_latex(self) -> str:
@@ -244,7 +240,6 @@ class Tabular(ABC):
         return render(self.tables_in("json"), "json", self.answer)
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook."""
         answer = "".join(f"<p>{_isolated(_plain(sentence))}</p>" for sentence in self.answer)
         return "\n".join([answer, *map(to_html, self.tables)])
 
@@ -327,7 +322,6 @@ def _lines(row: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[
 
 
 def to_markdown(table: Table) -> str:
-    """Write a pipe table, its title in bold above, its notes as a list below."""
     header, body, numeric = _readable(table)
     rule = ["---:" if right else "---" for right in numeric]
     cells = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in (header, *body)]

@@ -2,7 +2,7 @@
 
 A study's module is loaded on first use. It defines
 
-- ``analyse(runs, **options)``: returns the findings on finished runs;
+- ``analyse(runs, options)``: returns the findings on finished runs;
 - ``plan(options, model, data)``, optional: the runs that the study needs, which its command makes first. Entailment and
   chains make theirs themselves: ``analyse(models, data, options, out, announce)``;
 - ``conclude(findings)``, optional: sentences on the study's claims, printed first;
@@ -88,9 +88,10 @@ class Study:
         """
         return list(self._function("plan")(options, model, data))
 
-    def analyse(self, *arguments: Any, **options: Any) -> Any:
-        """Return the findings."""
-        return self._function("analyse")(*arguments, **options)
+    def analyse(self, runs: Any, *arguments: Any, **options: Any) -> Any:
+        """Return the findings. :param options: of :attr:`analysis`; a study without takes *arguments* instead."""
+        given = arguments if self.analysis is None else (self.analysis(**options),)
+        return self._function("analyse")(runs, *given)
 
     def conclude(self, findings: Any) -> list[str]:
         """Return sentences on the study's claims; none for a study that only shows numbers."""

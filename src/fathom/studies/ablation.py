@@ -24,6 +24,7 @@ from fathom.results.tables import Table
 from fathom.scoring.masked import Pll
 from fathom.store.folder import RunFolder
 from fathom.studies import PlannedRun
+from fathom.studies.options import PlannedOptions
 
 DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
 UNMASKED = "causal"
@@ -64,7 +65,7 @@ def plan(options: StatementOptions, model: Callable[[], Model], data: QuerySet) 
     return [PlannedRun(name, "statement", options.model_copy(update=changes)) for name, changes in runs]
 
 
-def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Ablation:
+def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> Ablation:
     """Compare all ways of scoring in runs of one model.
 
     :raises BadInput: runs of several models or data sets, or two with the same masking.
@@ -72,7 +73,7 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Ablation:
     check_same(runs, ("model", "data"))
     outcomes: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
-        for outcome in read_scorings(run, short_names([run])[0], cluster):
+        for outcome in read_scorings(run, short_names([run])[0], options.cluster):
             masked = outcome.attention == Attention.BIDIRECTIONAL
             arm = (str(run.manifest["identity"]["options"]["pll"]) if masked else UNMASKED, outcome.scoring)
             if outcomes.setdefault(arm, outcome) is not outcome:
@@ -102,7 +103,7 @@ def _compare(
     return ArmComparison(
         " ".join(first),
         " ".join(second),
-        difference("accuracy", [(1, one), (-1, other)], hits, both),
+        difference("accuracy", one, other, hits, both),
         # Without clusters it is Student's t-test for paired samples (footnote 6).
         uncertainty.interval(hits[0][one.at(both)] - hits[1][other.at(both)]).p_value,
         len(both),
@@ -110,13 +111,11 @@ def _compare(
 
 
 def conclude(findings: Ablation) -> list[str]:
-    """Say which ways of scoring differ in accuracy."""
     pairs = ((f"{one.first} minus {one.second}", Contrast("accuracy", one.difference)) for one in findings.comparisons)
     return sentences(decide([Claim(name, (contrast,)) for name, contrast in pairs]))
 
 
 def tables(findings: Ablation) -> list[Table]:
-    """Return the accuracy of every arm, then the paired comparisons."""
     note = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
     columns = ("first", "second", "difference", "p (t-test)", "queries")
     return [

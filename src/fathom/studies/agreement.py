@@ -22,6 +22,7 @@ from fathom.results.plots import Panels, Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import AgreementOptions
 
 Tokens = Mapping[str, int]
 PAIR = ("model", "data", "first", "second")
@@ -63,20 +64,19 @@ class _Side(NamedTuple):
     tokens: Tokens
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10, cluster: str = "") -> Agreements:
+def analyse(runs: Sequence[RunFolder], options: AgreementOptions = AgreementOptions()) -> Agreements:
     """Compare the ranks of any two runs, or of each two runs of one model on the same data.
 
-    :param runs: any two, or several; one run twice for two of its scorings.
-    :param scoring: of two runs: one for both, or one for each; of several: those to take.
+    :param runs: any two, or several; one run twice for two of its scorings. Two take one scoring, or one for each.
     :raises BadInput: no pair has a fact in common and the same candidates, or two runs are the same.
     """
     reduce = partial(_side, shared=Shared())
     if len(runs) == 2:
-        pairs = zip(runs, _scorings_of_two(runs, scoring), short_names(runs), strict=True)
-        sides = [reduce(read_facts(run, own, name, cluster)) for run, own, name in pairs]
+        pairs = zip(runs, _scorings_of_two(runs, options.scoring), short_names(runs), strict=True)
+        sides = [reduce(read_facts(run, own, name, options.cluster)) for run, own, name in pairs]
         facets = [sides]
     else:
-        sides = read_runs(runs, scoring, cluster, reduce, without=("prompt", "top_ids"))
+        sides = read_runs(runs, options.scoring, options.cluster, reduce, without=("prompt", "top_ids"))
         facets = list(grouped(((side.facts.model, side.facts.data), side) for side in sides).values())
     kinds = list(dict.fromkeys(side.kind for side in sides))
     names = dict(zip(kinds, distinguished(kinds), strict=True))
@@ -88,7 +88,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), k: int = 10,
             model, data = (" / ".join(dict.fromkeys(names)) for names in both)
             place = (model, data, first_name, second_name)
             try:
-                found = agreement(one.facts, other.facts, k)
+                found = agreement(one.facts, other.facts, options.k)
                 findings.pairs.append(ProbePair(*place, found, one.tokens or other.tokens))
             except BadInput as error:
                 findings.refused.append((*place, str(error)))
@@ -116,7 +116,6 @@ def _side(facts: RunFacts, shared: Shared) -> _Side:
 
 
 def conclude(findings: Agreements) -> list[str]:
-    """Say whether the probes agree within relations."""
     claims = [
         Claim(
             f"{pair.model}, {pair.data}, {pair.first} and {pair.second}, correlation of {WITHIN}",
@@ -128,7 +127,6 @@ def conclude(findings: Agreements) -> list[str]:
 
 
 def tables(findings: Agreements) -> list[Table]:
-    """Return correlations, and quadrants of hits and misses."""
     ranks = [pair.ranks for pair in findings.pairs]
     left_out, stopped = sum(own.left_out for own in ranks), sum(own.stopped for own in ranks)
     together = ", all pairs together" if len(ranks) > 1 else ""
@@ -165,7 +163,6 @@ def _rows(pairs: Sequence[ProbePair], numbers: Sequence[Mapping[str, Estimate]])
 
 
 def files(findings: Agreements) -> dict[str, Table]:
-    """Return the ranks of every fact."""
     columns = (*PAIR, "fact", "rank by first", "rank by second", "tokens")
     rows: list[tuple[Cell, ...]] = [
         (*pair[:4], *point, pair.tokens.get(point[0])) for pair in findings.pairs for point in pair.ranks.points

@@ -23,12 +23,13 @@ from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.discrimination import above_chance, auroc
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import read_each, wanted_of
+from fathom.results.loading import read_runs
 from fathom.results.names import distinguished
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import CalibrationOptions
 
 SOFTMAX, AGREEMENT = "softmax", "agreement"
 RIGHT = 0.5
@@ -82,21 +83,17 @@ class Confidence(NamedTuple):
         return self._replace(run=run, claims=own)
 
 
-def analyse(
-    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", seed: int = 0
-) -> list[Confidence]:
+def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = CalibrationOptions()) -> list[Confidence]:
     """Measure the confidence of each run.
 
-    :param seed: of the halves between which temperatures are fitted and applied.
     :raises BadInput: a run has neither the scores of all candidates nor several templates.
     """
 
-    def load(run: RunFolder, model: str) -> list[RunFacts]:
-        outcomes = wanted_of(run, scoring, model, cluster)
-        rows = Rows(run, cluster=cluster)  # with the scores of all candidates
-        return [RunFacts(run, rows, outcome.scoring, model) for outcome in outcomes]
+    def measured(one: RunFacts) -> tuple[tuple[str, ...], list[Confidence]]:
+        with_scores = RunFacts(one.run, Rows(one.run, cluster=one.cluster), one.scoring, one.model)
+        return one.distinguishing, list(_of_run(with_scores, options.seed))
 
-    found = read_each(runs, scoring, load, lambda one: (one.distinguishing, list(_of_run(one, seed))))
+    found = read_runs(runs, options.scoring, options.cluster, measured, fewest=1)
     names = distinguished([own for own, _ in found])
     return [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
 
@@ -206,12 +203,10 @@ def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled
 
 
 def conclude(findings: Sequence[Confidence]) -> list[str]:
-    """Say whether each confidence is informative, and whether a temperature improves it."""
     return sentences(decide([claim for one in findings for claim in one.claims]), is_share=False)
 
 
 def tables(findings: Sequence[Confidence]) -> list[Table]:
-    """Return the measures of each confidence without and with scaling, then the claims."""
     lines = [
         (one.run, one.kind, temperature, one.accuracy.n, one.accuracy, one.mean, *measures)
         for one in findings
@@ -244,7 +239,6 @@ def tables(findings: Sequence[Confidence]) -> list[Table]:
 
 
 def files(findings: Sequence[Confidence]) -> dict[str, Table]:
-    """Return every answer with its confidence."""
     columns = ("run", "by", "fact", "template", "confidence", "scaled", "right")
     rows = [(one.run, one.kind, *answer) for one in findings for answer in one.answers]
     return {"calibration-answers": Table(columns, tuple(rows), "answers")}

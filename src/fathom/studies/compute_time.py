@@ -24,7 +24,7 @@ from fathom.results.tables import Table
 from fathom.run.setup import selected
 from fathom.store.folder import SECONDS, RunFolder
 from fathom.studies import PlannedRun
-from fathom.studies.options import ComputeTimeOptions
+from fathom.studies.options import ComputeTimeOptions, TimeOptions
 from fathom.studies.sizes import probes_of
 
 
@@ -67,7 +67,7 @@ def plan(options: ComputeTimeOptions, model: Callable[[], Model], data: QuerySet
     ]
 
 
-def analyse(runs: Sequence[RunFolder], total: int | None = None) -> list[Timing]:
+def analyse(runs: Sequence[RunFolder], options: TimeOptions = TimeOptions()) -> list[Timing]:
     """Fit a line to the times of each probe.
 
     :raises BadInput: runs of several models or data sets, whose time was not measured, or too few for a line.
@@ -79,7 +79,7 @@ def analyse(runs: Sequence[RunFolder], total: int | None = None) -> list[Timing]
         if SECONDS not in run.manifest["circumstances"]
     )
     by_probe = grouped((str(run.manifest["identity"]["probe"]), run) for run in runs)
-    return [_timing(probe, own, total) for probe, own in by_probe.items()]
+    return [_timing(probe, own, options.total) for probe, own in by_probe.items()]
 
 
 def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
@@ -97,7 +97,6 @@ def _excluded(run: RunFolder) -> int:
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:
-    """State how long each probe takes."""
     return [
         f"{one.probe}: {one.line.slope:.3g} seconds per query, {one.seconds / 3600:.3g} hours for all {one.total:,}."
         if one.line.slope > 0 and one.seconds > 0

@@ -21,14 +21,15 @@ from fathom.results import estimates
 from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide, percent
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import RunFacts, names_of
-from fathom.results.loading import given_twice, read_each, wanted_of
+from fathom.results.loading import read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined
-from fathom.results.rows import Floats, Rows, grouped
+from fathom.results.rows import Floats, grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import ItemsOptions
 
 RIGHT = 0.5
 """A model is right on a fact if more than this share of its templates has the right answer."""
@@ -108,28 +109,12 @@ class Items(NamedTuple):
         return list(zip(self.items, self.decisions, strict=False))
 
 
-def analyse(
-    runs: Sequence[RunFolder],
-    scoring: Sequence[str] = (),
-    cluster: str = "",
-    listed: int = 10,
-    size: int | None = None,
-    seed: int = 0,
-) -> Items:
+def analyse(runs: Sequence[RunFolder], options: ItemsOptions = ItemsOptions()) -> Items:
     """Describe each fact over the models that scored it.
 
-    :param listed: facts to show in each table.
-    :param size: facts of the shortened data set; by default a tenth.
-    :param seed: of the random sets that it is compared with.
     :raises BadInput: fewer than two runs, or no fact in common.
     """
-
-    def load(run: RunFolder, model: str) -> list[RunFacts]:
-        outcomes = wanted_of(run, scoring, model, cluster)
-        rows = Rows(run, with_scores=False, cluster=cluster)  # with the best answers
-        return [RunFacts(run, rows, outcome.scoring, model) for outcome in outcomes]
-
-    found = read_each(runs, scoring, load, _respondent, given_twice(runs))
+    found = read_runs(runs, options.scoring, options.cluster, _respondent, without=(), fewest=1)
     if len(found) < 2:
         raise BadInput("expected runs of two models or more, as facts are judged over models: found one")
     sides = [one.facts for one in found]
@@ -137,7 +122,7 @@ def analyse(
     by_fact = {item.fact: item for item in _items(found, set(common), recipe)}
     items = sorted(by_fact.values(), key=lambda item: (-item.evidence if item.claim else np.inf, item.fact))
     right, relations = np.array([by_fact[fact].right for fact in common]).T, sides[0].relations_of(common)
-    size = min(size or max(1, round(SHARE * len(common))), len(common))
+    size = min(options.size or max(1, round(SHARE * len(common))), len(common))
     return Items(
         distinguished([side.distinguishing for side in sides]),
         [side.mean("accuracy", side.hits(1)) for side in sides],
@@ -146,8 +131,8 @@ def analyse(
         len(common),
         len(set[str]().union(*(side.facts for side in sides))) - len(common),
         [common[place] for place in choose_items(right, relations, size)],
-        *_disorder(right, relations, size, seed, f"disordered pairs{recipe}"),
-        listed,
+        *_disorder(right, relations, size, options.seed, f"disordered pairs{recipe}"),
+        options.listed,
     )
 
 
@@ -246,7 +231,6 @@ def _disorder(right: Floats, relations: Sequence[str], size: int, seed: int, rec
 
 
 def conclude(findings: Items) -> list[str]:
-    """Say which labels are in doubt, and how well fewer facts order the models."""
     judged = findings.judged
     doubted = [item for item, decision in judged if decision.holds]
     labels = f"{len(doubted) or 'None'} of {len(judged):,} labels {'is' if len(doubted) < 2 else 'are'} in doubt"
@@ -263,7 +247,6 @@ def conclude(findings: Items) -> list[str]:
 
 
 def tables(findings: Items) -> list[Table]:
-    """Return models, suspicious labels, negative discrimination, shortened data sets, and facts of one model."""
     left_out, listed = findings.left_out, findings.listed
     notes = [f"{left_out} facts that not all models scored do not count in the accuracy on other facts"][:left_out]
     models = [(name, own.n, own) for name, own in zip(findings.models, findings.accuracies, strict=True)]
@@ -316,7 +299,6 @@ def _negative_table(findings: Items) -> Table:
 
 
 def files(findings: Items) -> dict[str, Table]:
-    """Return all facts with the answers of each model, and the facts of the shortened data set."""
     verdicts, chosen = {item.fact: own.word for item, own in findings.judged}, set(findings.shortened)
     columns = ("fact", "relation", "label", "models", "difficulty", "discrimination", "other", "models for other")
     rows = [

@@ -29,7 +29,8 @@ from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder, differences
-from fathom.studies.steps import SizeStep, decide_steps
+from fathom.studies.changes import AccuracyChange, decide_changes
+from fathom.studies.options import RunsOptions
 
 STEP = re.compile(r"(?:step|checkpoint|ckpt|epoch|iter)[-_]?(\d+)|(\d+)$", re.IGNORECASE)
 """The step in the name or the revision of a checkpoint."""
@@ -72,7 +73,7 @@ class Course(NamedTuple):
     forgotten: list[int]
     relations: dict[str, list[Estimate]]
     facts: list[FactCourse]
-    changes: list[SizeStep]
+    changes: list[AccuracyChange]
 
     @property
     def about(self) -> dict[str, str]:
@@ -87,7 +88,7 @@ class Learning(NamedTuple):
     left_out: list[str]
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Learning:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> Learning:
     """Follow each training through its checkpoints.
 
     :raises BadInput: no run can be used; with the line of each.
@@ -97,7 +98,7 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
     courses: list[Course] = []
     for run in runs:
         try:
-            sides += wanted_of(run, scoring, name_of(open_run(run.path)), cluster, _UNREAD)
+            sides += wanted_of(run, options.scoring, name_of(open_run(run.path)), options.cluster, _UNREAD)
         except FathomError as error:  # the others are followed
             left_out += str(error).splitlines()[:1]
     trainings = grouped(((_training_of(side.model), f"{side.probe} {side.scoring}"), side) for side in sides)
@@ -194,9 +195,9 @@ def _facts(
         yield FactCourse(fact, relation, subject, ", ".join(names.get(id_, id_) for id_ in golds), learnt, forgotten)
 
 
-def _change(about: dict[str, str], facts: Sequence[str], earlier: RunFacts, later: RunFacts) -> SizeStep:
-    number = difference("accuracy", [(1, later), (-1, earlier)], [later.hits(1), earlier.hits(1)], facts)
-    return SizeStep(about, earlier.model, later.model, number)
+def _change(about: dict[str, str], facts: Sequence[str], earlier: RunFacts, later: RunFacts) -> AccuracyChange:
+    number = difference("accuracy", later, earlier, [later.hits(1), earlier.hits(1)], facts)
+    return AccuracyChange(about, earlier.model, later.model, number)
 
 
 def _decided(courses: Sequence[Course]) -> list[Course]:
@@ -207,13 +208,12 @@ def _decided(courses: Sequence[Course]) -> list[Course]:
         for side in course.sides
     }
     changes = [change for course in courses for change in course.changes]
-    decided, _ = decide_steps(changes, claims, lambda step, model: (*step.about.values(), model))
+    decided, _ = decide_changes(changes, claims, lambda step, model: (*step.about.values(), model))
     left = iter(decided)
     return [course._replace(changes=[next(left) for _ in course.changes]) for course in courses]
 
 
 def conclude(findings: Learning) -> list[str]:
-    """State how the accuracy of each training changed, how many facts it learnt and forgot, and what was left out."""
     said = []
     for course in findings.courses:
         ends = zip((course.steps[0], course.steps[-1]), (course.accuracy[0], course.accuracy[-1]), strict=True)
@@ -230,7 +230,6 @@ def conclude(findings: Learning) -> list[str]:
 
 
 def tables(findings: Learning) -> list[Table]:
-    """Return the checkpoints, the changes between them, the relations, and the facts that changed last."""
     family = "difference: paired by fact; verdicts by Holm over all changes and checkpoints"
     columns = ("model", "probe", "from", "to", "difference", "verdict", "above baseline")
     changes = [change.row for course in findings.courses for change in course.changes]
@@ -303,7 +302,6 @@ def _changed_last(facts: Sequence[FactCourse]) -> list[FactCourse]:
 
 
 def files(findings: Learning) -> dict[str, Table]:
-    """Return every fact, and the accuracy of each relation at each checkpoint."""
     rows = [
         {**course.about, "relation": relation, "step": step, "accuracy": number}
         for course in findings.courses
@@ -314,7 +312,6 @@ def files(findings: Learning) -> dict[str, Table]:
 
 
 def plots(findings: Learning) -> list[Plot]:
-    """Draw accuracy by step, the facts learnt and forgotten at each, and the accuracy of each relation."""
     kinds = {
         "": (_draw_accuracy, "accuracy"),
         "-facts": (_draw_facts, "facts learnt (up) and forgotten (down)"),

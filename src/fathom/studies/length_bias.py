@@ -24,6 +24,7 @@ from fathom.results.names import distinguished
 from fathom.results.plots import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import LengthBiasOptions
 
 TokenCounter = Callable[[list[str]], list[int]]
 
@@ -75,21 +76,19 @@ class LengthBias(NamedTuple):
 
 def analyse(
     runs: Sequence[RunFolder],
-    scoring: Sequence[str] = (),
-    tokenizer: str | None = None,
-    cluster: str = "",
+    options: LengthBiasOptions = LengthBiasOptions(),
     count_tokens: TokenCounter | None = None,
 ) -> list[LengthBias]:
     """Correlate ranks and numbers of tokens in each run.
 
-    :param tokenizer: model whose tokenizer counts for all runs; by default what each run recorded (the statement probe
-        counts a name after a space, the others the name alone).
+    By default tokens are those that each run recorded: of a name after a space (statement probe), or alone (others).
+
     :param count_tokens: replaces the tokenizer.
     :raises BadInput: a run recorded no lengths and no tokenizer is given, or its search stopped at some rank.
     """
-    count = count_tokens or (None if tokenizer is None else _counter(tokenizer))
-    vocabulary = "given" if count_tokens else tokenizer
-    outcomes = read_all_facts(runs, scoring, cluster, k=None)
+    count = count_tokens or (None if options.tokenizer is None else _counter(options.tokenizer))
+    vocabulary = "given" if count_tokens else options.tokenizer
+    outcomes = read_all_facts(runs, options.scoring, options.cluster, k=None)
     names = distinguished([(one.name, one.data, one.reading, one.wording, one.path) for one in outcomes])
     return [_of_run(name, outcome, count, vocabulary) for name, outcome in zip(names, outcomes, strict=True)]
 
@@ -145,14 +144,12 @@ def _counter(tokenizer: str) -> TokenCounter:
 
 
 def conclude(findings: Sequence[LengthBias]) -> list[str]:
-    """Say whether each probe favours short or long names within relations."""
     name = "{}, correlation of rank and tokens within relations"
     claims = [Claim(name.format(bias.name), (Contrast("correlation", bias.within),)) for bias in findings]
     return sentences(decide(claims), is_share=False)
 
 
 def tables(findings: Sequence[LengthBias]) -> list[Table]:
-    """Return the correlations, and the ranks and accuracies of each length."""
     left_out = sum(bias.left_out for bias in findings)
     notes = [
         "a positive r favours short names; of relations with unequally many candidates so does random guessing, which "
@@ -199,7 +196,6 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
 
 
 def files(findings: Sequence[LengthBias]) -> dict[str, Table]:
-    """Return tokens and rank of every fact."""
     columns = ("fact", "tokens", "rank")
     return {f"length-bias-{n}": Table(columns, tuple(bias.points), bias.name) for n, bias in enumerate(findings)}
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,7 +122,6 @@ class CellResult(NamedTuple):
 
     @property
     def hits(self) -> Estimate | None:
-        """Hits@10."""
         return self.numbers.get(HITS)
 
     @property
@@ -181,7 +180,6 @@ class Curve(NamedTuple):
 
     @property
     def name(self) -> str:
-        """World and weights."""
         return f"{self.cell.world} {self.cell.init}".strip()
 
     def held(self, epochs: int) -> Floats:
@@ -192,8 +190,6 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """Findings of the study."""
-
     options: MemoryOptions
     cells: list[CellResult]
     """Without random weights that a model shares with one before."""
@@ -212,10 +208,9 @@ class Memory:
     """How many entities of each world can be identified."""
 
 
-def analyse(states: Sequence[CellState], **options: Any) -> Memory:
-    """Analyse the cells of a plan. :param options: of :class:`MemoryOptions`. :raises BadInput: no cell is finished."""
-    chosen = MemoryOptions(**options)
-    grid = _Grid(chosen, states)
+def analyse(states: Sequence[CellState], options: MemoryOptions = MemoryOptions()) -> Memory:
+    """Analyse the cells of a plan. :raises BadInput: no cell is finished."""
+    grid = _Grid(options, states)
     if not grid.runs:
         whys = "; ".join(f"{state.cell}: {state.failed}" for state in states if state.failed)
         raise BadInput("no cell is finished" + (f" ({whys})" if whys else ""))
@@ -234,7 +229,7 @@ def analyse(states: Sequence[CellState], **options: Any) -> Memory:
     decided = {one.name: _decide(grid, one.name) for one in METRICS}
     first = {state.cell._replace(seed=None) for state in own.values()}
     return Memory(
-        chosen,
+        options,
         sorted(
             (line for cell, line in cells.items() if cell in first),
             key=lambda line: grid.all_worlds.index(line.cell.world),
@@ -249,7 +244,6 @@ def analyse(states: Sequence[CellState], **options: Any) -> Memory:
 
 
 def conclude(findings: Memory) -> list[str]:
-    """Return which models remember answers, according to their controls."""
     return sentences(findings.decisions)
 
 

@@ -32,6 +32,7 @@ from fathom.results.rows import Floats
 from fathom.results.samples import Sample
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import RunsOptions
 
 CLASSES = ("known (rank 1)", "rank 2 to 10", "rank beyond 10")
 PER_FACT, WITHIN, EASE = (
@@ -70,7 +71,6 @@ class MemorySlope(NamedTuple):
 
 
 def conclude(findings: MemorySlope) -> list[str]:
-    """Return whether the predictor remembers."""
     if findings.decision.holds:
         return [
             "The predictor remembers: it gains where its own language model knew the fact, beyond what ease explains."
@@ -78,12 +78,11 @@ def conclude(findings: MemorySlope) -> list[str]:
     return [f"Whether the predictor remembers: {findings.decision.word} ({findings.decision.reason})."]
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> MemorySlope:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> MemorySlope:
     """Analyse three or four runs.
 
     :param runs: a probe of the language model before training; ``fathom kgc evaluate`` of the predictor from
         pre-trained, then from random weights; and for a conclusion, the same probe of a control model.
-    :param scoring: of the probes' runs, if they have several.
     :raises BadInput: other runs, of other data, or without shared facts.
     """
     if len(runs) not in (3, 4):
@@ -92,9 +91,9 @@ def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str
             "kgc evaluate of the predictor from its weights and from random ones, and as a control the same probe of "
             f"another language model; found {len(runs)}"
         )
-    names, scorings = short_names(runs), (scoring, (), (), scoring)
+    names, scorings = short_names(runs), (options.scoring, (), (), options.scoring)
     outcomes = [
-        read_facts(run, chosen, name, cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
+        read_facts(run, chosen, name, options.cluster) for run, chosen, name in zip(runs, scorings, names, strict=False)
     ]
     refuse(_faults(outcomes))
     common_facts(outcomes[1:3])
@@ -173,7 +172,6 @@ def _part(
 
 
 def tables(findings: MemorySlope) -> list[Table]:
-    """Return tables of the slopes with their controls, and of the gain by knowledge."""
     left_out = [f"{findings.left_out} facts that one of the runs did not score are left out"]
     count = len(findings.points)
     slopes = [{"what": name, "value": effect, "facts": count} for name, effect in findings.effects.items()]
@@ -185,12 +183,10 @@ def tables(findings: MemorySlope) -> list[Table]:
 
 
 def files(findings: MemorySlope) -> dict[str, Table]:
-    """Return knowledge and gain of every fact."""
     return {"memory-slope-facts": Table(("fact", "knowledge", "gain"), tuple(findings.points), "facts")}
 
 
 def plots(findings: MemorySlope) -> list[Plot]:
-    """Return a plot of gain on knowledge, with the line."""
     start, rise = findings.effects[UNKNOWN].value, findings.effects[PER_FACT].value
 
     def draw(axes: Any) -> None:

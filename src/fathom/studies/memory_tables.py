@@ -41,7 +41,6 @@ Row = dict[str, Any]
 
 
 def tables(findings: Memory) -> list[Table]:
-    """Return the tables of cells, effects, other metrics and, with several seeds, trainings."""
     candidates = (
         _table_of_cells(findings),
         _table_of_effects(

@@ -43,6 +43,7 @@ from fathom.results.tasks import (
 )
 from fathom.store.folder import RunFolder
 from fathom.studies.ontology_depth import depth_tables, unknown_axioms
+from fathom.studies.options import OntologyStudyOptions
 
 SELECTING = (
     "relations", "split", "subset", "exclude_tails", "tail_tokens", "single_token", "tokens_after_space", "limit",
@@ -116,44 +117,33 @@ class Ontology:
 
     @property
     def tasks(self) -> list[str]:
-        """Tasks in the order of the runs."""
         return list(dict.fromkeys(line.setting.task for line in self.lines))
 
 
-def analyse(
-    runs: Sequence[RunFolder],
-    examples: Iterable[str] = (),
-    seed: int = 0,
-    cluster: str = "",
-    cross_validate: bool = False,
-    folds: int | None = None,
-) -> Ontology:
+def analyse(runs: Sequence[RunFolder], options: OntologyStudyOptions = OntologyStudyOptions()) -> Ontology:
     """Compare runs by task, model and setting.
 
     :param runs: of the ontology probe, or of the cloze or the statement probe on the same queries and candidates.
-    :param examples: ids of queries to show with their best answers; by default the first of each task.
-    :param seed: of the order in which the baseline lists unseen answers, and of the folds.
-    :param cluster: key by which items were drawn together, as for :class:`Rows`.
-    :param cross_validate: choose the best setting of each model on other items than those it is reported on.
-    :param folds: number of folds for it.
     :raises BadInput: runs that are unfinished, lack full ranks, or differ in items or candidates; a repeated setting.
     """
-    read: list[_OntologyRun] = all_of(
-        *(partial(_read, *one, cluster) for one in zip(runs, short_names(runs), strict=True))
-    )
+    seed, folds = options.seed, options.folds
+    pairs = zip(runs, short_names(runs), strict=True)
+    read: list[_OntologyRun] = all_of(*(partial(_read, *one, options.cluster) for one in pairs))
     _check_comparable(read)
     lines = [line for one in read for line in lines_of(one.run, one.rows, one.model)]
     _check_settings(lines)
-    if folds is not None and not cross_validate:
+    if folds is not None and not options.cross_validate:
         raise BadInput(f"--folds {folds} needs --cross-validate")
     scored = grouped((line.setting[:3], line) for line in lines if line.numbers)
-    chosen = {about: _choose_by_folds(own, folds or FOLDS, seed) for about, own in scored.items() if cross_validate}
+    chosen = {
+        about: _choose_by_folds(own, folds or FOLDS, seed) for about, own in scored.items() if options.cross_validate
+    }
     best = {about: max(own, key=lambda line: line.mrr) for about, own in scored.items()}
     baselines: dict[str, ByFrequency] = {}
     for one in read:
         baselines = baselines_of(one.run, one.rows, seed) | baselines
     comparisons = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
-    shown = _examples(read, best, list(examples))
+    shown = _examples(read, best, options.examples)
     findings = Ontology(lines, baselines, best, [one for one in comparisons if one], shown, chosen)
     decisions = decide_all([_claim(findings, about) for about in best])
     return replace(findings, decisions=dict(zip(best, decisions, strict=True)))
@@ -346,7 +336,6 @@ def _best_elsewhere(lines: Iterable[TaskLine], fold_of: Mapping[str, int], fold:
 
 
 def conclude(findings: Ontology) -> list[str]:
-    """Name the tasks in which each model is above the frequency baseline."""
     by_model = grouped((model, decision) for (_, model, _), decision in findings.decisions.items())
     return list(filter(None, (above_in_words(model, decisions) for model, decisions in by_model.items())))
 
@@ -429,7 +418,6 @@ def _comparison_table(one: SettingsCompared) -> Table:
 
 
 def files(findings: Ontology) -> dict[str, Table]:
-    """Return the axioms that the models do not know."""
     return {"unknown-axioms": unknown_axioms(findings.best.values())}
 
 

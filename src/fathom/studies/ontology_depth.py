@@ -36,7 +36,6 @@ class _Item(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """Rows of the run."""
         return self.line.rows
 
     @property
@@ -102,7 +101,6 @@ def _above(items: Iterable[_Item]) -> dict[str, Above]:
 
 
 def _by_distance(about: tuple[str, str], items: list[_Item]) -> Iterator[dict[str, object]]:
-    """Yield a row for each distance."""
     for distance in sorted({step for item in items for step in item.steps}):
         own = [item for item in items if distance in item.steps]
         places = [item.rows.at_distance(item.query, distance) for item in own]

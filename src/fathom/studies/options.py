@@ -32,8 +32,6 @@ __all__ = ["EmbeddingOptions", "StatementOptions"]
 
 
 class StudyOptions(BaseModel):
-    """Base of the options of studies of finished runs."""
-
     group: ClassVar = Group.SELECTION
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,14 +45,10 @@ class RunsOptions(StudyOptions):
 
 
 class PlannedOptions(StudyOptions):
-    """Options of the analysis of runs that a study has planned."""
-
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
 
 
 class ComparisonOptions(StudyOptions):
-    """Options of ``fathom compare``, and of a comparison in a plan."""
-
     metrics: Words = opt(
         ("accuracy", "hits@10", "mrr"),
         "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
@@ -93,20 +87,14 @@ class MemoryOptions(StudyOptions):
 
 
 class AgreementOptions(RunsOptions):
-    """Options of the study of two probes' agreement."""
-
     k: int = opt(10, "A rank up to k is a hit.", ge=1)
 
 
 class LengthBiasOptions(RunsOptions):
-    """Options of the study of token-length bias."""
-
     tokenizer: str | None = opt(None, "Model whose tokenizer counts the answers' tokens (after a space) for all runs.")
 
 
 class ProfileOptions(RunsOptions):
-    """Options of the study of the ways in which facts are known."""
-
     design: Path | None = opt(
         None, "planted.jsonl of a planted model, or a file in its format; by default the one in the model's folder."
     )
@@ -116,14 +104,10 @@ class ProfileOptions(RunsOptions):
 
 
 class CalibrationOptions(RunsOptions):
-    """Options of the study of confidence."""
-
     seed: Seed = opt(0, "Seed of the halves between which temperatures are fitted and applied.")
 
 
 class ValidityOptions(RunsOptions):
-    """Options of the study of validity."""
-
     design: Path | None = opt(None, "Design of models that have no planted.jsonl in their folder.", Group.DATA)
     seed: Seed = opt(0, "Seed of the two halves of the facts never read.")
     higher: Words = opt(
@@ -136,14 +120,10 @@ class ValidityOptions(RunsOptions):
 
 
 class RepeatedOptions(RunsOptions):
-    """Options of the study of repeated answers."""
-
     untrained: str = opt("", "Name of an untrained model among the runs: the control that every conclusion needs.")
 
 
 class RankingsOptions(RunsOptions):
-    """Options of the study of rankings."""
-
     groups: Path | None = opt(
         None,
         "Groups of models, for rankings within each group and steps from each size to the next: CSV model,group.",
@@ -156,16 +136,12 @@ class RankingsOptions(RunsOptions):
 
 
 class ItemsOptions(RunsOptions):
-    """Options of the study of items."""
-
     listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
     size: int | None = opt(None, "Facts of the shortened data set; by default a tenth.", ge=1)
     seed: Seed = opt(0, "Seed of the random sets that the shortened one is compared with.")
 
 
 class ChoiceStudyOptions(StudyOptions):
-    """Options of the study of multiple choice."""
-
     cluster: str = opt(
         "",
         f"{KEYS}, such as premise; by default task or rule if there are ten or more, else the questions within each. "
@@ -175,8 +151,6 @@ class ChoiceStudyOptions(StudyOptions):
 
 
 class OntologyStudyOptions(StudyOptions):
-    """Options of the study of ontologies."""
-
     examples: Words = opt(
         (), "Ids of queries to show, such as type/23, separated by commas; by default one of each task."
     )
@@ -199,14 +173,11 @@ class SeveralProbesOptions(FewShotOptions):
     max_rank: int | None = opt(None, "Rank at which the statement probe may stop.", ge=1)
 
     def given(self) -> dict[str, Any]:
-        """Return the given options of probes."""
         own = set(type(self).model_fields) - set(FewShotOptions.model_fields) - {"max_rank"}
         return {name: getattr(self, name) for name in self.model_fields_set - own}
 
 
 class SizesOptions(SeveralProbesOptions):
-    """Options of the study of growth with the size of models."""
-
     probes: Words = opt(("embedding", "vocabulary", "statement"), "Probes, separated by commas.")
     max_rank: int | None = opt(
         None, "Rank at which the statement probe may stop; by default 100, which Hits@100 needs.", ge=1
@@ -214,14 +185,10 @@ class SizesOptions(SeveralProbesOptions):
 
 
 class TimeOptions(StudyOptions):
-    """Options of the analysis of timed runs."""
-
     total: int | None = opt(None, "Queries to extrapolate to; by default all of them.")
 
 
 class ComputeTimeOptions(SeveralProbesOptions):
-    """Options of the study of compute time."""
-
     queries: Numbers = opt(
         (16, 31, 46, 61, 76, 91, 106, 121, 136, 151), "Numbers of queries to time, separated by commas."
     )

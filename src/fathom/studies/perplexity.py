@@ -24,6 +24,7 @@ from fathom.results.rows import grouped
 from fathom.results.samples import Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import RunsOptions
 
 
 class RunPoint(NamedTuple):
@@ -67,12 +68,12 @@ class Perplexities(NamedTuple):
     related: list[PerplexityCorrelation]
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> Perplexities:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> Perplexities:
     """Relate accuracy to perplexity, over models and over data sets.
 
     :raises BadInput: runs without perplexities.
     """
-    columns = group_by_data(read_all_facts(runs, scoring, cluster))
+    columns = group_by_data(read_all_facts(runs, options.scoring, options.cluster))
     outcomes = [outcome for models in columns.values() for outcome in models.values()]
     refuse(f"{one.path} has no perplexities: run again with --perplexity" for one in outcomes if not _known(one))
     facts = {about: common_facts([*models.values()], same_candidates=False) for about, models in columns.items()}
@@ -138,14 +139,12 @@ def _correlation(points: Sequence[RunPoint]) -> Estimate:
 
 
 def conclude(findings: Perplexities) -> list[str]:
-    """Say whether models that predict prompts better answer them better."""
     about = "accuracy and perplexity over {}, {}, {}"
     claims = [Claim(about.format(*one[:3]), (Contrast("correlation", one.correlation),)) for one in findings.related]
     return sentences(decide(claims), is_share=False)
 
 
 def tables(findings: Perplexities) -> list[Table]:
-    """Return the points, their means over models, and the correlations of both."""
     columns = ("model", "data", "reading", "Acc@1", "perplexity", "corpus perplexity", "prompts", "left out")
     related = [(*one, one.correlation.n) for one in findings.related]
     return [

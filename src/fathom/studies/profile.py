@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +22,14 @@ from fathom.results.declarations import CHOSEN, GENERATED
 from fathom.results.design import Design, design_file, read_design
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.loading import check_same, given_twice, read_each, wanted_of
+from fathom.results.loading import check_same, read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import ProfileOptions
 
 EVERY, NONE, RECOGNISED = "known every way", "known in no way", "recognised but not generated"
 FORWARD, REVERSE = "one direction only: forward", "one direction only: reverse"
@@ -112,28 +112,19 @@ class Profile(NamedTuple):
         return decide([*(pair.claim for pair in self.pairs), *control])
 
 
-def analyse(
-    runs: Sequence[RunFolder],
-    scoring: Sequence[str] = (),
-    cluster: str = "",
-    design: Path | None = None,
-    above: float = 0.5,
-) -> Profile:
+def analyse(runs: Sequence[RunFolder], options: ProfileOptions = ProfileOptions()) -> Profile:
     """Assign each fact that all runs scored to a cell.
 
     :param runs: of one model.
-    :param design: of a planted model; by default the one in the model's folder, if any.
-    :param above: a fact is known if more than this share of its templates has the right answer.
     :raises BadInput: several models, a run twice, or no fact in common.
     """
     check_same(runs, ("model",))
-    load = partial(wanted_of, scorings=scoring, cluster=cluster)
-    whole = read_each(runs, scoring, lambda run, model: load(run, model=model), lambda one: one, given_twice(runs))
+    whole = read_runs(runs, options.scoring, options.cluster, lambda one: one, fewest=1)
     sides = [part for one in whole for part in _by_direction(one)]
     facts = common_facts(sides, same_candidates=False)
     every = set[str]().union(*(side.facts for side in sides))
-    ways = list(_ways(sides, facts, above, every))
-    file = design or next(filter(None, map(design_file, runs)), None)
+    ways = list(_ways(sides, facts, options.above, every))
+    file = options.design or next(filter(None, map(design_file, runs)), None)
     kinds = [_cell(pattern, ways) for pattern in zip(*(way.known for way in ways), strict=True)]
     labels, sample = np.array(kinds), sides[0].sample(facts)
     recipe = partial(combined, recipes=[way.recipe for way in ways], sign=" and ")
@@ -243,7 +234,6 @@ def _check(
 
 
 def conclude(findings: Profile) -> list[str]:
-    """Say how many facts are in each cell, how the ways differ, and whether the control holds."""
     parts = [f"{percent(share.value)} {label}" for label, share in findings.cells if share.value or label == EVERY]
     spoken = [f"{findings.model}: of {len(findings.facts):,} facts, {', '.join(parts)}."]
     decisions, checked = findings.decisions, findings.checked
@@ -259,7 +249,6 @@ def conclude(findings: Profile) -> list[str]:
 
 
 def tables(findings: Profile) -> list[Table]:
-    """Return ways, cells, pairs of ways, and cells by exposures."""
     kinds = {way.kind for way in findings.ways} | {"reverse" for way in findings.ways if way.reverse}
     missing = [f"{kind} ({hint})" for kind, hint in _HINTS.items() if kind not in kinds]
     notes = ["guessing: expected share of random guessing"]
@@ -292,7 +281,6 @@ def tables(findings: Profile) -> list[Table]:
 
 
 def files(findings: Profile) -> dict[str, Table]:
-    """Return the cell of every fact, and the ways in which it is known."""
     known = zip(*(way.known.astype(bool).tolist() for way in findings.ways), strict=True)
     rows = [(fact, cell, *own) for fact, cell, own in zip(findings.facts, findings.of_facts, known, strict=True)]
     return {"profile-facts": Table(("fact", "cell", *(way.name for way in findings.ways)), tuple(rows), "facts")}

@@ -13,6 +13,7 @@ from fathom.results.loading import check_same, read_scorings
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import PlannedRun
+from fathom.studies.options import PlannedOptions
 from fathom.studies.sizes import HitsLine, hits_line, hits_table
 
 TAIL_TEMPLATES = ("deer", "A", "B", "C")
@@ -26,7 +27,7 @@ def plan(options: EmbeddingOptions, model: Callable[[], Model], data: QuerySet) 
     ]
 
 
-def analyse(runs: Sequence[RunFolder], cluster: str = "") -> list[HitsLine]:
+def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> list[HitsLine]:
     """Return Hits@k of each run. :raises BadInput: runs of several models or data sets."""
     check_same(runs, ("model", "data"))
     refuse(
@@ -36,12 +37,13 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> list[HitsLine]:
     )
     names = [f"template {run.manifest['identity']['options'].get('tail_template')}" for run in runs]
     return [
-        hits_line(facts) for run, name in zip(runs, names, strict=True) for facts in read_scorings(run, name, cluster)
+        hits_line(facts)
+        for run, name in zip(runs, names, strict=True)
+        for facts in read_scorings(run, name, options.cluster)
     ]
 
 
 def conclude(findings: Sequence[HitsLine]) -> list[str]:
-    """State the range of Hits@1 over prompts."""
     best, worst = (choose(findings, key=lambda line: line.hits[0].value) for choose in (max, min))
     if len({line.hits[0].value for line in findings}) == 1:
         return [f"Hits@1 is {percent(best.hits[0].value)} by every tail prompt."]

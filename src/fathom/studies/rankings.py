@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.errors import BadInput, refuse
 from fathom.reading import Unreadable, read_text
@@ -31,6 +31,8 @@ from fathom.results.plots import Plot
 from fathom.results.rows import grouped
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.studies.changes import AccuracyChange, decide_changes
+from fathom.studies.options import RankingsOptions
 from fathom.studies.rankings_columns import (
     COEFFICIENTS,
     Column,
@@ -46,7 +48,6 @@ from fathom.studies.rankings_columns import (
     left_out_of,
     on_common_facts,
 )
-from fathom.studies.steps import SizeStep, decide_steps
 
 
 class Rankings(NamedTuple):
@@ -59,39 +60,32 @@ class Rankings(NamedTuple):
     agreements: list[RankingAgreement]
     groups: Mapping[str, str]
     left_out: list[OmittedFact]
-    steps: list[SizeStep]
+    steps: list[AccuracyChange]
 
 
-def analyse(
-    runs: Sequence[RunFolder],
-    scoring: Sequence[str] = (),
-    cluster: str = "",
-    groups: Path | None = None,
-    facts: Literal["common", "own"] = "common",
-) -> Rankings:
+def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOptions()) -> Rankings:
     """Rank the models of each data set and reading, and compare the rankings.
 
-    :param groups: file with the group of each model, see :func:`read_groups`.
-    :param facts: "common": compare both readings of a data set on the facts that all models ranked in both.
     :raises BadInput: fewer than two models, no common facts, other candidates, a model without a group.
     """
-    outcomes = read_all_facts(runs, scoring, cluster)
+    outcomes = read_all_facts(runs, options.scoring, options.cluster)
     models = list(dict.fromkeys(outcome.model for outcome in outcomes))
     if len(models) < 2:
         raise BadInput(f"a ranking needs runs of two models or more, found {models[0]} alone")
-    group_of = {} if groups is None else read_groups(groups, {o.model: o.full_name for o in outcomes})
+    full_names = {outcome.model: outcome.full_name for outcome in outcomes}
+    group_of = {} if options.groups is None else read_groups(options.groups, full_names)
     grids = [
         column_hits(data, reading, {model: of_model[model] for model in models if model in of_model})
         for (data, reading), of_model in group_by_data(outcomes).items()
     ]
-    if facts == "common":
+    if options.facts == "common":
         grids = on_common_facts(grids)
     above = {
         (grid.data, grid.reading, model): grid.baselines[model].claim(1, grid.facts)
         for grid in grids
         for model in grid.models
     }
-    steps, is_above = decide_steps(
+    steps, is_above = decide_changes(
         _steps(grids, group_of), above, lambda step, model: (step.about["data"], step.about["reading"], model)
     )
     columns = [column_of(grid, is_above) for grid in grids]
@@ -101,7 +95,7 @@ def analyse(
     return Rankings(columns, agreements_of(grids, group_of), group_of, left_out, steps)
 
 
-def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[SizeStep]:
+def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[AccuracyChange]:
     """Order models by parameters within groups; skip those whose run does not record them."""
     steps = []
     for grid, group in product(grids, dict.fromkeys(groups.values())):
@@ -112,7 +106,7 @@ def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[SizeS
         ]
         about = {"data": grid.data, "reading": grid.reading, "group": group}
         steps += [
-            SizeStep(about, smaller, larger, accuracy_difference(grid, larger, smaller, ACCURACIES[0]))
+            AccuracyChange(about, smaller, larger, accuracy_difference(grid, larger, smaller, ACCURACIES[0]))
             for (least, smaller), (most, larger) in pairwise(sorted(sized))
             if least < most
         ]
@@ -152,7 +146,6 @@ def read_groups(file: Path, models: Mapping[str, str]) -> dict[str, str]:
 
 
 def conclude(findings: Rankings) -> list[str]:
-    """Name the first model of each data set, the models above the baselines, and how well the two readings agree."""
     lines = []
     for column in findings.columns:
         first = min(column.scores, key=lambda score: score.place)
@@ -167,7 +160,6 @@ def conclude(findings: Rankings) -> list[str]:
 
 
 def tables(findings: Rankings) -> list[Table]:
-    """Return the places, the numbers of each column, the agreement of the readings, and the steps between sizes."""
     titles = [f"{column.data}, {column.reading}" for column in findings.columns]
     models = dict.fromkeys(score.model for column in findings.columns for score in column.scores)
     placed = [{score.model: score.place for score in column.scores} for column in findings.columns]
@@ -185,7 +177,6 @@ def tables(findings: Rankings) -> list[Table]:
 
 
 def files(findings: Rankings) -> dict[str, Table]:
-    """Return the facts that are not compared."""
     if not findings.left_out:
         return {}
     return {"rankings-left-out": Table(OmittedFact._fields, tuple(findings.left_out), "facts that are not compared")}
@@ -234,7 +225,7 @@ def _agreement_table(agreements: Sequence[RankingAgreement]) -> Table:
     return Table.of(agreements, title, [note], columns=columns, main=COEFFICIENTS[0])
 
 
-def _steps_table(steps: Sequence[SizeStep]) -> Table:
+def _steps_table(steps: Sequence[AccuracyChange]) -> Table:
     counts = Counter((step.about["reading"], step.verdict) for step in steps)
     summaries = (
         f"{reading}: " + ", ".join(f"{counts[reading, name]} {name}" for name in ("rise", "drop", NO_DIFFERENCE))

@@ -198,7 +198,7 @@ def _in_all(grids: Sequence[ColumnHits]) -> list[str]:
 
 def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) -> Estimate:
     one, other = grid.outcomes[first], grid.outcomes[second]
-    return difference(name, [(1, one), (-1, other)], [one.hits(1), other.hits(1)], grid.facts)
+    return difference(name, one, other, [one.hits(1), other.hits(1)], grid.facts)
 
 
 # --- agreement of the two rankings
@@ -224,7 +224,6 @@ def agreements_of(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> lis
 def _coefficients(
     models: list[str], based: Sequence[ColumnHits], free: Sequence[ColumnHits]
 ) -> tuple[Estimate, Estimate]:
-    """Return tau and rho."""
     sides = [places(np.mean([grid.means_of(models) for grid in side], axis=0)) for side in (based, free)]
     recipes = [combined(name, [grid.recipe for grid in (*based, *free)], " and ") for name in COEFFICIENTS]
     if any(np.ptp(side) == 0 for side in sides):

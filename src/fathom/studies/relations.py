@@ -23,6 +23,7 @@ from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import RunsOptions
 
 
 class RelationScores(NamedTuple):
@@ -58,13 +59,13 @@ class SharedRelations(NamedTuple):
     spread: tuple[float, float] | None
 
 
-def analyse(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> SharedRelations:
+def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> SharedRelations:
     """Compare two data sets by the relations that they share.
 
     :param runs: of two data sets, each model with a run of both; the data set of the first run comes first.
     :raises BadInput: other than two data sets, a model with a run of only one, no relation in common.
     """
-    columns = group_by_data(read_all_facts(runs, scoring, cluster))
+    columns = group_by_data(read_all_facts(runs, options.scoring, options.cluster))
     if len(columns) != 2:
         listed = ", ".join(f"{data} ({reading})" for data, reading in columns)
         raise BadInput(f"relations are compared between two data sets; these runs are of {len(columns)}: {listed}")
@@ -117,14 +118,12 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
 
 
 def conclude(findings: SharedRelations) -> list[str]:
-    """Say on which data set each model is more accurate."""
     name = f"accuracy on {findings.names[0]} minus {findings.names[1]}"
     claims = [Claim(f"{one.model}, {name}", (Contrast(name, one.difference),)) for one in findings.models]
     return sentences(decide(claims))
 
 
 def tables(findings: SharedRelations) -> list[Table]:
-    """Return models on the shared relations of both data sets, then every relation."""
     names = findings.names
     title = " and ".join(names)
     only = (f"{count} relations of only {name}" for name, count in zip(names, findings.models[0].only, strict=True))

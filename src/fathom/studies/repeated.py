@@ -28,6 +28,7 @@ from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import RepeatedOptions
 
 SHOWN = 15
 MOST = max(CUTS)
@@ -126,15 +127,12 @@ class Repetition(NamedTuple):
     decisions: list[Decision]
 
 
-def analyse(
-    runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "", untrained: str = ""
-) -> Repetition:
+def analyse(runs: Sequence[RunFolder], options: RepeatedOptions = RepeatedOptions()) -> Repetition:
     """Count repeated answers in each run, and compare the two readings of each model and data set.
 
-    :param untrained: name of the untrained control among the models.
     :raises BadInput: a run recorded fewer than its ten best answers, or no run is of the untrained model.
     """
-    outcomes = read_all_facts(runs, scoring, cluster)
+    outcomes, untrained = read_all_facts(runs, options.scoring, options.cluster), options.untrained
     repeated = all_of(*(partial(_repeated, outcome) for outcome in outcomes))
     if untrained and untrained not in (models := {outcome.model for outcome in outcomes}):
         raise BadInput(f"--untrained {untrained}: no run is of this model; there is {', '.join(sorted(models))}")
@@ -243,7 +241,7 @@ def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Ov
     first, second = _overlaps(based, facts, k), _overlaps(free, facts, k)
     change = point_estimate(FEW_FACTS, free.recipe(name))
     if len(facts) > 2:
-        change = difference(name, [(1, free), (-1, based)], [second, first], facts)
+        change = difference(name, free, based, [second, first], facts)
     right = None
     if k == 1:
         golds = [dict.fromkeys(gold, 1 / len(gold)) for gold in based.gold_ids_of(facts)]
@@ -331,14 +329,12 @@ def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> 
 
 
 def conclude(findings: Repetition) -> list[str]:
-    """Say whether trained models repeat themselves differently by sentence."""
     return sentences(findings.decisions) or [
         "Nothing is compared: a comparison needs a model with runs of both readings, template-based and template-free."
     ]
 
 
 def tables(findings: Repetition) -> list[Table]:
-    """Return distinct predictions of every run, the most repeated entities of each, and how readings differ."""
     shares = (*(f"distinct share@{k}" for k in CUTS), RIGHT)
     counts = ("unscored", *(f"distinct@{k}" for k in CUTS))
     columns = ("model", "data", "reading", "prompts", *counts, *shares)
@@ -357,7 +353,6 @@ def tables(findings: Repetition) -> list[Table]:
 
 
 def files(findings: Repetition) -> dict[str, Table]:
-    """Return all entities of each run, and of both readings."""
     of_runs = {f"repeated-{number}": _entities_table(line) for number, line in enumerate(findings.runs)}
     of_both = {f"repeated-readings-{number}": _both_table(both) for number, both in enumerate(findings.in_both)}
     return of_runs | of_both

@@ -24,8 +24,8 @@ from fathom.results.rows import grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import PlannedRun
-from fathom.studies.options import SeveralProbesOptions, SizesOptions
-from fathom.studies.steps import SizeStep, decide_steps
+from fathom.studies.changes import AccuracyChange, decide_changes
+from fathom.studies.options import PlannedOptions, SeveralProbesOptions, SizesOptions
 
 CUTS = (1, 10, 100)
 MAX_RANK = 100
@@ -57,7 +57,7 @@ class Sizes(NamedTuple):
     """Models in order of size, and for each probe and scoring the steps from each model to the next."""
 
     lines: list[HitsLine]
-    steps: list[SizeStep]
+    steps: list[AccuracyChange]
 
 
 def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
@@ -65,7 +65,7 @@ def plan(options: SizesOptions, model: Callable[[], Model], data: QuerySet) -> l
     return [PlannedRun(name, name, chosen) for name, chosen in probes_of(options, max_rank=MAX_RANK)]
 
 
-def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
+def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions()) -> Sizes:
     """Order the runs of each probe by the size of their models, and compare each with the next.
 
     :raises BadInput: runs of several data sets.
@@ -73,7 +73,7 @@ def analyse(runs: Sequence[RunFolder], cluster: str = "") -> Sizes:
     check_same(runs, ("data",))
     results: list[tuple[HitsLine, RunFacts]] = []
     for run, name in zip(runs, short_names(runs), strict=True):
-        results += [(hits_line(facts, facts.parameters), facts) for facts in read_scorings(run, name, cluster)]
+        results += [(hits_line(facts, facts.parameters), facts) for facts in read_scorings(run, name, options.cluster)]
     results.sort(key=lambda result: (result[0].probe, result[0].parameters or 0))
     by_probe = grouped((line.probe, outcome) for line, outcome in results)
     pairs = [(probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes)]
@@ -97,7 +97,7 @@ def probes_of(options: SeveralProbesOptions, **defaults: object) -> list[tuple[s
     return [(entry.name, parse_options(kind, chosen)) for entry, kind, chosen in zip(entries, kinds, own, strict=True)]
 
 
-def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeStep]:
+def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[AccuracyChange]:
     """Compare each model with the next larger one at every cut.
 
     Hits@1 decides: whether it changes in each step, and whether each model is above the baselines, is one family.
@@ -108,22 +108,21 @@ def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[SizeS
     models = {(probe, side.model): side for probe, *sides in pairs for side in sides}
     above = {key: RunBaselines(side).claim(CUTS[0], side.scored_facts) for key, side in models.items()}
     primary = slice(None, None, len(CUTS))
-    steps[primary], _ = decide_steps(steps[primary], above, lambda step, model: (step.about["probe"], model))
+    steps[primary], _ = decide_changes(steps[primary], above, lambda step, model: (step.about["probe"], model))
     return steps
 
 
-def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> SizeStep:
+def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> AccuracyChange:
     metric = f"hits@{k}"
     try:
         facts, hits = common_facts([larger, smaller]), [larger.hits(k), smaller.hits(k)]
-        number = difference(metric, [(1, larger), (-1, smaller)], hits, facts)
+        number = difference(metric, larger, smaller, hits, facts)
     except BadInput as error:
         number = point_estimate(str(error), form="+.1%")
-    return SizeStep({"probe": probe, "of": metric}, smaller.model, larger.model, number)
+    return AccuracyChange({"probe": probe, "of": metric}, smaller.model, larger.model, number)
 
 
 def conclude(findings: Sizes) -> list[str]:
-    """Count the steps to a larger model that change Hits@1."""
     primary = findings.steps[:: len(CUTS)]
     counts = Counter(step.verdict for step in primary)
     if not primary:
@@ -135,7 +134,6 @@ def conclude(findings: Sizes) -> list[str]:
 
 
 def tables(findings: Sizes) -> list[Table]:
-    """Return every run, then what each step to the next size changes."""
     note = "paired by fact; Hits@1 decides, by Holm over all steps and models; other cuts are secondary"
     columns = ("probe", "from", "to", "of", "difference", "verdict", "above baseline")
     rows, notes = [step.row for step in findings.steps], (note, NO_KNOWLEDGE)

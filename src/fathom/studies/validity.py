@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fathom.errors import BadInput
@@ -52,40 +51,29 @@ class Validity(NamedTuple):
     left_out: list[str]
 
 
-def analyse(
-    runs: Sequence[RunFolder],
-    scoring: Sequence[str] = (),
-    cluster: str = "",
-    design: Path | None = None,
-    seed: int = 0,
-    higher: Sequence[str] = (),
-    unbiased: Sequence[str] = (),
-    agree: Sequence[str] = (),
-) -> Validity:
+def analyse(runs: Sequence[RunFolder], options: ValidityOptions = ValidityOptions()) -> Validity:
     """Compare what probes say with what models have read.
 
     :param runs: of planted models; one with ``--alter no-subject`` gives the prior of another run of the same probe.
-    :param design: of models that have none in their folder.
-    :param seed: of the halves of the facts never read.
-    :param higher: claims to test, see :mod:`fathom.studies.validity_claims`; likewise *unbiased* and *agree*.
     :raises BadInput: a model without a design, a design of other data, too few facts in one of its classes.
     """
     priors = {_probe_and_model(run): run for run in runs if _alteration(run) == NO_SUBJECT}
     asked = [run for run in runs if _alteration(run) != NO_SUBJECT]
     probes: list[Probe] = []
     for run, model in zip(asked, short_names(asked), strict=True):
-        rows, known = Rows(run, cluster=cluster), design_of(run, design)
+        rows, known = Rows(run, cluster=options.cluster), design_of(run, options.design)
         prior = Rows(priors[_probe_and_model(run)]) if _probe_and_model(run) in priors else None
-        wanted = [name for name in rows.scorings if not scoring or name in scoring]
-        probes += [Probe(RunFacts(run, rows, name, model), known, prior, seed) for name in wanted]
+        wanted = [name for name in rows.scorings if not options.scoring or name in options.scoring]
+        probes += [Probe(RunFacts(run, rows, name, model), known, prior, options.seed) for name in wanted]
     if not probes:
-        raise BadInput(f"no run has --scoring {','.join(scoring)}: leave it out" if scoring else "no run to analyse")
+        none = f"no run has --scoring {','.join(options.scoring)}: leave it out"
+        raise BadInput(none if options.scoring else "no run to analyse")
     _distinguish(probes)
     left_out = [probe.too_few() for probe in probes if probe.too_few()]
     probes = [probe for probe in probes if not probe.too_few()]
     if not probes:
         raise BadInput([*left_out, "plant more facts, or evaluate more of them (--limit)"])
-    claims = expected_claims(probes, ValidityOptions(higher=higher, unbiased=unbiased, agree=agree))
+    claims = expected_claims(probes, options)
     pairs = [
         ProbePair(one.facts.model, one.name, other.name, one.agreement(other))
         for one, other in combinations(probes, 2)
@@ -114,7 +102,6 @@ def _probe_and_model(run: RunFolder) -> tuple[str, ...]:
 
 
 def conclude(findings: Validity) -> list[str]:
-    """Say which probe to use for each model, how wrong it can be, and what it favours."""
     said = []
     for model, probes in grouped((probe.model, probe) for probe in findings.probes).items():
         said += _of_model(model, probes)
@@ -200,7 +187,6 @@ def _of_biases(probes: Sequence[ProbeValidity]) -> list[str]:
 
 
 def tables(findings: Validity) -> list[Table]:
-    """Return one row for each scoring; then exposures, biases, corrections and agreement."""
     notes = [
         "AUROC: how often a fact read most often is preferred to one never read; 0.5 is chance",
         "halves: AUROC − 0.5 of two random halves of the facts never read, the control",
@@ -269,7 +255,6 @@ def tables(findings: Validity) -> list[Table]:
 
 
 def plots(findings: Validity) -> list[Plot]:
-    """Draw accuracy by exposures, a line for each scoring; a picture for each model."""
     by_model = grouped((one.model, one) for one in findings.probes)
     return [
         Plot(f"validity-{number}", partial(_draw, probes), "exposures", "Acc@1", model)

@@ -114,7 +114,6 @@ class Probe:
         return ""
 
     def validity(self) -> ProbeValidity:
-        """Return all estimates."""
         facts, rows = self.facts, self.facts.rows
         margins, places = self.preferences
         corrections = {}
@@ -176,7 +175,6 @@ class Probe:
         return auroc_difference(both.first[chosen], both.second[chosen], positive, sample, recipe, designed=True)
 
     def _per_fact(self, values: Floats) -> Floats:
-        """Return a value for each used fact."""
         return self.facts.per_fact(values)[self.facts.at(self.used)]
 
     def _auroc(self, name: str, values: Floats, level: int, estimate: Callable[..., Estimate] = auroc) -> Estimate:

@@ -54,8 +54,6 @@ _NOTES = (
 
 
 class ChainPlace(NamedTuple):
-    """One point of a curve."""
-
     model: str
     rule: str
     form: str
@@ -210,12 +208,10 @@ def _mean(values: Mapping[tuple[str, str], tuple[float, Origin]], made: str) -> 
 
 
 def conclude(findings: Chains) -> list[str]:
-    """Return for how many rules and depths each model follows."""
     return summarise(findings.conclusions)
 
 
 def tables(findings: Chains) -> list[Table]:
-    """Return the numbers by depth, and the conclusions."""
     decided = {tuple(one.about.values())[:3]: one.decision.word for one in findings.conclusions}
     rows = [
         {
@@ -237,7 +233,6 @@ def tables(findings: Chains) -> list[Table]:
 
 
 def plots(findings: Chains) -> list[Plot]:
-    """Return a curve over depth for each model and rule: the whole argument in each form, and the best altered one."""
     lines = grouped(((one.place.model, one.place.rule), one) for one in findings.lines)
     return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1].place.depth > 1]
 

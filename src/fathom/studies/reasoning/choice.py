@@ -24,6 +24,7 @@ from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, Sample, by_default, check_key, sample_of_origins
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
+from fathom.studies.options import ChoiceStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
     Counterfactual,
@@ -81,7 +82,6 @@ class ModelQuestions(NamedTuple):
     recipes: list[str]
 
     def recipe(self, name: str) -> str:
-        """Return the recipe of a number of this name."""
         return combined(name, self.recipes, " and ")
 
 
@@ -117,14 +117,13 @@ class ChoiceLines(NamedTuple):
     counterfactuals: list[Counterfactual]
 
 
-def analyse(runs: Sequence[RunFolder], cluster: str = "") -> ChoiceLines:
+def analyse(runs: Sequence[RunFolder], options: ChoiceStudyOptions = ChoiceStudyOptions()) -> ChoiceLines:
     """Return the lines of all tables, each model's together.
 
     :param runs: of one model or several; memorising and reasoning in one run or in several.
-    :param cluster: key by which questions were drawn together; some run must have it (:mod:`fathom.results.samples`).
     :raises BadInput: a run without such questions, a question twice for one model, or with different options.
     """
-    models = questions_of(runs, cluster)
+    models = questions_of(runs, options.cluster)
     evidence, against = [], []
     for model in models:
         name = model.model if len({one.scoring for one in models}) == 1 else f"{model.model} {model.scoring}"
@@ -284,7 +283,6 @@ def _check_options(runs: Sequence[RunFolder], tables: Sequence[Rows]) -> None:
 
 
 def conclude(findings: ChoiceLines) -> list[str]:
-    """Return for how many rules each model reasons."""
     return summarise(findings.conclusions) or [f"{NO_ARGUMENTS.capitalize()}."]
 
 

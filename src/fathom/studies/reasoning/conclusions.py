@@ -206,7 +206,6 @@ def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> li
 
 
 def counterfactuals_of_run(model: str, rows: Rows) -> list[Counterfactual]:
-    """Return the shares of each rule in a run."""
     return counterfactuals(model, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
 
 

@@ -286,7 +286,6 @@ def _by_wording(lines: Sequence[EntailmentLine]) -> dict[str, tuple[Estimate, Es
 
 
 def conclude(findings: Entailment) -> list[str]:
-    """Return for how many rules each model reasons."""
     return summarise(findings.conclusions) or ["Nothing can be concluded: no altered texts were evaluated."]
 
 

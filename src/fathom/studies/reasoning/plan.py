@@ -145,7 +145,6 @@ def _subset(options: EntailmentStudyOptions, whole: QuerySet, wordings: Iterable
 
 
 def learns(wording: RuleWording) -> bool:
-    """Return whether anything is learnt for it."""
     return wording.templates or wording.conjunction
 
 

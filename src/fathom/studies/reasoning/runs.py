@@ -200,8 +200,6 @@ class _Memorising(OntologyOptions):
 
 
 class _MemorisingOptions(StatementOptions):
-    """Options of causal models' memorising runs."""
-
     ids: frozenset[str] = Field(json_schema_extra=CIRCUMSTANCE)
 
 
@@ -238,7 +236,6 @@ class ModelRuns:
             self._run_wordings(learnt, [wording for wording in plan.wordings if wording.templates == learnt])
 
     def _run_wordings(self, learnt: bool, wordings: Sequence[RuleWording]) -> None:
-        """Run all wordings that share a memorising run."""
         memory = self._memory(learnt, wordings)
         self.runs.append(memory.run)
         vectors = memory.run.path / "artifacts" / "soft" if learnt else None

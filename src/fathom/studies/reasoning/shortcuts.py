@@ -108,7 +108,6 @@ class _Reading:
 
     @property
     def facts(self) -> list[list[str]]:
-        """The other premises."""
         return [words for words in self.premises if self.subject not in words]
 
     def named(self, premises: Iterable[list[str]]) -> dict[str, int]:
