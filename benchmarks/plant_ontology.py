@@ -20,7 +20,7 @@ from fathom.data.templates import Prompt, Template
 from fathom.formats.ontoprobe import read_patterns
 from fathom.prompts.entailment import RuleItem, RuleWording, W, X, Y, Z, items, phrase_of, text_of
 from fathom.prompts.ontology import RULES
-from fathom.results.plots import save as draw
+from fathom.results.saving import save as draw
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
 from fathom.studies.options import EntailmentStudyOptions

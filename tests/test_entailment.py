@@ -42,8 +42,8 @@ from fathom.prompts.entailment import (
 from fathom.prompts.ontology import RULES
 from fathom.results.estimates import NOTHING
 from fathom.results.names import folder_names
-from fathom.results.plots import save as draw
 from fathom.results.samples import Origin
+from fathom.results.saving import save as draw
 from fathom.results.tables import render
 from fathom.results.tasks import MEASURED
 from fathom.run import run

@@ -19,8 +19,7 @@ from fathom.models.checks import token_log_probs
 from fathom.models.encoder_decoder import EncoderDecoder
 from fathom.models.loading import wrap
 from fathom.models.local import LocalModel
-from fathom.report.evidence import Evidence
-from fathom.report.tokens import NOT_SCORED
+from fathom.report.evidence import NOT_SCORED, Evidence
 from fathom.results.rows import Rows
 from fathom.run import run
 from fathom.scoring.tokens import Role, encode_causal, encode_masked, token_texts

@@ -18,7 +18,6 @@ class FittedLine(NamedTuple):
 
     :param slope_error: standard error of the slope, from the residual variance.
     :param r_squared: share of the variance explained.
-    :param x_mean: mean of x.
     :param mean_error: standard error of the line at that mean.
     """
 

@@ -49,7 +49,6 @@ def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float:
     """Return Cohen's κ = (p_o − p_e) / (1 − p_e), as ``sklearn.metrics.cohen_kappa_score`` (Cohen 1960).
 
     :param first: judgements, shape (n).
-    :param second: judgements of the same items.
     :returns: NaN without judgements, or if both judges always give the same one (p_e is 1).
     :raises ValueError: another number of judgements.
     """
@@ -84,7 +83,6 @@ class Fences(NamedTuple):
 def tukey_fences(values: npt.ArrayLike) -> Fences:
     """Return quartiles (linear interpolation) ∓ 1.5 interquartile ranges.
 
-    :param values: shape (n).
     :raises ValueError: no value, or NaN among them.
     """
     given = np.asarray(values, float)

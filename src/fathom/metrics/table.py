@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from fathom.metrics.confidence import Confidence, Floats, calibration_gaps, cautious_sum, debiased_sum
+from fathom.metrics.confidence import Floats, calibration_gaps, cautious_sum, debiased_sum
 from fathom.metrics.descriptive import harmonic_mean
 from fathom.registry import Registry
 
@@ -29,33 +29,8 @@ class Ranking(Protocol):
     def reciprocal(self) -> Floats: ...
 
 
-class Items(Ranking, Protocol):
-    """The arrays that a step may use, see :class:`fathom.results.rows.Rows`; shape (n), NaN without a number."""
-
-    rank: Floats
-    precision: Floats
-    recall: Floats
-    prompt_log_prob: Floats
-    prompt_tokens: Floats
-
-    @property
-    def confidence(self) -> Confidence: ...
-
-    def reciprocal_of_all(self) -> Floats: ...
-
-    def reciprocal_of_finest(self) -> Floats: ...
-
-    @property
-    def finest_rank(self) -> Floats: ...
-
-    def even_weight(self) -> Floats: ...
-
-    def rare_weight(self) -> Floats: ...
-
-    def agreeing(self) -> Floats: ...
-
-
 Step = Callable[[Any], "Floats | tuple[Floats, ...]"]
+"""Takes the arrays of :class:`fathom.results.rows.Rows`; returns shape (n), NaN without a number."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +38,7 @@ class Metric:
     """One number of a run.
 
     :param name: as typed, printed and stored, such as "hits@5".
-    :param step: values of each prediction (:class:`Items`), NaN without one; several for a number such as F1.
+    :param step: values of each prediction, NaN without one; several for a number such as F1.
     :param shown: display format.
     :param limits: smallest and largest possible value.
     :param fold: function of the means of the step's values; None for the mean itself.
@@ -91,7 +66,7 @@ class Metric:
     has_baselines: bool = False
 
     def columns(self, items: Ranking) -> tuple[Floats, ...]:
-        """Return the step's values, shape (n) each. :param items: :class:`Items`, unless it needs ranks alone."""
+        """Return the step's values, shape (n) each. :param items: rows, or ranks if it needs these alone."""
         values = self.step(items)
         return values if isinstance(values, tuple) else (values,)
 
@@ -124,7 +99,7 @@ def first_of_finest(rank: Floats) -> Floats:
     return np.where(np.isnan(rank), np.nan, rank <= 1)
 
 
-def _prompts(items: Items) -> tuple[Floats, Floats]:
+def _prompts(items: Any) -> tuple[Floats, Floats]:
     return items.prompt_log_prob, items.prompt_tokens
 
 

@@ -38,12 +38,9 @@ HITS = "share of facts right"
 class Drawing(NamedTuple):
     """One chart.
 
-    :param name: in links.
     :param says: how to read it, in a sentence.
     :param keys: dimensions by which it counts; those of ``agreement`` are two runs.
     :param brush: keys that a brush selects by; empty if the chart has no brush.
-    :param draw: makes the chart.
-    :param there: whether there is something to draw.
     """
 
     name: str

@@ -33,8 +33,6 @@ class RunSide(NamedTuple):
 
     :param facts: whose predictions may be released.
     :param baselines: metric → baseline → value of each fact, shape (facts).
-    :param headline: its numbers over all its facts.
-    :param identity: of the run, as its manifest has it.
     """
 
     facts: RunFacts
@@ -95,7 +93,6 @@ def baselines_by_fact(
 ) -> dict[str, dict[str, Floats]]:
     """Return metric → baseline → value of each fact.
 
-    :param facts: before their predictions are released.
     :param ranked: ranks of the gold answers by each baseline, an entry per prediction of the run.
     """
     each = {one.name: {name: one.columns(own)[0] for name, own in ranked.items()} for one in metrics}

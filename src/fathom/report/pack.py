@@ -15,9 +15,8 @@ import numpy as np
 
 from fathom.report.charts import places_of
 from fathom.report.counting import Dimension, Kinds, label_of, weights, weights_by_template
-from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, PredictionColumns, narrow, showable
+from fathom.report.evidence import ANSWERS, MISSING, Array, Evidence, KeptTokens, PredictionColumns, narrow, showable
 from fathom.report.slices import Slice
-from fathom.report.tokens import KeptTokens
 from fathom.results.estimates import Estimate
 from fathom.results.samples import RELATION
 

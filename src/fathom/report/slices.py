@@ -24,7 +24,6 @@ class Slice(NamedTuple):
     """A part of the facts that both of two runs ranked.
 
     :param key: of the queries, such as "relation".
-    :param of_first: accuracy of the first run; *of_second* likewise.
     :param number: first − second, with its interval.
     :param adjusted: its p value by Holm among all slices of the pair.
     """

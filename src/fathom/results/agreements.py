@@ -26,9 +26,7 @@ WITHIN = "log10 rank, within relations"
 class Agreement(NamedTuple):
     """Two probes on the facts that both ranked. Correlations are undefined where a search stopped.
 
-    :param log_ranks: correlation of log10 ranks.
     :param within: of log10 ranks less the mean of their relation.
-    :param ranks: of the ranks themselves.
     :param both_hit: share of facts that both rank within *k*; likewise the other quadrants.
     :param left_out: number of facts that only one of them, or neither, could rank.
     :param stopped: number of facts whose rank is only known to be greater than some number. They are in the quadrants;

@@ -58,8 +58,6 @@ class PrimeShares(NamedTuple):
 class Alteration(NamedTuple):
     """One run with altered sentences, against the unmodified run of its model.
 
-    :param how: the alteration.
-    :param run: folder of the altered run.
     :param plain: accuracy on unmodified sentences; *altered* on altered ones; *change* the paired difference.
     :param same: share of facts whose first answer stays.
     :param known: the same of the facts that the model knows; None without any.

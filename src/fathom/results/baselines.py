@@ -59,7 +59,6 @@ class BaselineComparison(NamedTuple):
     """A metric of a model and of a baseline over the same predictions.
 
     :param baseline: one of :data:`NAMES`.
-    :param value: of the baseline.
     :param difference: model − baseline, paired; it is of the facts that have the baseline.
     """
 

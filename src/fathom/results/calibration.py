@@ -60,7 +60,6 @@ def scale_temperature(scores: Sequence[Floats], right: Floats, units: Labels, se
 
     :param scores: log-likelihoods of each query's options. :param right: whether the best one is right, 0 to 1.
     :param units: label of each query's sampling unit, which is in one half as a whole.
-    :param seed: of the halves.
     """
     names, unit = np.unique(np.asarray(units), return_inverse=True)
     if len(names) < 2:

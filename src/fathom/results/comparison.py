@@ -84,7 +84,6 @@ class ComparedPair(NamedTuple):
     :param cells: None where Hits@1 is undefined.
     :param agreement: of two probes, or scorings, of one model; None for others, and without ranks.
     :param differs: in what but the model the runs differ.
-    :param decision: the verdict on the primary metric.
     """
 
     first: str
@@ -117,8 +116,6 @@ class Comparison(Tabular):
     """All that ``fathom compare`` prints.
 
     :param controlled: verdicts that need a control: chat templates, altered sentences.
-    :param alterations: runs with altered sentences, against the unmodified ones.
-    :param plans: sample sizes that would detect a difference, if requested.
     :param over_seeds: whether two models differ over facts and seeds; the pairs, one per seed, then decide nothing.
     """
 

@@ -43,7 +43,6 @@ def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
     """Return a line for all pairs (the mean of each fact's), then one for each two values of a key.
 
     :param over: "template", or a key of the queries' groups.
-    :param cluster: sampling unit, as for :class:`~fathom.results.rows.Rows`.
     :raises BadInput: the queries have no such key.
     """
     rows = Rows(run, cluster=cluster)

@@ -54,9 +54,7 @@ class OfFact(NamedTuple):
     """One fact.
 
     :param change: learnt, forgotten, kept or never known.
-    :param before: share of its hits; *after* likewise.
     :param rank_before: mean over its predictions; infinite where a search stopped; *rank_after* likewise.
-    :param answers: names of the right ones.
     """
 
     fact: str
@@ -75,11 +73,8 @@ class GroupChange(NamedTuple):
 
     :param facts: number of facts ranked by both runs.
     :param alone: number of facts ranked by the run before alone, and by that after alone.
-    :param before: share of hits; *after* likewise.
-    :param difference: after − before, paired by fact.
     :param became: shares learnt, forgotten, kept, never known, and kept of those known before, in this order.
     :param baselines: what answering without knowledge would score, and after − that.
-    :param changed: the verdict on the difference.
     :param above: the verdict on the baselines; None without any.
     """
 
@@ -108,7 +103,6 @@ class Change(Tabular):
     :param by: key of the groups; "" without groups.
     :param k: a fact is known up to that rank.
     :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
-    :param edits: measures of the edits that the queries name, if any.
     """
 
     parts: tuple[GroupChange, ...]

@@ -33,10 +33,7 @@ class EditMeasure(NamedTuple):
     """One measure of the edits that both runs scored; the value of an edit is the mean over its prompts.
 
     :param edits: number of edits; *prompts* of their queries of this kind.
-    :param before: mean over edits; *after* likewise.
-    :param difference: after − before, paired by prompt.
     :param unscored: number of facts by the reason why they are excluded.
-    :param written: whether the model writes its answers.
     """
 
     name: str

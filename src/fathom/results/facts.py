@@ -58,7 +58,6 @@ class RunFacts:
     """One scoring of one run. Arrays and sequences have one entry per fact, in order of appearance.
 
     :param rows: the run's predictions; :meth:`release` drops them.
-    :param model: name of the model in tables.
     :param places: predictions to include, by default all of this scoring.
     :param part: "key:value" where these are a part of the run, for recipes.
     """
@@ -375,7 +374,6 @@ class RunFacts:
         :param values: one per fact of the run.
         :param facts: by default the scored ones.
         :param sample: how the facts were drawn, if already known.
-        :param form: display format.
         """
         chosen = self.scored_facts if facts is None else facts
         shares, line = values[self.at(chosen)], self.recipe(name)

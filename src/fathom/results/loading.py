@@ -132,7 +132,6 @@ def _read_each(
 
     :param load: takes a run and the name of its model.
     :param reduce: what to hold of each while the next run is read.
-    :param faults: to report together with those of the runs.
     :raises BadInput: with the faults of all runs, and the scorings that no run has.
     """
     lines, results, known = list(faults), [], set[str]()

@@ -29,7 +29,6 @@ def difference(
 
     :param name: of the number, for its recipe.
     :param values: one per fact of each side.
-    :param facts: in common.
     :param sample: how these were drawn, if already known.
     """
     sides = (first, second)

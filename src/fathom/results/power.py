@@ -21,7 +21,6 @@ class Detectable(NamedTuple):
     """The sample that would detect a difference of two runs, or of two models trained with several seeds.
 
     :param sample: sampling unit; *units* is the number of independent units of the pilot.
-    :param seeds: per model; 1 without.
     :param needed: number of units; None if the pilot shows no variance, or no number is enough.
     """
 
@@ -41,7 +40,6 @@ def detectable(first: str, second: str, pilot: Estimate, difference: float) -> D
 
     The standard error falls with the square root of the number of units, and the degrees of freedom rise with it.
 
-    :param pilot: the paired difference of the pilot.
     :param difference: to be detected, above 0, in units of the metric.
     """
     units, interval = pilot.clusters or pilot.n, pilot.interval

@@ -272,7 +272,7 @@ class Rows:
         labels["answer"] = next(iter(self.gold[query]), None)
         return labels.get(key) or self.groups[query].get(key)
 
-    # --- values of predictions, see :class:`fathom.metrics.table.Items`
+    # --- values of predictions, for the steps of :mod:`fathom.metrics.table`
 
     def columns(self, metric: Metric) -> tuple[Floats, ...]:
         """Return the values of a metric's step, computed once."""

@@ -49,10 +49,7 @@ class Headline:
     """The numbers of one scoring.
 
     :param queries: number of distinct queries with predictions, *answered* of those with a scored one.
-    :param predictions: queries × templates.
-    :param reasons: number of unscored predictions by reason.
     :param deviation: sample standard deviation (n − 1) of accuracy over templates; None for one template.
-    :param numbers: the known metrics by name.
     :param baselines: the baselines of each of them, see :mod:`fathom.results.baselines`.
     :param decision: whether accuracy is above every baseline; None without any.
     """
@@ -82,7 +79,6 @@ class Headline:
 class BreakdownPart(NamedTuple):
     """One line of a breakdown.
 
-    :param n: number of scored predictions.
     :param deviation: as of the headline.
     :param numbers: accuracy and mrr, of written answers precision, recall and f1, if known.
     """

@@ -82,8 +82,6 @@ class TaskLine(NamedTuple):
     """The numbers of one setting.
 
     :param numbers: by the names of :data:`OF_MEMORY`; empty if nothing was scored.
-    :param items: number of scored items.
-    :param template: its number in the run.
     :param places: of its predictions among the rows, scored or not.
     """
 
@@ -182,7 +180,6 @@ def _wording(rows: Rows, places: Ints) -> str:
 class ByFrequency(NamedTuple):
     """The frequency baseline of one task.
 
-    :param items: number of its items.
     :param reciprocal: 1 / rank of each item's finest right answer, by the id of its query.
     """
 
@@ -250,7 +247,6 @@ class _Counted(NamedTuple):
 
     :param training: of the training items, None if these are evaluated too.
     :param items: subject and right answers of all items.
-    :param place: of each candidate.
     :param seed: of the order of unseen answers.
     """
 

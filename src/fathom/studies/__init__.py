@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from fathom.registry import Registry
-from fathom.results.plots import Panels, Plot
+from fathom.results.saving import Panels, Plot
 from fathom.results.tables import Table
 from fathom.studies import options
 from fathom.studies.options import RunsOptions
@@ -45,7 +45,6 @@ class PlannedRun(NamedTuple):
     """A run that a study needs.
 
     :param name: path of its folder, below the study's.
-    :param exclusive: whether its time is measured.
     """
 
     name: str
@@ -59,12 +58,10 @@ class Study:
     """An entry of STUDIES.
 
     :param question: heading under which ``fathom study --help`` lists it.
-    :param does: one line for ``--help``.
     :param takes: what its command takes: finished runs, a model, or several; cells: link predictors of a plan, without
         a command.
     :param options: of its command; its fields are flags.
     :param analysis: options of ``analyse``, by default those of the command; None if ``analyse`` makes the runs.
-    :param module: defines its functions.
     :param example: a command line, without "fathom study".
     :param without: fields of the options that the study sets itself.
     :param leaves_out: whether ``analyse`` leaves out runs that cannot be used, such as unfinished ones, and lists them.
@@ -111,8 +108,7 @@ class Study:
 
     def save(self, findings: Any, out: Path, overwrite: bool = False) -> bool:
         """Write tables, further tables and plots into a folder. :returns: False if plots need another library."""
-        from fathom.results.plots import save
-        from fathom.results.saving import write_tables
+        from fathom.results.saving import save, write_tables
         from fathom.results.tables import render
         from fathom.store.written import write_output
 

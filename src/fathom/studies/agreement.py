@@ -18,8 +18,8 @@ from fathom.results.estimates import Estimate, mean_over_models
 from fathom.results.facts import RunFacts, Shared
 from fathom.results.loading import check_ranked, read_facts, read_runs
 from fathom.results.names import distinguished, short_names
-from fathom.results.plots import Panels, Plot
 from fathom.results.rows import grouped
+from fathom.results.saving import Panels, Plot
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import AgreementOptions

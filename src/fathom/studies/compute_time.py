@@ -18,8 +18,8 @@ from fathom.models.base import Model
 from fathom.probes import PROBES
 from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.loading import check_same
-from fathom.results.plots import Plot
 from fathom.results.rows import grouped
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.run.setup import selected
 from fathom.store.folder import SECONDS, RunFolder
@@ -33,8 +33,6 @@ class Timing(NamedTuple):
 
     :param points: number of queries and seconds of each repeat.
     :param total: number of queries to extrapolate to.
-    :param seconds: the line's value there.
-    :param error: standard error of that value.
     """
 
     probe: str

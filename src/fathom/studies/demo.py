@@ -23,7 +23,6 @@ from fathom.training.design import frequency_baseline
 class DemoLine(NamedTuple):
     """Accuracy of one model on one phrasing.
 
-    :param kind: of the model.
     :param phrasing: "trained on" or "never seen".
     :param planted: on the facts that the model was trained on.
     :param withheld: on the others.
@@ -56,11 +55,7 @@ def unseen_template(data: QuerySet) -> int:
 
 
 def analyse(data: QuerySet, runs: Mapping[str, RunFolder], models: Mapping[str, Path]) -> list[DemoLine]:
-    """Compare planted and withheld facts in both phrasings.
-
-    :param runs: a run of each kind of model.
-    :param models: folder of each kind.
-    """
+    """Compare planted and withheld facts in both phrasings."""
     lines = []
     for kind, run in runs.items():
         rows, planted = Rows(run, with_scores=False), planted_ids(models[kind])
@@ -85,7 +80,6 @@ def accuracies(
 ) -> tuple[Estimate, Estimate, Estimate, Estimate, Estimate]:
     """Return planted, withheld, baseline, gap and beyond of the facts scored with one template, see :class:`DemoLine`.
 
-    :param planted: ids of the queries.
     :param by_frequency: expected accuracy of each query, by its id.
     """
     ids = [rows.query_ids[query] for query in rows.query]

@@ -87,7 +87,6 @@ class Items(NamedTuple):
 
     :param items: the most suspicious first, those of one model last. :param decisions: on the claims of the others.
     :param common: number of facts that all models scored. :param left_out: number of others.
-    :param shortened: facts of the shortened data set.
     :param disordered: share of the pairs of models that it puts in another order than all facts do.
     :param at_random: the same of as many random facts.
     """

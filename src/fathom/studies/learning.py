@@ -25,8 +25,8 @@ from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import open_run, wanted_of
 from fathom.results.names import last_part
 from fathom.results.pairing import common_facts, difference
-from fathom.results.plots import Plot
 from fathom.results.rows import grouped
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder, differences
 from fathom.studies.changes import AccuracyChange, decide_changes
@@ -59,7 +59,6 @@ class Course(NamedTuple):
 
     :param steps: of the training; places in the order if the names have no steps.
     :param learnt: number of facts that each checkpoint knows and the one before does not; *forgotten*: the reverse.
-    :param relations: accuracy of each.
     :param facts: those that all checkpoints scored.
     :param changes: from each checkpoint to the next, then from the first to the last.
     """

@@ -21,7 +21,7 @@ from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_all_facts
 from fathom.results.names import distinguished
-from fathom.results.plots import Plot
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import LengthBiasOptions
@@ -57,10 +57,7 @@ class LengthBias(NamedTuple):
     :param name: probe, scoring and model, with what distinguishes it from the other runs.
     :param ranks: correlation of rank and number of tokens; a positive one favours short names.
     :param within: the same, with each value relative to its mean over the relation's facts.
-    :param left_out: number of facts without a rank.
-    :param points: fact id, tokens, rank.
     :param vocabulary: model whose tokens were counted.
-    :param accuracy: by number of tokens.
     """
 
     name: str

@@ -73,13 +73,7 @@ class Cell(NamedTuple):
 
 
 class CellState(NamedTuple):
-    """The state of a cell.
-
-    :param predictor: folder of the link predictor.
-    :param data: folder of the world.
-    :param run: the finished run, if any.
-    :param failed: why the cell failed; "" if it has not.
-    """
+    """The state of a cell."""
 
     cell: Cell
     predictor: Path
@@ -109,8 +103,6 @@ class CellTraining(NamedTuple):
 class CellResult(NamedTuple):
     """One model with its weights in its world, over all seeds.
 
-    :param cell: without a seed.
-    :param trainings: one for each seed.
     :param numbers: of each metric, over the finished seeds; empty without any.
     :param noise: of Hits@10.
     """
@@ -140,7 +132,6 @@ class Effect(NamedTuple):
     :param value: None if a cell is missing.
     :param adjusted: p value by Holm, among all claims and effects on the metric.
     :param fences: Tukey's, over the model's worlds; of gaps alone.
-    :param outlier: whether the gap is outside the fences.
     """
 
     model: str
@@ -156,7 +147,6 @@ class Effect(NamedTuple):
 class Effects(NamedTuple):
     """All effects on one metric.
 
-    :param terms: of the decomposition.
     :param gaps: pretrained − random in each world.
     :param contrasts: two models, both pretrained, in each world.
     """

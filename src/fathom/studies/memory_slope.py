@@ -26,10 +26,10 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import read_facts
 from fathom.results.names import short_names
 from fathom.results.pairing import common_facts
-from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats
 from fathom.results.samples import Sample
+from fathom.results.saving import Plot
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
@@ -57,10 +57,7 @@ _NOTES = (
 class MemorySlope(NamedTuple):
     """Findings of the study.
 
-    :param effects: slopes and means by name.
     :param parts: rows of mean 1 / rank and gain of the facts in each of :data:`CLASSES`.
-    :param points: fact, knowledge and gain.
-    :param left_out: number of facts that a run did not score.
     """
 
     effects: dict[str, Estimate]

@@ -10,8 +10,8 @@ import numpy as np
 
 from fathom.metrics.significance import LEVEL, POWER
 from fathom.results.estimates import Estimate, Noise, point_estimate
-from fathom.results.plots import Plot
 from fathom.results.recipes import combined
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.studies.memory import (
     HITS,

@@ -19,9 +19,9 @@ from fathom.results.baselines import verdict_text
 from fathom.results.claims import Claim, Decision, decide_all
 from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
-from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import Floats, Ints, Rows, grouped
+from fathom.results.saving import Plot
 from fathom.results.tables import Cell, Table
 from fathom.results.tasks import (
     EACH_ITEM,
@@ -65,7 +65,6 @@ class SettingsCompared(NamedTuple):
     """Values of one part of a setting, averaged over the settings that share all other parts and have every value.
 
     :param means: for each value the estimates of :data:`MEASURED`.
-    :param settings: number of settings averaged.
     """
 
     part: str
@@ -102,7 +101,6 @@ class Ontology:
     """Findings of the study.
 
     :param baselines: of each task for which a run records the training answers.
-    :param best: the line with the highest MRR.
     :param chosen: the best settings by cross-validation; empty without it.
     :param decisions: whether each of the best is above the frequency baseline, as one family.
     """

@@ -18,10 +18,10 @@ from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.measures import measure
 from fathom.results.pairing import common_facts
-from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import Sample
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
@@ -31,10 +31,6 @@ class RunPoint(NamedTuple):
     """One run.
 
     :param accuracy: mean Acc@1 of the facts that all models ranked.
-    :param perplexity: mean over prompts.
-    :param corpus: perplexity over all their tokens.
-    :param prompts: number of prompts with a perplexity.
-    :param missing: number of its other prompts.
     """
 
     model: str

@@ -27,8 +27,8 @@ from fathom.results.claims import NO_DIFFERENCE, percent
 from fathom.results.estimates import Estimate
 from fathom.results.facts import ACCURACIES, BY_TEMPLATE, FREE, READINGS
 from fathom.results.loading import group_by_data, read_all_facts
-from fathom.results.plots import Plot
 from fathom.results.rows import grouped
+from fathom.results.saving import Plot
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 from fathom.studies.changes import AccuracyChange, decide_changes
@@ -51,10 +51,7 @@ from fathom.studies.rankings_columns import (
 
 
 class Rankings(NamedTuple):
-    """:param groups: model → its group; empty without groups.
-    :param left_out: facts that are not compared.
-    :param steps: from each size to the next within each group.
-    """
+    """:param groups: model → its group; empty without groups."""
 
     columns: list[Column]
     agreements: list[RankingAgreement]

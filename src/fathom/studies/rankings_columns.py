@@ -32,7 +32,6 @@ class PlacedModel(NamedTuple):
     """One model in a column.
 
     :param place: 1 is the best; tied models share the mean of theirs.
-    :param hits: Acc@1, Acc@5, Acc@10.
     :param scoring: with its probe; "" for a mean over data sets.
     :param baseline: the strongest on the facts of the column; None for a mean over data sets.
     :param decision: whether Acc@1 is above every baseline.
@@ -51,7 +50,6 @@ class Column(NamedTuple):
 
     :param facts: number of facts that all its models ranked.
     :param left_out: number of its other facts.
-    :param average: Acc@1, Acc@5, Acc@10, averaged over the models.
     """
 
     data: str

@@ -17,10 +17,10 @@ from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation, difference, mean
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
-from fathom.results.plots import Plot
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
 from fathom.results.samples import RELATION, Sample
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
@@ -38,9 +38,6 @@ class SharedScores(NamedTuple):
     """One model.
 
     :param scores: mean over the shared relations, in each data set.
-    :param difference: first − second, paired by relation.
-    :param correlation: of the relations' scores.
-    :param only: relations of one data set alone.
     """
 
     model: str

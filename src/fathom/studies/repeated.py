@@ -24,8 +24,8 @@ from fathom.results.estimates import Estimate, point_estimate
 from fathom.results.facts import BY_TEMPLATE, CUTS, FREE, READINGS, RunFacts, names_of
 from fathom.results.loading import read_all_facts
 from fathom.results.pairing import common_facts, difference
-from fathom.results.plots import Plot
 from fathom.results.rows import Floats, grouped
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RepeatedOptions
@@ -39,8 +39,13 @@ CHOSEN = "no interval: the entities are chosen by these shares"
 FEW_FACTS = "no interval: an overlap needs three facts or more"
 
 
-class RepeatedEntity(NamedTuple):
-    """:param shares: of the prompts, whose top 1, 5 and 10 contain it. :param right: share that it answers rightly."""
+class Entity(NamedTuple):
+    """An entity among the best answers.
+
+    :param shares: of the prompts, whose top 1, 5 and 10 contain it; of both readings: of the facts, whose top 10
+        contains it by template (their predictions averaged) and by sentence.
+    :param right: share that it answers rightly.
+    """
 
     id: str
     name: str
@@ -67,21 +72,16 @@ class RunRepetition(NamedTuple):
     distinct: tuple[int, ...]
     shares: tuple[Estimate, ...]
     right: Estimate
-    entities: list[RepeatedEntity]
+    entities: list[Entity]
 
 
 class Overlap(NamedTuple):
-    """Overlap of the answers to two facts, for one model on one data set in both readings.
+    """Overlap of the *k* best answers to two facts, for one model on one data set in both readings.
 
-    :param facts: number of facts that both readings ranked.
-    :param k: of the k best answers.
     :param right: overlap of the gold answers, for k = 1.
     :param difference: template-free − template-based, paired by fact.
     """
 
-    model: str
-    data: str
-    facts: int
     k: int
     right: Estimate | None
     based: Estimate
@@ -89,22 +89,9 @@ class Overlap(NamedTuple):
     difference: Estimate
 
 
-class EntityInBoth(NamedTuple):
-    """:param right: share of the facts whose gold answer it is.
-    :param based: share of the facts whose top 10 contains it, by template; predictions of a fact are averaged.
-    :param free: the same by sentence."""
-
-    id: str
-    name: str
-    right: Estimate
-    based: Estimate
-    free: Estimate
-
-
 class InBoth(NamedTuple):
     """One model on one data set in both readings.
 
-    :param changes: one for each cut.
     :param entities: all in a top 10 of either reading, the most repeated in one of them first.
     :param by_fact: change at the deepest cut of each fact that both readings ranked.
     """
@@ -112,7 +99,7 @@ class InBoth(NamedTuple):
     model: str
     data: str
     changes: list[Overlap]
-    entities: list[EntityInBoth]
+    entities: list[Entity]
     based: RunFacts
     by_fact: Mapping[str, float]
 
@@ -173,7 +160,7 @@ def _repeated(outcome: RunFacts) -> RunRepetition:
         tuple(share(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / count.total()) for k, count in cuts),
         share(NO_INTERVAL, "distinct right answers/prompts", len(right) / n),
         [
-            RepeatedEntity(
+            Entity(
                 id_,
                 names.get(id_, id_),
                 tuple(share(CHOSEN, f"share of top {k}", count[id_] / n) for k, count in cuts),
@@ -187,7 +174,6 @@ def _repeated(outcome: RunFacts) -> RunRepetition:
 def _in_both(outcomes: Sequence[RunFacts]) -> InBoth | None:
     """Return None if a reading is missing.
 
-    :param outcomes: of one model and data set.
     :raises BadInput: several runs of a reading, no fact in common, or other candidates.
     """
     sides = [[outcome for outcome in outcomes if outcome.reading == reading] for reading in READINGS]
@@ -248,7 +234,7 @@ def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Ov
         overlaps = _by_fact(based, facts, pseudo_values(golds, 1))
         right = _mean_overlap(based, "overlap of right answers", overlaps, facts)
     means = _mean_overlap(based, name, first, facts), _mean_overlap(free, name, second, facts)
-    return Overlap(based.model, based.data, len(facts), k, right, *means, change)
+    return Overlap(k, right, *means, change)
 
 
 def _mean_overlap(outcome: RunFacts, name: str, values: Floats, facts: Sequence[str]) -> Estimate:
@@ -306,7 +292,7 @@ def _total(shares: Sequence[Mapping[str, float]]) -> Counter[str]:
     return total
 
 
-def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[EntityInBoth]:
+def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[Entity]:
     """Return the most repeated first; ties by the share in the other reading, then by id."""
     names = names_of(free.rows.candidates) | names_of(based.rows.candidates)
     right = [dict.fromkeys(gold, 1.0) for gold in based.gold_ids_of(facts)]
@@ -317,15 +303,13 @@ def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> 
             *((f"top {MOST}", side, _shares(_tops(side, facts, MOST))) for side in (based, free)),
         )
     ]
-    entities = [
-        EntityInBoth(
-            id_,
-            names.get(id_, id_),
-            *(point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%") for recipe, total in totals),
+    entities = []
+    for id_ in dict.fromkeys([*totals[1][1], *totals[2][1]]):
+        of_right, *shares = (
+            point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%") for recipe, total in totals
         )
-        for id_ in dict.fromkeys([*totals[1][1], *totals[2][1]])
-    ]
-    return sorted(entities, key=lambda one: (*sorted((-one.based.value, -one.free.value)), one.id))
+        entities.append(Entity(id_, names.get(id_, id_), tuple(shares), of_right))
+    return sorted(entities, key=lambda one: (*sorted(-share.value for share in one.shares), one.id))
 
 
 def conclude(findings: Repetition) -> list[str]:
@@ -368,7 +352,11 @@ def _entities_table(line: RunRepetition, shown: int | None = None) -> Table:
 
 def _changes_table(paired: Sequence[InBoth]) -> Table:
     columns = ("model", "data", "facts", "of", RIGHT, BY_TEMPLATE, FREE, "difference")
-    rows = [(*change[:3], f"top {change.k}", *change[4:]) for both in paired for change in both.changes]
+    rows = [
+        (both.model, both.data, len(both.by_fact), f"top {change.k}", *change[1:])
+        for both in paired
+        for change in both.changes
+    ]
     notes = (
         "overlap: the share of the k best answers to one fact that is among the k best to another, over all pairs "
         f"of facts that both readings ranked; {RIGHT}: the overlap of a model that knows all",
@@ -381,7 +369,7 @@ def _changes_table(paired: Sequence[InBoth]) -> Table:
 
 def _both_table(both: InBoth, shown: int | None = None) -> Table:
     shares = (RIGHT, BY_TEMPLATE, FREE)
-    rows = [(one.name, one.id, *one[2:]) for one in both.entities[:shown]]
+    rows = [(one.name, one.id, one.right, *one.shares) for one in both.entities[:shown]]
     notes = (
         f"share of the {len(both.by_fact):,} facts that both readings ranked whose top {MOST} contains the entity; "
         f"{RIGHT}: whose gold answer it is",
@@ -413,8 +401,8 @@ def _draw(line: RunRepetition, axes: Any) -> None:
 
 def _draw_both(both: InBoth, axes: Any) -> None:
     shown, deepest = both.entities[:SHOWN], both.changes[-1]
-    bars = {BY_TEMPLATE: [one.based for one in shown], FREE: [one.free for one in shown]}
-    title = f"{both.model}, {both.data}, {deepest.facts:,} facts; overlap of top {deepest.k}: "
+    bars = dict(zip(READINGS, zip(*(one.shares for one in shown), strict=True), strict=True))
+    title = f"{both.model}, {both.data}, {len(both.by_fact):,} facts; overlap of top {deepest.k}: "
     title += f"{deepest.based.value:.1%} by template, {deepest.free.value:.1%} by sentence"
     value, low, high = deepest.difference[:3]
     if low is not None and high is not None:

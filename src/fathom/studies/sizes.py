@@ -36,12 +36,9 @@ class HitsLine(NamedTuple):
     """One run in one scoring.
 
     :param probe: with the scoring.
-    :param name: of the model or the prompt.
     :param parameters: of the model; None where they do not matter.
     :param hits: Hits@k for each of :data:`CUTS`; without a value where the search stopped before k.
     :param candidates: mean number of ranked candidates; NaN without any.
-    :param queries: number of evaluated facts.
-    :param unscored: number of facts without a rank.
     """
 
     probe: str
@@ -101,8 +98,6 @@ def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[Accur
     """Compare each model with the next larger one at every cut.
 
     Hits@1 decides: whether it changes in each step, and whether each model is above the baselines, is one family.
-
-    :param pairs: probe, smaller and larger model.
     """
     steps = [_step(probe, smaller, larger, k) for probe, smaller, larger in pairs for k in CUTS]
     models = {(probe, side.model): side for probe, *sides in pairs for side in sides}

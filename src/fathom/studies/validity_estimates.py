@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.metrics.discrimination import Mask
 from fathom.metrics.table import metric
 from fathom.results.agreements import subtract_relation_means
 from fathom.results.corrections import Preference, preference, without_prior
@@ -26,6 +27,7 @@ from fathom.results.facts import RunFacts
 from fathom.results.measures import measure
 from fathom.results.recipes import MINUS, combined
 from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.samples import Sample
 
 BIASES = ("length", "frequency", "position")
 FEWEST = 10
@@ -120,7 +122,10 @@ class Probe:
         for name, prior in (("other subjects", None), ("no subject", self.prior)):
             own = None if name == "no subject" and prior is None else without_prior(rows, facts.scoring, prior)
             if own is not None:
-                corrections[name] = self._correction(name, places, own)
+                what = f"AUROC less the prior of {name} − AUROC"
+                corrections[name] = self._auroc_difference(what, self._per_fact(own.place), places)
+        frequency = self._frequencies()
+        beyond = self._auroc_difference("AUROC by rank − AUROC by training frequency", places, frequency)
         seconds = float(facts.run.manifest["circumstances"].get("seconds", np.nan))
         return ProbeValidity(
             facts.model,
@@ -129,7 +134,7 @@ class Probe:
             self._auroc("margin", margins, self.most),
             self._auroc("rank", places, self.most),
             self._auroc("rank", places, self.most, above_chance),
-            self._beyond_frequency(places),
+            None if np.isnan(places + frequency).all() else beyond,
             self._halves(places),
             [self._level(places, level) for level in sorted({*self.exposures.tolist()})],
             float(np.mean(1 / sizes)) if (sizes := facts.sizes[facts.at(self.used)]).all() else None,
@@ -177,12 +182,22 @@ class Probe:
     def _per_fact(self, values: Floats) -> Floats:
         return self.facts.per_fact(values)[self.facts.at(self.used)]
 
+    def _classes(self, level: int, *values: Floats) -> tuple[Ints, Sample, Mask]:
+        """Return the facts never read, or read so often, that have all values: places, sample, and which were read."""
+        known = np.isin(self.exposures, (0, level)) & ~np.isnan(values).any(axis=0)
+        chosen = np.flatnonzero(known)
+        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
+        return chosen, sample, self.exposures[chosen] == level
+
     def _auroc(self, name: str, values: Floats, level: int, estimate: Callable[..., Estimate] = auroc) -> Estimate:
         """Return the AUROC of facts read so often against those never read, by some values."""
-        chosen = np.flatnonzero(np.isin(self.exposures, (0, level)) & ~np.isnan(values))
-        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
-        recipe = self.facts.recipe(f"AUROC by {name}")
-        return estimate(values[chosen], self.exposures[chosen] == level, sample, recipe, designed=True)
+        chosen, sample, is_read = self._classes(level, values)
+        return estimate(values[chosen], is_read, sample, self.facts.recipe(f"AUROC by {name}"), designed=True)
+
+    def _auroc_difference(self, name: str, first: Floats, second: Floats) -> Estimate:
+        chosen, sample, is_read = self._classes(self.most, first, second)
+        recipe = self.facts.recipe(name)
+        return auroc_difference(first[chosen], second[chosen], is_read, sample, recipe, designed=True)
 
     def _halves(self, values: Floats) -> Estimate:
         """Return AUROC − 0.5 of one random half of the facts never read against the other."""
@@ -196,14 +211,6 @@ class Probe:
         facts = [fact for fact, own in zip(self.used, self.exposures.tolist(), strict=True) if own == level]
         accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
         return Level(level, accuracy, self._auroc("rank", places, level) if level else None)
-
-    def _correction(self, name: str, places: Floats, own: Preference) -> Estimate:
-        corrected = self._per_fact(own.place)
-        chosen = np.flatnonzero(np.isin(self.exposures, (0, self.most)) & ~np.isnan(places) & ~np.isnan(corrected))
-        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
-        recipe = self.facts.recipe(f"AUROC less the prior of {name} − AUROC")
-        positive = self.exposures[chosen] == self.most
-        return auroc_difference(corrected[chosen], places[chosen], positive, sample, recipe, designed=True)
 
     def length_bias(self) -> Estimate:
         """Correlate rank and answer length among facts never read."""
@@ -235,18 +242,6 @@ class Probe:
         golds = (gold[0] for gold in self.facts.gold_ids_of(self.used))
         keys = zip(self.facts.relations_of(self.used), golds, strict=True)
         return np.array([self.frequency.get(key, np.nan) for key in keys], dtype=np.float64)
-
-    def _beyond_frequency(self, places: Floats) -> Estimate | None:
-        """Return AUROC by rank − AUROC of training frequency alone, which a fact's own statements raise."""
-        frequency = self._frequencies()
-        known = np.isin(self.exposures, (0, self.most)) & ~np.isnan(places) & ~np.isnan(frequency)
-        chosen = np.flatnonzero(known)
-        if not len(chosen):
-            return None
-        sample = self.facts.sample([self.used[at] for at in chosen.tolist()])
-        recipe = self.facts.recipe("AUROC by rank − AUROC by training frequency")
-        positive = self.exposures[chosen] == self.most
-        return auroc_difference(places[chosen], frequency[chosen], positive, sample, recipe, designed=True)
 
     def _bias(self, name: str, places: Floats, values: Floats, level: int) -> Estimate:
         """Correlate rank and a property within relations, among facts read equally often."""

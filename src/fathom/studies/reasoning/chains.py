@@ -22,9 +22,9 @@ from fathom.prompts.alterations import DISTRACTORS, WHOLE, argument_queries
 from fathom.prompts.axioms import DISJOINT, AxiomItem, axiom_items, axiom_queries
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
 from fathom.results.names import folder_names
-from fathom.results.plots import Plot
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies import Announce
@@ -63,8 +63,6 @@ class ChainPlace(NamedTuple):
 class ChainLine(NamedTuple):
     """The numbers of one point.
 
-    :param whole: MRR of the whole argument.
-    :param altered: MRR of each altered text.
     :param reworded: MRR less that of the first form on the same items; None for the first.
     """
 
@@ -85,7 +83,6 @@ class Chains:
     """The findings.
 
     :param conclusions: verdicts; their rule is "rdfs9, depth 2", their prompt the form.
-    :param notes: what could not be evaluated.
     """
 
     lines: list[ChainLine]
@@ -99,8 +96,6 @@ def analyse(
 ) -> Chains:
     """Make the missing runs and analyse all.
 
-    :param models: names and loaders.
-    :param data: the folder of an ontology.
     :raises BadInput: data that is no ontology or has too few items of a rule, or an unsuitable model; before its run.
     """
     plan, queries = _planned(data, options)

@@ -60,7 +60,6 @@ class MarkedQuestion(NamedTuple):
 
     :param credit: mean over its statements, NaN if one has none.
     :param reason: why it is NaN, else "".
-    :param text: its first prompt, without options.
     :param options: names, in the order of the data.
     """
 
@@ -89,8 +88,6 @@ class ChoiceLine(NamedTuple):
     """One model on the questions of one task or rule.
 
     :param premise: how P1 comes to the model; "" for memorising tasks.
-    :param questions: number of questions.
-    :param accuracy: of those with an answer; undefined without any.
     :param unparsed: questions whose reply names no option.
     :param unscored: other questions without an answer.
     :param all_wrong: accuracy if questions without an answer count as wrong.

@@ -57,8 +57,6 @@ class Evidence(NamedTuple):
 
     :param values: of the model, *twins* of its untrained twins.
     :param memory: mean 1 / rank of premise 1 of each item, or share of right choices; None if memory does not matter.
-    :param solved: items by shortcut.
-    :param made: recipe of a value.
     """
 
     model: str

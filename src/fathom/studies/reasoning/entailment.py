@@ -17,10 +17,10 @@ from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, PLAIN, REMEMBER
 from fathom.prompts.entailment import ABSENT, EXPLICIT, IMPLICIT
 from fathom.results.estimates import Estimate, mean, point_estimate
 from fathom.results.names import folder_names
-from fathom.results.plots import Plot
 from fathom.results.recipes import recipe
 from fathom.results.rows import Rows, grouped
 from fathom.results.samples import Origin, sample_of_origins
+from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.results.tasks import FORMATS, LEGEND, MEASURED, NO_RANKS, measured, metrics, over
 from fathom.store.folder import RunFolder
@@ -121,8 +121,6 @@ class Entailment:
     """The findings.
 
     :param by_wording: MRR and MRRₐ over all models, rules and settings.
-    :param conclusions: verdicts, with their contrasts.
-    :param notes: what could not be evaluated.
     """
 
     lines: list[EntailmentLine]
@@ -144,8 +142,6 @@ def analyse(
 ) -> Entailment:
     """Make the missing runs and analyse all.
 
-    :param models: names and loaders.
-    :param data: the folder of the ontology.
     :raises BadInput: data that is no ontology or lacks what a rule needs, given runs of something else, or an
         unsuitable model; before the first run.
     """

@@ -67,10 +67,6 @@ class MemorisingRun(NamedTuple):
 class EntailmentPlan(NamedTuple):
     """The queries and options of all models.
 
-    :param patterns: of :func:`fathom.formats.ontoprobe.read_patterns`.
-    :param cluster: key by which texts were drawn together.
-    :param chat: options of chat models.
-    :param hierarchy: the classes and properties above each.
     :param notes: on rules that are left out, or about which nothing can be concluded.
     """
 
