@@ -28,6 +28,7 @@ from fathom.probes.embedding import TAIL_TEMPLATES
 from fathom.probes.options import EmbeddingOptions, StatementOptions
 from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.estimates import Estimate
+from fathom.results.loading import read_scorings
 from fathom.run import run
 from fathom.scoring.vectors import TextVectors
 from fathom.store.folder import RunFolder
@@ -153,8 +154,13 @@ class TestPrompts:
     ) -> dict[str, tuple[float, ...]]:
         """Hits@1, 10 and 100 by the name of the line."""
         monkeypatch.setattr("fathom.probes.embedding.text_vectors", encoding(heeds))
-        lines = studied("prompts", by_lot(False), lands(), EmbeddingOptions(shots=2), out)
-        return {line.name: tuple(values(line.hits)) for line in lines}
+        found = {}
+        for name in TAIL_TEMPLATES:
+            options = EmbeddingOptions(shots=2, tail_template=name)
+            folder = run("embedding", by_lot(False), lands(), options, out / f"template-{name}")
+            [facts] = read_scorings(folder, name)
+            found[f"template {name}"] = tuple(float(facts.hits(k).mean()) for k in (1, 10, 100))
+        return found
 
     def test_each_run_asks_by_a_wording_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked(lambda text: False, tmp_path, monkeypatch)

@@ -210,7 +210,7 @@ CASES = {
         unfinished="unfinished",
     ),
 }
-PLANNED = {"ablation", "prompts", "sizes", "compute-time", "entailment", "chains"}
+PLANNED = {"ablation", "sizes", "compute-time", "entailment", "chains"}
 """Studies that make the runs they need: :func:`asked_plan` asks them; entailment and chains have files of tests
 besides."""
 
@@ -360,4 +360,4 @@ def test_sizes_count_queries_and_tell_models_of_one_name_apart(tmp_path: Path) -
     """Three queries by two templates each are three queries."""
     rows = asked_plan("sizes", tmp_path)[0].objects()
     assert [row["queries"] for row in rows] == [3, 3]
-    assert {row["model or prompt"] for row in rows} == {"a/m", "b/m"}
+    assert {row["model"] for row in rows} == {"a/m", "b/m"}

@@ -90,7 +90,6 @@ probed(
 case(
     "study-ablation-causal", f"study ablation {CAUSAL} {TOWNS} --templates 0,1 --limit 8 --out studies/ablation-causal"
 )
-case("study-prompts", f"study prompts {CAUSAL} {GRAPH} --shots 2 --out studies/prompts")
 READINGS = [
     (name, reading)
     for name in ("masked", "roberta", "causal", "causal-larger")

@@ -157,13 +157,6 @@ STUDIES: Registry[Study] = Registry(
             options.StatementOptions,
             ("reduction", "score", "pll"),
         ),
-        _of_model(
-            "prompts",
-            WORDING,
-            "How much do the embedding probe's results depend on the wording of its tail prompts?",
-            options.EmbeddingOptions,
-            ("tail_template",),
-        ),
         _of_runs(
             "agreement",
             PROBES,

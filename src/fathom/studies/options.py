@@ -25,10 +25,10 @@ from fathom.options import (
 )
 from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.ontology_options import EntailmentOptions
-from fathom.probes.options import EmbeddingOptions, FewShotOptions, StatementOptions
+from fathom.probes.options import FewShotOptions, StatementOptions
 from fathom.probes.shared_options import Numbers
 
-__all__ = ["EmbeddingOptions", "StatementOptions"]
+__all__ = ["StatementOptions"]
 
 
 class StudyOptions(BaseModel):

@@ -36,7 +36,6 @@ class HitsLine(NamedTuple):
     """One run in one scoring.
 
     :param probe: with the scoring.
-    :param parameters: of the model; None where they do not matter.
     :param hits: Hits@k for each of :data:`CUTS`; without a value where the search stopped before k.
     :param candidates: mean number of ranked candidates; NaN without any.
     """
@@ -70,7 +69,7 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
     check_same(runs, ("data",))
     results: list[tuple[HitsLine, RunFacts]] = []
     for run, name in zip(runs, short_names(runs), strict=True):
-        results += [(hits_line(facts, facts.parameters), facts) for facts in read_scorings(run, name, options.cluster)]
+        results += [(_line(facts), facts) for facts in read_scorings(run, name, options.cluster)]
     results.sort(key=lambda result: (result[0].probe, result[0].parameters or 0))
     by_probe = grouped((line.probe, outcome) for line, outcome in results)
     pairs = [(probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes)]
@@ -133,18 +132,14 @@ def tables(findings: Sizes) -> list[Table]:
     columns = ("probe", "from", "to", "of", "difference", "verdict", "above baseline")
     rows, notes = [step.row for step in findings.steps], (note, NO_KNOWLEDGE)
     steps = [Table.of(rows, "from each size to the next", notes, columns=columns)] if rows else []
-    return [hits_table("growth with the size of the model", findings.lines), *steps]
+    return [_lines_table(findings.lines), *steps]
 
 
-# --- Hits@1, 10 and 100 of runs that a study has started, one line per run and scoring
-
-
-def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
-    """Return Hits@k of one run in one scoring."""
+def _line(outcome: RunFacts) -> HitsLine:
     return HitsLine(
         f"{outcome.probe} {outcome.scoring}",
         outcome.model,
-        parameters,
+        outcome.parameters,
         tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
         outcome.mean_candidates,
         len(outcome.facts),
@@ -152,11 +147,12 @@ def hits_line(outcome: RunFacts, parameters: int | None = None) -> HitsLine:
     )
 
 
-def hits_table(title: str, lines: Sequence[HitsLine]) -> Table:
+def _lines_table(lines: Sequence[HitsLine]) -> Table:
     """Return a row per line; readers see the interval of the first cut-off."""
     first, *others = (f"hits@{k}" for k in CUTS)
-    columns = ("probe", "model or prompt", "parameters", first, *others, "candidates", "queries", "unscored")
+    columns = ("probe", "model", "parameters", first, *others, "candidates", "queries", "unscored")
     rows = [(*line[:3], *line.hits, *line[4:]) for line in lines]
-    table = Table.of(rows, title, columns=columns, inline=True, formats={"candidates": ",.0f"})
-    hidden = {"candidates", *(end for name in others for end in table.numbers[name])}
-    return replace(table, inline=frozenset({first}), hidden=table.hidden | hidden)
+    hidden = {"candidates", *(f"{name} {end}" for name in others for end in ("low", "high"))}
+    title, formats = "growth with the size of the model", {"candidates": ",.0f"}
+    table = Table.of(rows, title, columns=columns, inline=True, hidden=hidden, formats=formats)
+    return replace(table, inline=frozenset({first}))
