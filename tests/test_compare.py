@@ -533,7 +533,7 @@ def test_two_models_with_several_seeds(made, fathom):
     assert decision.estimate is not None
     assert decision.estimate.value == pytest.approx(5 / 40)
     assert decision.estimate.sample.endswith("and seed")
-    assert [plan.seeds for plan in found.plans] == [3, 5, 10, 20]
+    assert [plan["seeds"] for plan in found.plans] == [3, 5, 10, 20]
     code, _, said = fathom("compare", *(run.path for run in first), "--seeds", "3")
     assert (code, said.count("\n")) == (2, 1)
     assert stated(said, "expected 6", "3 of each", "found 3")
@@ -544,11 +544,11 @@ def test_more_facts_do_not_make_up_for_few_seeds():
     of three seeds 0.02, so that no number detects 0.03; of twenty 0.0077, and the last fact is needed."""
     pilot = estimates.difference(np.tile([0.0, 1.0], 50), np.zeros(100), Sample("fact"), "x")
     plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03)
-    needed = {plan.seeds: plan.needed for plan in plans}
+    needed = {plan["seeds"]: plan["units needed"] for plan in plans}
     assert needed[3] is needed[5] is None
     assert needed[10] is None or needed[10] > needed[20]
     exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03)
-    assert {plan.needed for plan in exact} == {FEWEST}
+    assert {plan["units needed"] for plan in exact} == {FEWEST}
     enough, error = needed[20], 0.02 * np.sqrt(3 / 20)
     for number, detects in ((enough, True), (enough - 1, False)):
         variances = 0.01**2 * 100 / number, error**2

@@ -89,10 +89,10 @@ class TestAblation:
         data = statements("abcdef", ["[X] has [Y]", "[X] it is [Y]"])
         found = studied("ablation", by_lot(masked), data, StatementOptions(), tmp_path)
         assert len(found.comparisons) == (8 if masked else 2)
-        assert len({arm.accuracy.value for arm in found.arms}) == 1
+        assert len({arm["accuracy"].value for arm in found.arms}) == 1
         for compared in found.comparisons:
-            assert compared.difference.value == 0
-            assert (compared.difference.p_value, compared.t_test_p) == (1, 1)
+            assert compared["difference"].value == 0
+            assert (compared["difference"].p_value, compared["p (t-test)"]) == (1, 1)
 
     @pytest.mark.parametrize("masked", [False, True])
     def test_the_test_is_students_of_the_two_arms(self, masked: bool, tmp_path: Path) -> None:
@@ -108,18 +108,18 @@ class TestAblation:
         found = studied("ablation", model, data, StatementOptions(), tmp_path)
         differing = 0
         for compared in found.comparisons:
-            arms = (side.split() for side in (compared.first, compared.second))
+            arms = (side.split() for side in (compared["first"], compared["second"]))
             one, other = (per_query(RunFolder(tmp_path / folder), scoring) for folder, scoring in arms)
             pairs = np.array([(one[query], other[query]) for query in one])
-            assert compared.queries == len(pairs) == 40
-            assert compared.difference.value == pytest.approx(np.mean(pairs[:, 0] - pairs[:, 1]))
+            assert compared["queries"] == len(pairs) == 40
+            assert compared["difference"].value == pytest.approx(np.mean(pairs[:, 0] - pairs[:, 1]))
             if np.ptp(pairs[:, 0] - pairs[:, 1]):
                 differing += 1
-                assert compared.t_test_p == pytest.approx(stats.ttest_rel(*pairs.T).pvalue)
+                assert compared["p (t-test)"] == pytest.approx(stats.ttest_rel(*pairs.T).pvalue)
         assert differing >= (3 if masked else 1)
         for arm in found.arms:
-            own = per_query(RunFolder(tmp_path / arm.pll), arm.scoring)
-            assert arm.accuracy.value == pytest.approx(np.mean(list(own.values())))
+            own = per_query(RunFolder(tmp_path / arm["pll"]), arm["scoring"])
+            assert arm["accuracy"].value == pytest.approx(np.mean(list(own.values())))
 
 
 # --- prompts: results of the embedding probe depend on the wording of its tail prompts

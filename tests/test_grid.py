@@ -374,10 +374,8 @@ def test_another_plan_in_the_same_folder(plan_file, tmp_path):
 
 def test_fences_by_hand():
     """Quartiles of 0, 1, 2, 3, 10 are 1 and 3, the range between them 2: the fences stand at −2 and 6."""
-    fences = tukey_fences([0, 1, 2, 3, 10])
-    assert (fences.low, fences.high) == (-2.0, 6.0)
-    assert fences.outside.tolist() == [False, False, False, False, True]
-    assert not tukey_fences([3, 3, 3]).outside.any()  # on both fences
+    assert tukey_fences([0, 1, 2, 3, 10]) == (-2.0, 6.0)
+    assert tukey_fences([3, 3, 3]) == (3, 3)  # each value is on both
     with pytest.raises(ValueError, match="NaN"):
         tukey_fences([1, math.nan])
 

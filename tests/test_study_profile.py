@@ -144,7 +144,7 @@ def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
     file = design(tmp_path, data, {10: range(50), 0: range(50, 90)}, range(5))
     runs = [run(tmp_path, range(40)), run(tmp_path, range(40), "generation")]
     found = profile.analyse(runs, ProfileOptions(design=file))
-    shares = {(one.exposures, one.cell): one.share.value for one in found.checked.exposed}
+    shares = {(row["exposures"], row["cell"]): row["share"].value for row in found.checked.exposed}
     assert shares[10, profile.EVERY] == pytest.approx(35 / 45)
     assert shares[0, profile.EVERY] == 0
     assert found.checked.left_out == (10, 5)

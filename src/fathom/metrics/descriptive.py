@@ -72,16 +72,8 @@ def share_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float
     return hits / n, float(ends.low), float(ends.high)
 
 
-class Fences(NamedTuple):
-    """:param low, high: values beyond them are outliers. :param outside: which of the values are, shape (n)."""
-
-    low: float
-    high: float
-    outside: npt.NDArray[np.bool_]
-
-
-def tukey_fences(values: npt.ArrayLike) -> Fences:
-    """Return quartiles (linear interpolation) ∓ 1.5 interquartile ranges.
+def tukey_fences(values: npt.ArrayLike) -> tuple[float, float]:
+    """Return quartiles (linear interpolation) ∓ 1.5 interquartile ranges, beyond which values are outliers.
 
     :raises ValueError: no value, or NaN among them.
     """
@@ -90,5 +82,4 @@ def tukey_fences(values: npt.ArrayLike) -> Fences:
         raise ValueError("fences need at least one value, and no NaN")
     first, third = np.quantile(given, [0.25, 0.75])
     reach = REACH * (third - first)
-    low, high = float(first - reach), float(third + reach)
-    return Fences(low, high, (given < low) | (given > high))
+    return float(first - reach), float(third + reach)

@@ -33,7 +33,7 @@ from fathom.results.facts import CHAT, PLAIN, SHUFFLED, UNALTERED, WRITTEN, RunF
 from fathom.results.loading import AnyRun, open_runs, read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts, difference, over_seeds
-from fathom.results.power import Detectable, detectable, detectable_with_seeds
+from fathom.results.power import Row, detectable, detectable_with_seeds
 from fathom.results.rows import Floats, grouped
 
 COMPARED = ("accuracy", "hits@10", "mrr")
@@ -115,7 +115,7 @@ def compare_facts(
     claims = [_differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined]
     decisions = decide([*claims, *_chat_claims(facts, primary), *altered_claims(changed)])
     pairs = [one.pair(decision) for one, decision in zip(joined, decisions, strict=False)]
-    plans: list[Detectable] = []
+    plans: list[Row] = []
     if detect is not None and trained is not None:
         plans = detectable_with_seeds(*trained, detect)
     elif detect is not None:

@@ -24,7 +24,7 @@ from fathom.results.claims import (
 )
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
-from fathom.results.power import Detectable, detectable_table
+from fathom.results.power import Row, detectable_table
 from fathom.results.samples import scope
 from fathom.results.tables import Cell, Table, Tabular
 
@@ -125,7 +125,7 @@ class Comparison(Tabular):
     not_compared: tuple[IncomparablePair, ...] = ()
     controlled: tuple[Decision, ...] = ()
     alterations: tuple[Alteration, ...] = ()
-    plans: tuple[Detectable, ...] = ()
+    plans: tuple[Row, ...] = ()
     over_seeds: tuple[Decision, ...] = ()
 
     @property

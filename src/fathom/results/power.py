@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 from fathom.metrics.significance import LEVEL, POWER, smallest_difference
 from fathom.results.claims import FEWEST
@@ -17,25 +17,12 @@ SEEDS = (3, 5, 10, 20)
 """Numbers of seeds to list, in addition to that of the pilot."""
 
 
-class Detectable(NamedTuple):
-    """The sample that would detect a difference of two runs, or of two models trained with several seeds.
-
-    :param sample: sampling unit; *units* is the number of independent units of the pilot.
-    :param needed: number of units; None if the pilot shows no variance, or no number is enough.
-    """
-
-    first: str
-    second: str
-    difference: float
-    facts: int
-    sample: str
-    units: int
-    seeds: int
-    needed: int | None
-    needed_facts: int | None
+Row = dict[str, Any]
+"""The sample that would detect a difference, a row of :func:`detectable_table`. "units needed" is None if the pilot
+shows no variance, or no number is enough."""
 
 
-def detectable(first: str, second: str, pilot: Estimate, difference: float) -> Detectable:
+def detectable(first: str, second: str, pilot: Estimate, difference: float) -> Row:
     """Return how many units, with as many facts each as in the pilot, detect a true difference in 80 % of cases.
 
     The standard error falls with the square root of the number of units, and the degrees of freedom rise with it.
@@ -53,9 +40,7 @@ def detectable(first: str, second: str, pilot: Estimate, difference: float) -> D
     return _plan(first, second, pilot, difference, 1, None if unknown else is_enough)
 
 
-def detectable_with_seeds(
-    first: str, second: str, pilot: Estimate, noise: Noise, difference: float
-) -> list[Detectable]:
+def detectable_with_seeds(first: str, second: str, pilot: Estimate, noise: Noise, difference: float) -> list[Row]:
     """Return the same for several numbers of seeds, whose noise more facts do not remove.
 
     :param pilot: the difference over the pilot's facts and seeds, with its *noise*.
@@ -77,11 +62,21 @@ def detectable_with_seeds(
 
 def _plan(
     first: str, second: str, pilot: Estimate, difference: float, seeds: int, is_enough: Callable[[int], bool] | None
-) -> Detectable:
+) -> Row:
     units = pilot.clusters or pilot.n
     needed = None if is_enough is None else _least(is_enough)
     facts = None if needed is None else math.ceil(needed * pilot.n / units)
-    return Detectable(first, second, difference, pilot.n, pilot.sample, units, seeds, needed, facts)
+    return {
+        "first": first,
+        "second": second,
+        "detect": difference,
+        "facts": pilot.n,
+        "units": pilot.sample,
+        "units here": units,
+        "seeds": seeds,
+        "units needed": needed,
+        "facts needed": facts,
+    }
 
 
 def _least(is_enough: Callable[[int], bool]) -> int | None:
@@ -97,23 +92,9 @@ def _least(is_enough: Callable[[int], bool]) -> int | None:
     return high
 
 
-def detectable_table(plans: Sequence[Detectable]) -> Table:
+def detectable_table(plans: Sequence[Row]) -> Table:
     """Return one line per pair and number of seeds."""
-    rows = [
-        {
-            "first": one.first,
-            "second": one.second,
-            "detect": one.difference,
-            "facts": one.facts,
-            "units": one.sample,
-            "units here": one.units,
-            "seeds": one.seeds,
-            "units needed": one.needed,
-            "facts needed": one.needed_facts,
-        }
-        for one in plans
-    ]
-    hidden = [] if any(one.seeds > 1 for one in plans) else ["seeds"]
-    hidden += ["first", "second"] if len({one[:2] for one in plans}) == 1 else []
+    hidden = [] if any(one["seeds"] > 1 for one in plans) else ["seeds"]
+    hidden += ["first", "second"] if len({(one["first"], one["second"]) for one in plans}) == 1 else []
     note = f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}"
-    return Table.of(rows, "what would detect it", [note], hidden=hidden, formats={"detect": ".1%"})
+    return Table.of(plans, "what would detect it", [note], hidden=hidden, formats={"detect": ".1%"})

@@ -7,7 +7,7 @@ which report Student's t-test for paired samples).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput
@@ -15,7 +15,6 @@ from fathom.metrics import uncertainty
 from fathom.models.base import Attention, Model
 from fathom.probes.options import StatementOptions
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import check_same, read_scorings
 from fathom.results.names import short_names
@@ -30,31 +29,11 @@ DEFAULT_PLL = str(Pll.WITHIN_WORD_L2R)
 UNMASKED = "causal"
 
 
-class Arm(NamedTuple):
-    """One way of scoring. :param queries: number of scored queries."""
-
-    pll: str
-    scoring: str
-    accuracy: Estimate
-    queries: int
-    unscored: int
-
-
-class ArmComparison(NamedTuple):
-    """Accuracy of *first* minus that of *second*, over the queries that both scored."""
-
-    first: str
-    second: str
-    difference: Estimate
-    t_test_p: float
-    queries: int
-
-
 class Ablation(NamedTuple):
-    """All arms, and the comparisons of two."""
+    """Rows of all arms, and of the comparisons of two: accuracy of the first minus that of the second."""
 
-    arms: list[Arm]
-    comparisons: list[ArmComparison]
+    arms: list[dict[str, Any]]
+    comparisons: list[dict[str, Any]]
 
 
 def plan(options: StatementOptions, model: Callable[[], Model], data: QuerySet) -> list[PlannedRun]:
@@ -80,7 +59,13 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
                 raise BadInput(f"{run.path} scores as another run does: {' '.join(arm)}; give one of them")
     variants = list(dict.fromkeys(variant for variant, _ in outcomes))
     arms = [
-        Arm(variant, one.scoring, one.mean("accuracy", one.hits(1)), len(one.scored_facts), len(one.left_out))
+        {
+            "pll": variant,
+            "scoring": one.scoring,
+            "accuracy": one.mean("accuracy", one.hits(1)),
+            "queries": len(one.scored_facts),
+            "unscored": len(one.left_out),
+        }
         for (variant, _), one in outcomes.items()
     ]
     base = DEFAULT_PLL if DEFAULT_PLL in variants else variants[0]
@@ -93,32 +78,35 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
 
 def _compare(
     first: tuple[str, str], second: tuple[str, str], outcomes: dict[tuple[str, str], RunFacts]
-) -> ArmComparison | None:
+) -> dict[str, Any] | None:
     """Return None if both scored fewer than two queries, which leaves nothing to test."""
     one, other = outcomes[first], outcomes[second]
     both = [query for query in one.scored_facts if query not in other.left_out]
     if len(both) < 2:
         return None
     hits = one.hits(1), other.hits(1)
-    return ArmComparison(
-        " ".join(first),
-        " ".join(second),
-        difference("accuracy", one, other, hits, both),
-        # Without clusters it is Student's t-test for paired samples (footnote 6).
-        uncertainty.interval(hits[0][one.at(both)] - hits[1][other.at(both)]).p_value,
-        len(both),
-    )
+    # Without clusters it is Student's t-test for paired samples (footnote 6).
+    t_test = uncertainty.interval(hits[0][one.at(both)] - hits[1][other.at(both)])
+    return {
+        "first": " ".join(first),
+        "second": " ".join(second),
+        "difference": difference("accuracy", one, other, hits, both),
+        "p (t-test)": t_test.p_value,
+        "queries": len(both),
+    }
 
 
 def conclude(findings: Ablation) -> list[str]:
-    pairs = ((f"{one.first} minus {one.second}", Contrast("accuracy", one.difference)) for one in findings.comparisons)
-    return sentences(decide([Claim(name, (contrast,)) for name, contrast in pairs]))
+    claims = [
+        Claim(f"{row['first']} minus {row['second']}", (Contrast("accuracy", row["difference"]),))
+        for row in findings.comparisons
+    ]
+    return sentences(decide(claims))
 
 
 def tables(findings: Ablation) -> list[Table]:
     note = "p: of the test that belongs to the interval; p (t-test): Student's for paired samples, as in the paper"
-    columns = ("first", "second", "difference", "p (t-test)", "queries")
     return [
-        Table.of(findings.arms, "accuracy, mean over facts of each one's mean over templates", columns=Arm._fields),
-        Table.of(findings.comparisons, "first minus second, paired by query", [note], columns=columns),
+        Table.of(findings.arms, "accuracy, mean over facts of each one's mean over templates"),
+        Table.of(findings.comparisons, "first minus second, paired by query", [note]),
     ]

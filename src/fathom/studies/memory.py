@@ -379,7 +379,7 @@ def _gaps(model: str, grid: _Grid, metric_name: str) -> list[Effect]:
     known = [gap.value.value for gap in gaps if gap.value is not None and not np.isnan(gap.value.value)]
     if not known:
         return gaps
-    low, high, _ = tukey_fences(known)
+    low, high = tukey_fences(known)
     return [
         gap._replace(fences=(low, high), outlier=not low <= gap.value.value <= high)
         if gap.value is not None and not np.isnan(gap.value.value)

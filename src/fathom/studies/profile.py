@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,23 +71,15 @@ class Pair(NamedTuple):
     claim: Claim
 
 
-class Exposed(NamedTuple):
-    """The facts in a cell among those stated equally often. :param stated: in which directions."""
-
-    exposures: int
-    stated: str
-    cell: str
-    share: Estimate
-
-
 class Checked(NamedTuple):
     """The cells against a design.
 
+    :param exposed: rows of the cells of facts that were stated equally often, in the same directions.
     :param control: claim that unread facts are known every way more often than by chance; None without unread facts.
     :param left_out: facts that the design lacks, and those taught as questions.
     """
 
-    exposed: list[Exposed]
+    exposed: list[dict[str, Any]]
     unread: Estimate | None
     control: Claim | None
     left_out: tuple[int, int]
@@ -205,13 +197,15 @@ def _check(
     untaught = [at for at in known if not design[facts[at]].taught]
     read = ((at, design[facts[at]]) for at in untaught)
     groups = grouped(((one.exposures, " and ".join(one.directions) if one.exposures else ""), at) for at, one in read)
-    exposed = []
+    exposed: list[dict[str, Any]] = []
     for (exposures, stated), places in sorted(groups.items()):
         sample = side.sample([facts[at] for at in places])
         line = f"|exposures:{exposures}"
+        about = {"exposures": exposures, "stated": stated}
         exposed += [
-            Exposed(exposures, stated, cell, estimates.mean(labels[places] == cell, sample, side.recipe(cell) + line))
+            {**about, "cell": cell, "facts": len(places), "share": estimates.mean(labels[places] == cell, sample, made)}
             for cell in cells
+            for made in [side.recipe(cell) + line]
         ]
     unread = [at for at in untaught if design[facts[at]].exposures == 0]
     left_out = len(facts) - len(known), len(known) - len(untaught)
@@ -273,10 +267,8 @@ def tables(findings: Profile) -> list[Table]:
         absent, taught = findings.checked.left_out
         notes = [f"{absent} facts that the design lacks are excluded"] if absent else []
         notes += [f"{taught} facts that were taught as questions are excluded"] if taught else []
-        exposed = [(*one[:3], one.share.n, one.share) for one in findings.checked.exposed]
-        columns = ("exposures", "stated", "cell", "facts", "share")
-        hidden = () if any(one.stated for one in findings.checked.exposed) else ("stated",)
-        made.append(Table.of(exposed, "cells by exposures", notes, columns=columns, hidden=hidden))
+        hidden = () if any(row["stated"] for row in findings.checked.exposed) else ("stated",)
+        made.append(Table.of(findings.checked.exposed, "cells by exposures", notes, hidden=hidden))
     return made
 
 
