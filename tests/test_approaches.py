@@ -638,21 +638,21 @@ def test_accuracy_and_perplexity_by_hand(make: Make) -> None:
     ]
     runs.append(make("a", "E", FREE, [1, None], more=[likelihood(-math.log(3) * 2, 2), {}]))
     found = perplexities(runs)
-    assert [(p.accuracy.value, p.perplexity.value) for p in found.points] == [
+    assert [(p["Acc@1"].value, p["perplexity"].value) for p in found.points] == [
         (1, pytest.approx(2)),
         (0.5, pytest.approx(4)),
         (0, pytest.approx(8)),
         (1, pytest.approx(3)),
     ]
-    assert (found.points[3].prompts, found.points[3].missing) == (1, 1)
-    assert [(m.data, m.accuracy.value) for m in found.means] == [("D", 0.5), ("E", 1)]
-    assert found.means[0].perplexity.value == pytest.approx(14 / 3)
+    assert (found.points[3]["prompts"], found.points[3]["left out"]) == (1, 1)
+    assert [(m["data"], m["Acc@1"].value) for m in found.means] == [("D", 0.5), ("E", 1)]
+    assert found.means[0]["perplexity"].value == pytest.approx(14 / 3)
     over_models = found.related[0]
     reference = scipy.stats.pearsonr([2, 4, 8], [1, 0.5, 0])
-    assert over_models.correlation.value == pytest.approx(reference.statistic)
-    assert over_models.correlation.p_value is None  # three points have no interval, and so no test
-    assert math.isnan(found.related[-1].correlation.value)  # two data sets
-    assert found.related[-1].over == "data sets"
+    assert over_models["Pearson r"].value == pytest.approx(reference.statistic)
+    assert over_models["Pearson r"].p_value is None  # three points have no interval, and so no test
+    assert math.isnan(found.related[-1]["Pearson r"].value)  # two data sets
+    assert found.related[-1]["points are"] == "data sets"
 
 
 def test_models_are_compared_on_the_facts_that_all_ranked(make: Make) -> None:
@@ -662,9 +662,9 @@ def test_models_are_compared_on_the_facts_that_all_ranked(make: Make) -> None:
         for model, ranks in (("a", [6, 1]), ("b", [1, None]))
     ]
     one, other = perplexities(runs).points
-    assert (one.accuracy.value, one.perplexity.value) == (0, pytest.approx(2))
-    assert (other.accuracy.value, other.perplexity.value) == (1, pytest.approx(2))
-    assert (one.prompts, one.missing) == (other.prompts, other.missing) == (1, 1)
+    assert (one["Acc@1"].value, one["perplexity"].value) == (0, pytest.approx(2))
+    assert (other["Acc@1"].value, other["perplexity"].value) == (1, pytest.approx(2))
+    assert (one["prompts"], one["left out"]) == (other["prompts"], other["left out"]) == (1, 1)
 
 
 def test_a_run_without_perplexities_says_what_to_type(make: Make) -> None:
@@ -697,12 +697,13 @@ def test_shared_relations_by_hand(make: Make) -> None:
     found = shared_relations([bear, trex])
     [model] = found.models
     assert found.names == ("BEAR", "T-REx")
-    assert [score.value for score in model.scores] == pytest.approx([1 / 2, 5 / 6])
-    assert model.difference.value == pytest.approx(-1 / 3)
+    assert [model[name].value for name in found.names] == pytest.approx([1 / 2, 5 / 6])
+    assert model["difference"].value == pytest.approx(-1 / 3)
     assert relations.conclude(found)[0].startswith("m, accuracy on BEAR minus T-REx: ")
-    assert model.correlation.value == pytest.approx(scipy.stats.pearsonr([1, 0.5, 0], [1, 1, 0.5]).statistic)
-    assert [(line.relation, line.facts) for line in model.relations] == [("P1", (1, 1)), ("P2", (2, 1)), ("P3", (1, 2))]
-    assert model.only == (1, 0)
+    assert model["Pearson r"].value == pytest.approx(scipy.stats.pearsonr([1, 0.5, 0], [1, 1, 0.5]).statistic)
+    counts = [(row["relation"], row["facts BEAR"], row["facts T-REx"]) for row in found.relations]
+    assert counts == [("P1", 1, 1), ("P2", 2, 1), ("P3", 1, 2)]
+    assert found.only == (1, 0)
     assert found.spread is None
     assert "1 relations of only BEAR" in render(relations.tables(found), "text")
     # A second model, 1/2 worse in P1 of BEAR … all wrong there, all right on T-REx: spreads 1/2 and 1/6.

@@ -392,11 +392,11 @@ class TestRelations:
         drawn = {"D": (10, 10, 10, 10, 20), "E": (30, 20, 10, 10, 10)}
         runs = [of_shares(made, self.falling, each, name) for name, each in drawn.items()]
         [found] = relations(runs).models
-        assert values(found.scores) == pytest.approx([0.6, 0.6])
-        assert found.difference.value == pytest.approx(0)
-        assert holds_zero(found.difference)
-        assert not significant(found.difference)
-        assert found.correlation.value == pytest.approx(1)
+        assert values([found["D"], found["E"]]) == pytest.approx([0.6, 0.6])
+        assert found["difference"].value == pytest.approx(0)
+        assert holds_zero(found["difference"])
+        assert not significant(found["difference"])
+        assert found["Pearson r"].value == pytest.approx(1)
 
     def test_relations_known_by_lot_do_not_agree_and_are_as_hard(self, made: RunMaker) -> None:
         """Twelve relations of which each data set's model knows shares of its own: of fifteen pairs about one differs,
@@ -406,18 +406,18 @@ class TestRelations:
         for _ in range(15):
             runs = [of_shares(made, lot.uniform(size=12).tolist(), (10,) * 12, name) for name in "DE"]
             found += relations(runs).models
-        assert rarely([significant(model.difference) for model in found])
-        assert rarely([not holds_zero(model.difference) for model in found])
-        assert rarely([significant(model.correlation) for model in found])
-        assert rarely([not holds_zero(model.correlation) for model in found])
+        assert rarely([significant(model["difference"]) for model in found])
+        assert rarely([not holds_zero(model["difference"]) for model in found])
+        assert rarely([significant(model["Pearson r"]) for model in found])
+        assert rarely([not holds_zero(model["Pearson r"]) for model in found])
 
     def test_the_harder_data_set_is_told(self, made: RunMaker) -> None:
         """D is 0.2 better in each relation: D − E is 0.2, E − D −0.2, and the relations are as hard: r = 1."""
         easy = of_shares(made, self.falling, (10,) * 5, "D")
         hard = of_shares(made, [share - 0.2 for share in self.falling], (10,) * 5, "E")
         [found], [other] = relations([easy, hard]).models, relations([hard, easy]).models
-        assert (found.difference.value, other.difference.value) == pytest.approx((0.2, -0.2))
-        assert found.correlation.value == pytest.approx(1)
+        assert (found["difference"].value, other["difference"].value) == pytest.approx((0.2, -0.2))
+        assert found["Pearson r"].value == pytest.approx(1)
 
     def test_where_other_relations_are_hard_the_correlation_says_so(self, made: RunMaker) -> None:
         """Shares in steps of 0.2 around their mean: turned round r = −1 and no difference; with the first two exchanged
@@ -425,8 +425,8 @@ class TestRelations:
         first = of_shares(made, self.falling, (10,) * 5, "D")
         for shares, r in ((self.falling[::-1], -1), ((0.8, 1, 0.6, 0.4, 0.2), 0.9)):
             [found] = relations([first, of_shares(made, shares, (10,) * 5, "E")]).models
-            assert found.correlation.value == pytest.approx(r)
-            assert found.difference.value == pytest.approx(0)
+            assert found["Pearson r"].value == pytest.approx(r)
+            assert found["difference"].value == pytest.approx(0)
 
 
 # --- rankings: templates and sentences rank models alike
@@ -521,9 +521,9 @@ class TestPerplexity:
             for number, (told, accuracy) in enumerate(points)
         ]
         found = perplexity(runs)
-        assert [p.perplexity.value for p in found.points] == pytest.approx([told for told, _ in points])
-        assert [p.accuracy.value for p in found.points] == pytest.approx([accuracy for _, accuracy in points])
-        return found.related[0].correlation
+        assert [p["perplexity"].value for p in found.points] == pytest.approx([told for told, _ in points])
+        assert [p["Acc@1"].value for p in found.points] == pytest.approx([accuracy for _, accuracy in points])
+        return found.related[0]["Pearson r"]
 
     @pytest.mark.slow
     def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: RunMaker) -> None:

@@ -8,7 +8,7 @@ from fathom.data.templates import ANSWER, capitalized
 from fathom.metrics.confidence import reliability, softmax
 from fathom.metrics.table import metric
 from fathom.results.measures import measure
-from fathom.results.rows import Floats, Ints, Rows
+from fathom.results.rows import Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
 
@@ -62,7 +62,13 @@ def _error(rows: Rows, place: int) -> tuple[Cell, ...]:
     capitalize = rows.identity.get("options", {}).get("capitalize", True)
     cells: list[Cell] = [rows.scoring[place], rows.relations[query], rows.query_ids[query], int(rows.template[place])]
     for answer in (first, gold):
-        cells += [_statement(prompt, names[answer], capitalize), _rank(scores, answer), float(probabilities[answer])]
+        text = prompt.replace(ANSWER, names[answer])
+        better, equal = (np.count_nonzero(own) for own in (scores > scores[answer], scores == scores[answer]))
+        cells += [
+            capitalized(text) if capitalize and prompt.startswith(ANSWER) else text,
+            float(better + (equal + 1) / 2),
+            float(probabilities[answer]),
+        ]
     return (*cells, float(rows.confidence.uncertainty[place]))
 
 
@@ -73,18 +79,6 @@ def _sentence(rows: Rows, place: int) -> str:
     triple = {"tail": f"({subject}, {rows.relations[query]}, {ANSWER})"}
     triple["head"] = f"({ANSWER}, {rows.relations[query]}, {subject})"
     return prompt if ANSWER in prompt else triple.get(rows.directions[query] or "", prompt or ANSWER)
-
-
-def _statement(prompt: str, answer: str, capitalize: bool) -> str:
-    """Insert the answer, with a capital at the beginning of the sentence."""
-    text = prompt.replace(ANSWER, answer)
-    return capitalized(text) if capitalize and prompt.startswith(ANSWER) else text
-
-
-def _rank(scores: Floats, place: int) -> float:
-    """Return the realistic rank among all candidates."""
-    better, equal = np.count_nonzero(scores > scores[place]), np.count_nonzero(scores == scores[place])
-    return float(better + (equal + 1) / 2)
 
 
 def reliability_table(run: RunFolder) -> Table:

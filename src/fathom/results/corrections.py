@@ -53,7 +53,10 @@ def without_prior(rows: Rows, scoring: str, no_subject: Rows | None = None) -> P
     :param no_subject: run from whose scores the prior is taken; by default that of other subjects.
     """
     margin, place = (np.full(len(rows.rank), np.nan) for _ in range(2))
-    priors = None if no_subject is None else _means(no_subject, scoring)
+    priors: dict[_Key, Floats] | None = None
+    if no_subject is not None:
+        of_run = _groups(no_subject, scoring)
+        priors = {key: np.nanmean(_finite(no_subject, places), axis=0) for key, places in of_run.items()}
     for key, places in _groups(rows, scoring).items():
         matrix = _finite(rows, places)
         prior = _mean_of_others(matrix) if priors is None else priors.get(key)
@@ -75,10 +78,6 @@ def _groups(rows: Rows, scoring: str) -> Mapping[_Key, list[int]]:
     return grouped(
         ((rows.relations[query], int(rows.template[place]), rows.spaces[query]), place) for place, query in queries
     )
-
-
-def _means(rows: Rows, scoring: str) -> Mapping[_Key, Floats]:
-    return {key: np.nanmean(_finite(rows, places), axis=0) for key, places in _groups(rows, scoring).items()}
 
 
 def _finite(rows: Rows, places: list[int]) -> Floats:

@@ -181,8 +181,10 @@ def diff(
     groups = [side.parts(by) for side in sides] if by else [{}, {}]
     for name in dict.fromkeys([*groups[0], *groups[1]]):
         try:
-            one, two = (_group_of(group, name, by) for group in groups)
-            parts.append(_part(name, one, two, k, baselines))
+            for side, group in zip(sides, groups, strict=True):
+                if name not in group:
+                    raise BadInput(f"{side.path} has no query whose {by} is {name}")
+            parts.append(_part(name, groups[0][name], groups[1][name], k, baselines))
         except BadInput as error:
             refused.append(IncomparablePair(first.path, name, str(error)))
     decided = tuple(_decided(parts, baselines.missing))
@@ -204,12 +206,6 @@ def _check_cut(side: RunFacts, k: int) -> None:
     check_depth(side, k)
     if np.isnan(side.hits(k)[side.scored]).any():
         raise BadInput(f"{side.path}: {side.why_undefined}, which Hits@{k} needs: compare without --k")
-
-
-def _group_of(groups: Mapping[str, RunFacts], name: str, by: str) -> RunFacts:
-    if name not in groups:
-        raise BadInput(f"{next(iter(groups.values())).path} has no query whose {by} is {name}")
-    return groups[name]
 
 
 def _different_settings(first: RunFacts, second: RunFacts) -> list[str]:

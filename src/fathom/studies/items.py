@@ -187,15 +187,11 @@ def _items(found: Sequence[Respondent], common: set[str], recipe: str) -> Iterat
             if doubt.other:
                 other = names[doubt.other], sum(one.wrong == doubt.other for one in votes[at])
             about = relation, "; ".join(names[id_] for id_ in gold), right[:, at]
-            number = _discrimination(right[:, at], rest[:, at], line)
+            asked = ~np.isnan(right[:, at]) & ~np.isnan(rest[:, at])
+            number = point_estimate("fewer than three models", line)
+            if asked.sum() > 2:
+                number = estimates.correlation(right[asked, at], rest[asked, at], OVER_MODELS, line)
             yield Item(facts[at], *about, number, other, doubt.evidence, claim)
-
-
-def _discrimination(right: Floats, rest: Floats, recipe: str) -> Estimate:
-    asked = ~np.isnan(right) & ~np.isnan(rest)
-    if asked.sum() < 3:
-        return point_estimate("fewer than three models", recipe)
-    return estimates.correlation(right[asked], rest[asked], OVER_MODELS, recipe)
 
 
 def _claim(fact: str, doubt: Doubt, votes: Sequence[Vote], recipe: str) -> Claim:

@@ -164,6 +164,15 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
     relations = grouped(zip(sides[0].relations_of(facts), facts, strict=True))
     named = [side.called(str(step)) for step, side in zip(steps, sides, strict=True)]
     pairs = [*pairwise(named), *([(named[0], named[-1])] if len(named) > 2 else [])]
+    changes = [
+        AccuracyChange(
+            {"model": model, "probe": probe},
+            earlier.model,
+            later.model,
+            difference("accuracy", later, earlier, [later.hits(1), earlier.hits(1)], facts),
+        )
+        for earlier, later in pairs
+    ]
     return Course(
         model,
         probe,
@@ -174,7 +183,7 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
         (change < 0).sum(axis=1).tolist(),
         {name: _accuracy(sides, own) for name, own in relations.items()},
         list(_facts(sides[-1], facts, steps, known.T.tolist())),
-        [_change({"model": model, "probe": probe}, facts, *pair) for pair in pairs],
+        changes,
     )
 
 
@@ -192,11 +201,6 @@ def _facts(
         learnt = steps[own.index(True)] if any(own) else None
         forgotten = steps[len(own) - own[::-1].index(True)] if any(own) and not own[-1] else None
         yield FactCourse(fact, relation, subject, ", ".join(names.get(id_, id_) for id_ in golds), learnt, forgotten)
-
-
-def _change(about: dict[str, str], facts: Sequence[str], earlier: RunFacts, later: RunFacts) -> AccuracyChange:
-    number = difference("accuracy", later, earlier, [later.hits(1), earlier.hits(1)], facts)
-    return AccuracyChange(about, earlier.model, later.model, number)
 
 
 def _decided(courses: Sequence[Course]) -> list[Course]:

@@ -25,34 +25,19 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import RunsOptions
 
-
-class RelationScores(NamedTuple):
-    """One relation of one model. :param facts: number in each data set. :param scores: Acc@1 in each."""
-
-    relation: str
-    facts: tuple[int, int]
-    scores: tuple[Estimate, Estimate]
-
-
-class SharedScores(NamedTuple):
-    """One model.
-
-    :param scores: mean over the shared relations, in each data set.
-    """
-
-    model: str
-    scores: tuple[Estimate, Estimate]
-    difference: Estimate
-    correlation: Estimate
-    relations: list[RelationScores]
-    only: tuple[int, int]
+Row = dict[str, Any]
 
 
 class SharedRelations(NamedTuple):
-    """:param names: of the data sets. :param spread: best minus worst model in each; None for one model."""
+    """:param names: of the data sets. :param models: rows of the models on the shared relations of both data sets.
+    :param relations: rows of each model's relations. :param only: number of relations of one data set alone.
+    :param spread: best minus worst model in each; None for one model.
+    """
 
     names: tuple[str, str]
-    models: list[SharedScores]
+    models: list[Row]
+    relations: list[Row]
+    only: tuple[int, int]
     spread: tuple[float, float] | None
 
 
@@ -75,34 +60,43 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
             for model in runs_of.keys() - partner.keys()
         )
     )
-    models = [_shared(model, first[model], second[model]) for model in first]
-    means = np.array([[score.value for score in model.scores] for model in models])
-    return SharedRelations(names, models, tuple(np.ptp(means, axis=0).tolist()) if len(models) > 1 else None)
+    models, relations, only = zip(*(_shared(model, names, first[model], second[model]) for model in first), strict=True)
+    spread = [float(np.ptp([row[name].value for row in models])) for name in names]
+    every = [row for rows in relations for row in rows]
+    return SharedRelations(names, list(models), every, only[0], (spread[0], spread[1]) if len(models) > 1 else None)
 
 
-def _shared(model: str, first: RunFacts, second: RunFacts) -> SharedScores:
+def _shared(
+    model: str, names: tuple[str, str], first: RunFacts, second: RunFacts
+) -> tuple[Row, list[Row], tuple[int, int]]:
+    """Return the rows of a model and of its relations, and the number of relations of one data set alone."""
     sides = [_by_relation(side) for side in (first, second)]
     relations = [set(scores) - {""} for scores in sides]
     both = sorted(relations[0] & relations[1])
     if not both:
-        examples = [", ".join(sorted(names)[:3]) or "none" for names in relations]
+        examples = [", ".join(sorted(own)[:3]) or "none" for own in relations]
         raise BadInput(
             f"{first.path} and {second.path} share no relation (first {examples[0]}, second {examples[1]}): relations "
             "are joined by their ids"
         )
-    pairs = [(sides[0][relation], sides[1][relation]) for relation in both]
-    lines = [RelationScores(name, (a.n, b.n), (a, b)) for name, (a, b) in zip(both, pairs, strict=True)]
-    means = [[scores[side].value for scores in pairs] for side in (0, 1)]
+    means = [[scores[relation].value for relation in both] for scores in sides]
     recipes = [side.recipe("") for side in (first, second)]
-    name, sample = "Acc@1, mean over shared relations", Sample(RELATION, both)
-    return SharedScores(
-        model,
-        (mean(means[0], sample, first.recipe(name)), mean(means[1], sample, second.recipe(name))),
-        difference(means[0], means[1], sample, combined(name, recipes)),
-        correlation(means[0], means[1], sample, combined("correlation of relations' Acc@1", recipes, " and ")),
-        lines,
-        (len(relations[0]) - len(both), len(relations[1]) - len(both)),
-    )
+    title, sample = "Acc@1, mean over shared relations", Sample(RELATION, both)
+    related = combined("correlation of relations' Acc@1", recipes, " and ")
+    row = {
+        "model": model,
+        "relations": len(both),
+        names[0]: mean(means[0], sample, first.recipe(title)),
+        names[1]: mean(means[1], sample, second.recipe(title)),
+        "difference": difference(means[0], means[1], sample, combined(title, recipes)),
+        "Pearson r": correlation(means[0], means[1], sample, related),
+    }
+    rows = []
+    for relation in both:
+        scores = dict(zip(names, (side[relation] for side in sides), strict=True))
+        counts = {f"facts {name}": score.n for name, score in scores.items()}
+        rows.append({"model": model, "relation": relation, **counts, **scores})
+    return row, rows, (len(relations[0]) - len(both), len(relations[1]) - len(both))
 
 
 def _by_relation(side: RunFacts) -> dict[str, Estimate]:
@@ -116,14 +110,14 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
 
 def conclude(findings: SharedRelations) -> list[str]:
     name = f"accuracy on {findings.names[0]} minus {findings.names[1]}"
-    claims = [Claim(f"{one.model}, {name}", (Contrast(name, one.difference),)) for one in findings.models]
+    claims = [Claim(f"{row['model']}, {name}", (Contrast(name, row["difference"]),)) for row in findings.models]
     return sentences(decide(claims))
 
 
 def tables(findings: SharedRelations) -> list[Table]:
+    """Return models on the shared relations of both data sets, then every relation."""
     names = findings.names
-    title = " and ".join(names)
-    only = (f"{count} relations of only {name}" for name, count in zip(names, findings.models[0].only, strict=True))
+    only = (f"{count} relations of only {name}" for name, count in zip(names, findings.only, strict=True))
     notes = [
         f"Acc@1, mean over the shared relations; difference: {names[0]} minus {names[1]}, paired by relation",
         f"{'; '.join(only)} are excluded",
@@ -131,15 +125,9 @@ def tables(findings: SharedRelations) -> list[Table]:
     if findings.spread is not None:
         spreads = zip(names, findings.spread, strict=True)
         notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
-    models = [(one.model, len(one.relations), *one.scores, one.difference, one.correlation) for one in findings.models]
-    relations = [
-        (one.model, part.relation, *part.facts, *part.scores) for one in findings.models for part in one.relations
-    ]
-    columns = ("model", "relations", *names, "difference", "Pearson r")
-    of_relation = ("model", "relation", *(f"facts {name}" for name in names), *names)
     return [
-        Table.of(models, title, notes, columns=columns, main="difference", inline=True),
-        Table.of(relations, "by relation", columns=of_relation, inline=True),
+        Table.of(findings.models, " and ".join(names), notes, main="difference", inline=True),
+        Table.of(findings.relations, "by relation", inline=True),
     ]
 
 
@@ -147,9 +135,9 @@ def plots(findings: SharedRelations) -> list[Plot]:
     """Draw every shared relation by its two scores, a colour for each model (figure 8)."""
 
     def draw(axes: Any) -> None:
-        for line in findings.models:
-            xs, ys = ([part.scores[side].value for part in line.relations] for side in (0, 1))
-            axes.scatter(xs, ys, s=12, alpha=0.6, label=line.model)
+        for model, rows in grouped((row["model"], row) for row in findings.relations).items():
+            xs, ys = ([row[name].value for row in rows] for name in findings.names)
+            axes.scatter(xs, ys, s=12, alpha=0.6, label=model)
         axes.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
         axes.legend(fontsize=7)
 

@@ -21,7 +21,7 @@ from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows, grouped
-from fathom.results.samples import Origin, Sample, by_default, check_key, sample_of_origins
+from fathom.results.samples import Origin, by_default, check_key, sample_of_origins
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ChoiceStudyOptions
@@ -189,7 +189,8 @@ def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Se
 
     def number(name: str, given: Sequence[tuple[str, MarkedQuestion]]) -> Estimate:
         default = by_default([part for part, _ in given], "question", "rule" if premise else "task")
-        sample = sample_of([question for _, question in given], default)
+        origins = [question.origin for _, question in given]
+        sample = sample_of_origins(origins) if any(origin.key for origin in origins) else default
         about = f"|rule:{task}|P1:{premise}" if premise else f"|task:{task}"
         values = [float(np.nan_to_num(question.credit)) for _, question in given]
         return mean(values, sample, model.recipe(name) + about)
@@ -210,12 +211,6 @@ def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Se
 
 
 # --- questions
-
-
-def sample_of(questions: Sequence[MarkedQuestion], default: Sample) -> Sample:
-    """Return the sample by the key that the user chose, else *default*."""
-    origins = [question.origin for question in questions]
-    return sample_of_origins(origins) if any(origin.key for origin in origins) else default
 
 
 def questions_of(runs: Sequence[RunFolder], cluster: str) -> list[ModelQuestions]:

@@ -203,10 +203,6 @@ def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> li
     return found
 
 
-def counterfactuals_of_run(model: str, rows: Rows) -> list[Counterfactual]:
-    return counterfactuals(model, values_of_run(rows, rows.hits(1)), recipe(rows, "first", rows.scorings[0]))
-
-
 def is_remembered(value: float) -> bool:
     """Return whether a premise is first, or chosen, more often than not. :param value: mean 1 / rank or credit."""
     return value > 0.5

@@ -30,10 +30,11 @@ from fathom.studies.reasoning.conclusions import (
     Conclusion,
     Counterfactual,
     conclusion_tables,
-    counterfactuals_of_run,
+    counterfactuals,
     evidence_of_runs,
     judge,
     summarise,
+    values_of_run,
 )
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, draw_items, given_runs, memories, planned
 from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments
@@ -163,7 +164,9 @@ def analyse(
             made = run_arguments(name, model, plan, argued, options.untrained, out, announce)
             runs += [folder for folder, _ in made]
             evidence += evidence_of_runs(name, [rows for _, rows in made], one.memory, solved)
-            against += counterfactuals_of_run(name, made[0][1])
+            rows = made[0][1]
+            firsts = values_of_run(rows, rows.hits(1))
+            against += counterfactuals(name, firsts, recipe(rows, "first", rows.scorings[0]))
     by_wording = ((one.name, wording, rows) for one in evaluated for wording, rows in one.of_wording.items())
     lines = [line for about in by_wording for line in _lines(*about, plan.rules)]
     return Entailment(
@@ -213,18 +216,16 @@ def _trials(rows: Rows) -> list[Trial]:
     return trials
 
 
-def _recipe(rows: Rows, rule: str) -> str:
-    """Return a number's recipe without its name and how premises are given."""
-    return f"{recipe(rows, '', rows.scorings[0])}|rule:{rule}"
-
-
 def _lines(model: str, wording: str, rows: Rows, rules: Sequence[str]) -> list[EntailmentLine]:
-    trials = grouped(((one.rule, one.first, one.second), one) for one in _trials(rows))
+    trials, made = (
+        grouped(((one.rule, one.first, one.second), one) for one in _trials(rows)),
+        recipe(rows, "", rows.scorings[0]),
+    )
     return [
         line_of(
             EntailmentSetting(model, wording, rule, first, second),
             trials.get((rule, first, second), []),
-            f"{_recipe(rows, rule)}|P1:{first}|P2:{second}",
+            f"{made}|rule:{rule}|P1:{first}|P2:{second}",
         )
         for rule, first, second in product(rules, LEVELS, LEVELS)
     ]
