@@ -577,7 +577,7 @@ def test_two_scorings_of_one_run_agree_as_two_runs_do(made, tmp_path):
     with pytest.raises(BadInput, match="is both runs"):
         agreement([run, run], AgreementOptions(scoring=["sum/full"]))
     with pytest.raises(BadInput, match="one for each"):
-        agreement([run, run], AgreementOptions(scoring=["sum/full", "mean/full", "sum/full"]))
+        agreement([run, run], AgreementOptions(scoring=["sum/full", "mean/full", "sum/conditional"]))
 
 
 def test_boxes_of_ranks_are_drawn_from_the_facts_with_these_tokens(made):
@@ -588,7 +588,7 @@ def test_boxes_of_ranks_are_drawn_from_the_facts_with_these_tokens(made):
         return at_rank(1 if words == 1 else 5)(query, space, template)
 
     [bias] = length_bias([made(answer, world(EVEN))], count_tokens=lambda texts: [len(text.split()) for text in texts])
-    assert [(box.tokens, box.median) for box in bias.boxes] == [(1, 1), (2, 5), (3, 5), (4, 5), (5, 5)]
+    assert [(row["tokens"], row["median"]) for row in bias.by_tokens] == [(1, 1), (2, 5), (3, 5), (4, 5), (5, 5)]
     axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
     length_plots([bias])[0].draw(axes)
     medians = [

@@ -199,8 +199,8 @@ class TestLengthBias:
         runs = [made(short_names_first, world(EVEN), model="short"), made(long_names_first, world(EVEN), model="long")]
         short, long = length_bias(runs)
         assert values([short.ranks, long.ranks]) == pytest.approx([1, -1])
-        assert [box.median for box in short.boxes] == [2.5, 6.5, 10.5, 14.5, 18.5]
-        assert [box.median for box in long.boxes] == [18.5, 14.5, 10.5, 6.5, 2.5]
+        assert [row["median"] for row in short.by_tokens] == [2.5, 6.5, 10.5, 14.5, 18.5]
+        assert [row["median"] for row in long.by_tokens] == [18.5, 14.5, 10.5, 6.5, 2.5]
         lengths, ranks = [1, 2, 3, 4, 5], np.log10([2.5, 6.5, 10.5, 14.5, 18.5])
         assert short.log_ranks.value == pytest.approx(np.corrcoef(lengths, ranks)[0, 1])
 
@@ -216,11 +216,11 @@ class TestLengthBias:
         ]
         frequent, knows = length_bias(runs)
         assert (frequent.name, knows.name) == ("cloze sum/full m template-based", "cloze sum/full m template-free")
-        assert frequent.accuracy[0].accuracy.value == pytest.approx(8 / 11)
-        assert values([line.accuracy for line in frequent.accuracy[1:]]) == [0] * 4
-        assert [line.baseline.value for line in frequent.accuracy] == pytest.approx([8 / 11, *[1 / 20] * 4])
-        assert not any(line.baseline.difference.low > 0 for line in frequent.accuracy)
-        assert all(line.baseline.difference.low > 0 for line in knows.accuracy)
+        assert frequent.by_tokens[0]["Acc@1"].value == pytest.approx(8 / 11)
+        assert values([row["Acc@1"] for row in frequent.by_tokens[1:]]) == [0] * 4
+        assert [row["Acc@1 baseline"] for row in frequent.by_tokens] == pytest.approx([8 / 11, *[1 / 20] * 4])
+        assert not any(row["over baseline"].low > 0 for row in frequent.by_tokens)
+        assert all(row["over baseline"].low > 0 for row in knows.by_tokens)
 
     @pytest.mark.parametrize("count", [None, lambda names: [len(name.split()) for name in names]])
     def test_the_length_is_that_of_the_answer_that_was_ranked(

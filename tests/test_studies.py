@@ -238,15 +238,19 @@ def test_length_bias_of_a_run(tmp_path: Path) -> None:
     [found] = length_bias([run])
     assert found.ranks.value == pytest.approx(0.5)
     assert found.left_out == 1
-    assert [(box.tokens, box.facts, box.median) for box in found.boxes] == [(1, 1, 1), (2, 1, 3), (3, 1, 2)]
-    assert [(line.tokens, line.accuracy.value, line.accuracy.n) for line in found.accuracy] == [
+    assert [(row["tokens"], row["facts"], row["median"]) for row in found.by_tokens] == [
+        (1, 1, 1),
+        (2, 1, 3),
+        (3, 1, 2),
+    ]
+    assert [(row["tokens"], row["Acc@1"].value, row["Acc@1"].n) for row in found.by_tokens] == [
         (1, 1.0, 1), (2, 0.0, 1), (3, 0.0, 1),
     ]  # fmt: skip
-    assert found.vocabulary == "toy"  # the model's own
+    assert found.by_tokens[0]["vocabulary"] == "toy"  # the model's own
     alike = make_run(tmp_path / "b", "one", {f"e{number}": number for number in range(1, 42)})
     [found] = length_bias([alike], count_tokens=lambda texts: [1 for _ in texts])
-    [box] = found.boxes
-    assert (box.lower_quartile, box.median, box.upper_quartile) == (11, 21, 31)  # of ranks 1 to 41
+    [row] = found.by_tokens
+    assert (row["lower quartile"], row["median"], row["upper quartile"]) == (11, 21, 31)  # of ranks 1 to 41
 
 
 def test_the_commands_print_and_keep(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ few have low ranks. So the correlation is also computed within relations, where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,40 +15,20 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results.agreements import subtract_relation_means
-from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, BaselineComparison, RunBaselines, strongest_columns
+from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.estimates import Estimate, correlation
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_all_facts
 from fathom.results.names import distinguished
+from fathom.results.rows import Floats, Ints
 from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import LengthBiasOptions
 
 TokenCounter = Callable[[list[str]], list[int]]
-
-
-class Box(NamedTuple):
-    """Quartiles of the ranks of the facts whose answer has so many tokens."""
-
-    tokens: int
-    facts: int
-    lower_quartile: float
-    median: float
-    upper_quartile: float
-
-
-class ByTokens(NamedTuple):
-    """Accuracy on the facts whose answer has so many tokens.
-
-    :param baseline: the strongest on these facts; the majority baseline favours short names if frequent answers are
-        short.
-    """
-
-    tokens: int
-    accuracy: Estimate
-    baseline: BaselineComparison | None
+QUARTILES = ("lower quartile", "median", "upper quartile")
 
 
 class LengthBias(NamedTuple):
@@ -57,18 +37,17 @@ class LengthBias(NamedTuple):
     :param name: probe, scoring and model, with what distinguishes it from the other runs.
     :param ranks: correlation of rank and number of tokens; a positive one favours short names.
     :param within: the same, with each value relative to its mean over the relation's facts.
-    :param vocabulary: model whose tokens were counted.
+    :param by_tokens: a row for each number of tokens of the answer. The majority baseline favours short names if
+        frequent answers are short.
     """
 
     name: str
     ranks: Estimate
     log_ranks: Estimate
     within: Estimate
-    boxes: list[Box]
+    by_tokens: list[dict[str, Any]]
     left_out: int
     points: list[tuple[str, int, float]]
-    vocabulary: str
-    accuracy: list[ByTokens]
 
 
 def analyse(
@@ -100,7 +79,8 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
     tokens_within, ranks_within = subtract_relation_means(outcome.relations_of(facts), (lengths, ranks))
-    by_length = {length: np.flatnonzero(lengths == length) for length in np.unique(lengths).tolist()}
+    own = str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model)
+    about = {"run": name, "vocabulary": vocabulary or own}
     return LengthBias(
         name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
@@ -108,17 +88,25 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
         correlation(
             tokens_within, ranks_within, sample, outcome.recipe("correlation of rank and tokens within relations")
         ),
-        [Box(n, len(at), *np.percentile(ranks[at], [25, 50, 75]).tolist()) for n, at in by_length.items()],
+        [about | row for row in _by_tokens(outcome, facts, lengths, ranks)],
         len(outcome.left_out),
         list(zip(facts, lengths.tolist(), ranks.tolist(), strict=True)),
-        vocabulary or str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model),
-        _by_tokens(outcome, {n: [facts[place] for place in at.tolist()] for n, at in by_length.items()}),
     )
 
 
-def _by_tokens(outcome: RunFacts, facts: Mapping[int, Sequence[str]]) -> list[ByTokens]:
+def _by_tokens(outcome: RunFacts, facts: Sequence[str], lengths: Ints, ranks: Floats) -> Iterator[dict[str, Any]]:
     baselines, hits = RunBaselines(outcome), outcome.hits(1)
-    return [ByTokens(n, outcome.mean("Acc@1", hits, own), baselines.strongest(1, own)) for n, own in facts.items()]
+    for length in np.unique(lengths).tolist():
+        at = np.flatnonzero(lengths == length)
+        own = [facts[place] for place in at.tolist()]
+        quartiles = np.percentile(ranks[at], [25, 50, 75]).tolist()
+        yield {
+            "tokens": length,
+            "facts": len(own),
+            **dict(zip(QUARTILES, quartiles, strict=True)),
+            "Acc@1": outcome.mean("Acc@1", hits, own),
+            **dict(zip(BASELINE_COLUMNS, strongest_columns(baselines.strongest(1, own)), strict=True)),
+        }
 
 
 def _tokens(outcome: RunFacts, facts: Sequence[str], count: TokenCounter | None) -> list[int]:
@@ -158,12 +146,6 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
         for bias in findings
         for name, number in zip(("rank", "log10 rank", "rank within relations"), bias[1:4], strict=True)
     ]
-    quartiles = ("lower quartile", "median", "upper quartile")
-    accuracies = [
-        (bias.name, bias.vocabulary, line.tokens, line.accuracy.n, line.accuracy, *strongest_columns(line.baseline))
-        for bias in findings
-        for line in bias.accuracy
-    ]
     return [
         Table.of(
             correlations,
@@ -172,22 +154,18 @@ def tables(findings: Sequence[LengthBias]) -> list[Table]:
             columns=("of", "Pearson r", "facts"),
             hidden=["p"],
         ),
-        Table(
-            ("run", "tokens", "facts", *quartiles),
-            tuple((bias.name, *box) for bias in findings for box in bias.boxes),
-            "rank of the gold answer by its number of tokens",
-            formats=dict.fromkeys(quartiles, ".1f"),
-            notes=("quartiles of the ranks themselves, which describe these facts: no interval",),
-        ),
         Table.of(
-            accuracies,
-            "accuracy by the number of tokens of the gold answer",
-            ("vocabulary: whose tokens were counted, a model's own or that of --tokenizer", STRONGEST),
-            columns=("run", "vocabulary", "tokens", "facts", "Acc@1", *BASELINE_COLUMNS),
+            [row for bias in findings for row in bias.by_tokens],
+            "rank and accuracy by the number of tokens of the gold answer",
+            (
+                "quartiles: of the ranks of these facts, without an interval; vocabulary: whose tokens were counted, a "
+                "model's own or that of --tokenizer",
+                STRONGEST,
+            ),
             main="Acc@1",
             inline=True,
             hidden=("vocabulary", "Acc@1 baseline", *(("run",) if len(findings) == 1 else ())),
-            formats={"Acc@1 baseline": ".1%"},
+            formats={"Acc@1 baseline": ".1%"} | dict.fromkeys(QUARTILES, ".1f"),
         ),
     ]
 
@@ -207,6 +185,6 @@ def plots(findings: Sequence[LengthBias]) -> list[Plot]:
 
 
 def _draw(bias: LengthBias, axes: Any) -> None:
-    lengths = [box.tokens for box in bias.boxes]
+    lengths = [row["tokens"] for row in bias.by_tokens]
     ranks = [[rank for _, tokens, rank in bias.points if tokens == length] for length in lengths]
     axes.boxplot(ranks, positions=lengths, showfliers=False)
