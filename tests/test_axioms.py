@@ -194,10 +194,10 @@ def test_only_who_reasons_is_said_to_reason(family, small, tmp_path, monkeypatch
     found = chains.analyse([("who", lambda: small)], family, options, tmp_path, lambda name: lambda done, total: None)
     verdicts = {(one.evidence.rule_and_depth, one.evidence.prompt): one.decision.word for one in found.conclusions}
     assert len(verdicts) == len(KINDS) * 3
-    assert {line.items for line in found.lines} == {36}
+    assert {line["items"] for line in found.lines} == {36}
     if who is reasons:
         assert set(verdicts.values()) == {"significant"}
-        whole = {line.place.rule: line.whole.value for line in found.lines}
+        whole = {line["rule"]: line["whole"].value for line in found.lines}
         assert all(value == 1 for value in whole.values())  # of disjoint ones: last of all
     else:
         assert set(verdicts.values()) <= {"no significant difference", "cannot be determined"}
@@ -272,7 +272,7 @@ def test_a_kind_that_is_not_stated_is_noted_and_the_others_are_asked(family, sma
         ("--axioms transitive", "some", "0 items", "2 are"),
         ("--axioms symmetric", "some", "1 items", "2 are"),
     )
-    assert [(line.place.rule, line.items) for line in found.lines] == [("inverse", 2)]
+    assert [(line["rule"], line["items"]) for line in found.lines] == [("inverse", 2)]
     tables = chains.tables(found)
     assert found.notes[0] in render(tables, "text")
     told, hidden = ({name for table in tables for name in own(table)} for own in (_shown, lambda table: table.hidden))

@@ -30,7 +30,7 @@ def test_a_causal_model_and_the_command(things, tmp_path, fathom):
     found = chains.analyse(
         [("gpt2", lambda: model)], things, options, tmp_path / "a", lambda name: lambda done, total: None
     )
-    assert {line.place.depth for line in found.lines} == {1, 2}
+    assert {line["depth"] for line in found.lines} == {1, 2}
     with pytest.raises(BadInput, match=mentions("rdfs2", "domain", "0 items")):
         chains.analyse([("gpt2", lambda: model)], things, ChainStudyOptions(rules=("rdfs2",)), tmp_path, print)
     saved = tmp_path / "saved"
@@ -77,11 +77,13 @@ def test_a_line_by_hand(monkeypatch):
         ("shuffled", MIDDLE_MISSING, "a", "0", 0.25), ("shuffled", MIDDLE_MISSING, "b", "0", 0.75),
     )  # fmt: skip
     first, line = chains._lines("m", rows, "plain")
-    assert line.items == 2, "not three texts"
-    assert line.whole.value == pytest.approx((1.0 + 0.5 + 0.25) / 3)
-    assert line.best_altered.value == pytest.approx(0.5)
-    assert line.reworded.value == pytest.approx((1.0 + 0.5) / 2 - 0.5), "of the items of both, shuffled less plain"
-    assert (first.reworded, first.items, first.best_altered) == (None, 2, None)
+    assert line["items"] == 2, "not three texts"
+    assert line["whole"].value == pytest.approx((1.0 + 0.5 + 0.25) / 3)
+    assert line["best altered"].value == pytest.approx(0.5)
+    assert line["less the first form"].value == pytest.approx((1.0 + 0.5) / 2 - 0.5), (
+        "of the items of both, shuffled less plain"
+    )
+    assert (first["less the first form"], first["items"], first["best altered"]) == (None, 2, None)
 
 
 def test_how_far_below_the_best_by_hand():

@@ -222,7 +222,7 @@ def test_chains_from_end_to_end(things, small, tmp_path, monkeypatch, answerer):
     expected = {at_random: {}, first_and_last: {}, one_step: {"rdfs9": 3}, reader: dict.fromkeys(every, 3)}
     assert holds == expected[answerer]
     if answerer is reader:
-        assert all(line.whole.value == 1 for line in found.lines)
+        assert all(line["whole"].value == 1 for line in found.lines)
     assert [plot.name for plot in chains.plots(found)] == ["chains-who-rdfs9"]
     titles = [table.title for table in chains.tables(found)]
     assert titles[:2] == ["how far it follows", "does it reason?"]

@@ -21,7 +21,7 @@ from fathom.errors import BadInput, RunFailed
 from fathom.report.charts import DRAWINGS, agreeing, chart, counted, rows_of, whole
 from fathom.report.counting import dimensions, kinds_of, label_of, weights
 from fathom.report.evidence import CAPITAL, SUBJECT, Evidence, PredictionColumns, showable
-from fathom.report.pack import UNSURE, OfPairs, packed_evidence
+from fathom.report.pack import UNSURE, packed_evidence
 from fathom.report.page import MODULES, report
 from fathom.report.slices import slices
 from fathom.results.compare import compare
@@ -316,7 +316,7 @@ def test_what_is_packed_is_what_was_found(made):
 
     evidence, found = gathered(unscored(made(constant, data, model="a"), 3), made(by_the_first, data, model="b"))
     dims = dimensions(evidence, found)
-    pieces = packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], OfPairs({}, {}))
+    pieces = packed_evidence(evidence, found, dims, kinds_of(evidence, found), [], [], {}, {})
     told = unpacked("".join(pieces))
     assert told["fact"].tolist() == [0, 0, 1, 1] * 2
     ranks = [1, 1, 2, math.nan, 1, 20, 1, 20]

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +26,6 @@ _KINDS = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "f4": "F
 _KINDS |= {"i1": "Int8Array", "i2": "Int16Array", "i4": "Int32Array"}
 
 
-class OfPairs(NamedTuple):
-    """Texts for pairs of views, by keys such as "0-1".
-
-    :param refused: why they are not compared.
-    :param verdicts: as ``fathom compare`` prints them.
-    """
-
-    refused: Mapping[str, str]
-    verdicts: Mapping[str, str]
-
-
 def packed(text: str) -> str:
     """Compress a text for a text element of a page."""
     return "".join(_for_page([text.encode("utf-8")]))
@@ -49,9 +38,14 @@ def packed_evidence(
     kinds: Kinds,
     drawings: Sequence[Mapping[str, Any]],
     cut: Sequence[Slice],
-    of_pairs: OfPairs,
+    refused: Mapping[str, str],
+    verdicts: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield all that the script shows and counts, in pieces. :param drawings: with specifications and classes."""
+    """Yield all that the script shows and counts, in pieces.
+
+    :param drawings: with specifications and classes.
+    :param refused: why pairs of views are not compared, by keys such as "0-1"; *verdicts* of the others.
+    """
     columns = _columns(evidence, predictions, dims) | _token_columns(evidence.tokens)
     for drawing in drawings:
         if drawing["classes"]:
@@ -75,8 +69,8 @@ def packed_evidence(
         "labels": {name: list(own.labels) for name, own in dims.items()} | {"slice": kinds.labels},
         "drawings": list(drawings),
         "slices": _slices([view.name for view in evidence.views], cut),
-        "refused": of_pairs.refused,
-        "ofPair": of_pairs.verdicts,
+        "refused": refused,
+        "ofPair": verdicts,
     }
     text = json.dumps(header, ensure_ascii=False, allow_nan=False).encode("utf-8")
     text += b" " * (-len(text) % 4)

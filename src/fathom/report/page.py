@@ -23,7 +23,7 @@ from fathom.report.charts import Drawing, chart, classes_of, drawable, whole
 from fathom.report.counting import Dimension, Kinds, dimensions, kinds_of
 from fathom.report.evidence import Evidence, showable, without_controls
 from fathom.report.overview import GLYPHS, RunSide, baselines_by_fact, differing_settings, forests, verdicts
-from fathom.report.pack import OfPairs, packed, packed_evidence
+from fathom.report.pack import packed, packed_evidence
 from fathom.report.slices import PAIRS, Slice, slices
 from fathom.results.compare import COMPARED, compare_facts
 from fathom.results.comparison import Comparison, pair_in_words
@@ -207,7 +207,7 @@ def _page(
         charts_code=packed(libraries["vl_convert"].javascript_bundle()),
         table_code=packed(itables.joinpath("dt_bundle.js").read_text(encoding="utf-8")),
         table_style=packed(itables.joinpath("dt_bundle.css").read_text(encoding="utf-8")),
-        evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, _of_pairs(comparison, evidence)),
+        evidence=packed_evidence(evidence, predictions, dims, kinds, about, cut, *_of_pairs(comparison, evidence)),
     )
 
 
@@ -224,12 +224,12 @@ def _names(comparison: Comparison, evidence: Evidence) -> dict[str, str]:
     return {run.name: views[run.outcome.path, run.outcome.scoring] for run in comparison.runs}
 
 
-def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
-    """Return the verdict on each pair of views, in either order, or why there is none."""
+def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> tuple[dict[str, str], dict[str, str]]:
+    """Return why pairs of views are not compared, in either order, and the verdicts on the others."""
     place = {view.name: number for number, view in enumerate(evidence.views)}
     if comparison is None:
         why = "These runs are not compared: the reason is in Overview."
-        return OfPairs({f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {})
+        return {f"{one}-{other}": why for one, other in permutations(place.values(), 2)}, {}
     names = _names(comparison, evidence)
 
     def both_ways(first: str, second: str, text: str) -> dict[str, str]:
@@ -242,7 +242,7 @@ def _of_pairs(comparison: Comparison | None, evidence: Evidence) -> OfPairs:
         sentences |= both_ways(pair.first, pair.second, pair_in_words(pair, comparison.metrics[0]))
     for apart in comparison.not_compared:
         refused |= both_ways(apart.first, apart.second, f"Not compared: {apart.why}")
-    return OfPairs(refused, sentences)
+    return refused, sentences
 
 
 def _slices(comparison: Comparison, evidence: Evidence) -> list[Slice]:

@@ -55,21 +55,18 @@ class FactCourse(NamedTuple):
 
 
 class Course(NamedTuple):
-    """One training, in one scoring. Sequences have one entry per checkpoint.
+    """One training, in one scoring.
 
-    :param steps: of the training; places in the order if the names have no steps.
-    :param learnt: number of facts that each checkpoint knows and the one before does not; *forgotten*: the reverse.
+    :param checkpoints: rows, with steps of the training, or places in the order if the names have no steps.
+    :param relations: accuracy of each at each checkpoint.
     :param facts: those that all checkpoints scored.
     :param changes: from each checkpoint to the next, then from the first to the last.
     """
 
     model: str
     probe: str
-    steps: list[int]
+    checkpoints: list[dict[str, Any]]
     sides: list[RunFacts]
-    accuracy: list[Estimate]
-    learnt: list[int]
-    forgotten: list[int]
     relations: dict[str, list[Estimate]]
     facts: list[FactCourse]
     changes: list[AccuracyChange]
@@ -78,6 +75,11 @@ class Course(NamedTuple):
     def about(self) -> dict[str, str]:
         """Cells that identify the course."""
         return {"model": self.model, "probe": self.probe}
+
+    @property
+    def steps(self) -> list[int]:
+        """Of the checkpoints."""
+        return [row["step"] for row in self.checkpoints]
 
 
 class Learning(NamedTuple):
@@ -173,22 +175,31 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
         )
         for earlier, later in pairs
     ]
-    return Course(
-        model,
-        probe,
-        steps,
-        named,
-        _accuracy(sides, facts),
-        (change > 0).sum(axis=1).tolist(),
-        (change < 0).sum(axis=1).tolist(),
-        {name: _accuracy(sides, own) for name, own in relations.items()},
-        list(_facts(sides[-1], facts, steps, known.T.tolist())),
-        changes,
-    )
+    checkpoints = [
+        {
+            "step": step,
+            "accuracy": side.mean("accuracy", side.hits(1), facts),
+            "gold log-prob": _gold(side, facts),
+            "facts": len(facts),
+            "unscored": len(side.facts) - len(facts),
+            "learnt": int((own > 0).sum()),
+            "forgotten": int((own < 0).sum()),
+        }
+        for step, side, own in zip(steps, sides, change, strict=True)
+    ]
+    by_relation = {
+        name: [side.mean("accuracy", side.hits(1), own) for side in sides] for name, own in relations.items()
+    }
+    courses = list(_facts(sides[-1], facts, steps, known.T.tolist()))
+    return Course(model, probe, checkpoints, named, by_relation, courses, changes)
 
 
-def _accuracy(sides: Sequence[RunFacts], facts: Sequence[str]) -> list[Estimate]:
-    return [side.mean("accuracy", side.hits(1), facts) for side in sides]
+def _gold(side: RunFacts, facts: Sequence[str]) -> Estimate | None:
+    """Return the mean log-probability of the gold answers; None if some have none."""
+    values = side.gold_log_probs[side.at(facts)]
+    line = side.recipe("gold log-probability")
+    known = not np.isnan(values).any()
+    return estimates.mean(values, side.sample(facts), line, (-np.inf, 0.0), form=".2f") if known else None
 
 
 def _facts(
@@ -219,8 +230,8 @@ def _decided(courses: Sequence[Course]) -> list[Course]:
 def conclude(findings: Learning) -> list[str]:
     said = []
     for course in findings.courses:
-        ends = zip((course.steps[0], course.steps[-1]), (course.accuracy[0], course.accuracy[-1]), strict=True)
-        accuracy = [f"{percent(number.value)} at step {step}" for step, number in ends][: len(course.steps)]
+        ends = [course.checkpoints[0], course.checkpoints[-1]][: len(course.checkpoints)]
+        accuracy = [f"{percent(row['accuracy'].value)} at step {row['step']}" for row in ends]
         verdict = f" ({course.changes[-1].verdict})" if course.changes else ""
         learnt = [fact for fact in course.facts if fact.learnt is not None]
         lost = sum(fact.forgotten is not None for fact in learnt)
@@ -239,7 +250,7 @@ def tables(findings: Learning) -> list[Table]:
     changed = [Table.of(changes, "changes between checkpoints", (family, NO_KNOWLEDGE), columns=columns)]
     note = "learnt, forgotten: facts ranked first, and no longer, against the checkpoint before"
     half = "half learnt by: step by which half of the facts learnt at any checkpoint were"
-    rows = [row for course in findings.courses for row in _checkpoint_rows(course)]
+    rows = [course.about | row for course in findings.courses for row in course.checkpoints]
     relations = [row for course in findings.courses for row in _relation_rows(course)]
     changed_last = _facts_table(findings.courses, "facts that changed last, and the steps", LISTED)
     return [
@@ -248,29 +259,6 @@ def tables(findings: Learning) -> list[Table]:
         Table.of(relations, "by relation, at the first and the last checkpoint", (half,), inline=True),
         *([changed_last] if changed_last.rows else []),
     ]
-
-
-def _checkpoint_rows(course: Course) -> Iterator[dict[str, Any]]:
-    facts = [fact.fact for fact in course.facts]
-    for place, side in enumerate(course.sides):
-        yield {
-            **course.about,
-            "step": course.steps[place],
-            "accuracy": course.accuracy[place],
-            "gold log-prob": _gold(side, facts),
-            "facts": len(facts),
-            "unscored": len(side.facts) - len(facts),
-            "learnt": course.learnt[place],
-            "forgotten": course.forgotten[place],
-        }
-
-
-def _gold(side: RunFacts, facts: Sequence[str]) -> Estimate | None:
-    """Return the mean log-probability of the gold answers; None if some have none."""
-    values = side.gold_log_probs[side.at(facts)]
-    line = side.recipe("gold log-probability")
-    known = not np.isnan(values).any()
-    return estimates.mean(values, side.sample(facts), line, (-np.inf, 0.0), form=".2f") if known else None
 
 
 def _relation_rows(course: Course) -> Iterator[dict[str, Any]]:
@@ -328,15 +316,16 @@ def plots(findings: Learning) -> list[Plot]:
 
 
 def _draw_accuracy(course: Course, axes: Any) -> None:
-    ends = [(one.value, one.value) if one.low is None else (one.low, one.high) for one in course.accuracy]
+    accuracy = [row["accuracy"] for row in course.checkpoints]
+    ends = [(one.value, one.value) if one.low is None else (one.low, one.high) for one in accuracy]
     axes.fill_between(course.steps, *zip(*ends, strict=True), alpha=0.2)
-    axes.plot(course.steps, [one.value for one in course.accuracy], marker="o", markersize=3)
+    axes.plot(course.steps, [one.value for one in accuracy], marker="o", markersize=3)
     axes.set_ylim(0, None)
 
 
 def _draw_facts(course: Course, axes: Any) -> None:
-    axes.bar(range(len(course.steps)), course.learnt)
-    axes.bar(range(len(course.steps)), [-count for count in course.forgotten])
+    axes.bar(range(len(course.steps)), [row["learnt"] for row in course.checkpoints])
+    axes.bar(range(len(course.steps)), [-row["forgotten"] for row in course.checkpoints])
     _label_steps(course, axes)
 
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,39 +53,19 @@ _NOTES = (
 )
 
 
-class ChainPlace(NamedTuple):
-    model: str
-    rule: str
-    form: str
-    depth: int
-
-
-class ChainLine(NamedTuple):
-    """The numbers of one point.
-
-    :param reworded: MRR less that of the first form on the same items; None for the first.
-    """
-
-    place: ChainPlace
-    whole: Estimate
-    altered: Mapping[str, Estimate]
-    reworded: Estimate | None
-    items: int
-
-    @property
-    def best_altered(self) -> Estimate | None:
-        """The altered text with the highest mean."""
-        return max(self.altered.values(), key=lambda one: one.value, default=None)
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Chains:
     """The findings.
 
+    :param lines: a row for each point of a curve; "less the first form": MRR less that of the first form on the same
+        items, None for the first.
     :param conclusions: verdicts; their rule is "rdfs9, depth 2", their prompt the form.
     """
 
-    lines: list[ChainLine]
+    lines: list[Row]
     conclusions: list[Conclusion]
     runs: list[RunFolder]
     notes: list[str]
@@ -168,29 +148,32 @@ def _below(rows: Rows) -> Floats:
     return np.where(np.isnan(rows.rank), 1 - rows.correct, ranked)
 
 
-def _lines(name: str, rows: Rows, first: str) -> list[ChainLine]:
+def _lines(name: str, rows: Rows, first: str) -> list[Row]:
     """:param first: the form that others are compared with."""
     scores = _values(rows)
-    texts: dict[ChainPlace, dict[str, dict[tuple[str, str], tuple[float, Origin]]]] = {}
+    texts: dict[tuple[str, str, int], dict[str, dict[tuple[str, str], tuple[float, Origin]]]] = {}
     for at in np.flatnonzero(rows.scored).tolist():
         query = int(rows.query[at])
-        about = rows.groups[query]
-        place = ChainPlace(name, about["rule"], about["form"], int(about["depth"]))
-        own = texts.setdefault(place, {}).setdefault(about["given"], {})
-        own[about["item"], about["pair"]] = float(scores[at]), rows.origin(query)
-    lines = []
-    for place, by_text in texts.items():
-        made = f"{recipe_of(rows)}|rule:{place.rule}|form:{place.form}|depth:{place.depth}"
+        groups = rows.groups[query]
+        place = groups["rule"], groups["form"], int(groups["depth"])
+        own = texts.setdefault(place, {}).setdefault(groups["given"], {})
+        own[groups["item"], groups["pair"]] = float(scores[at]), rows.origin(query)
+    lines: list[Row] = []
+    for (rule, form, depth), by_text in texts.items():
+        made = f"{recipe_of(rows)}|rule:{rule}|form:{form}|depth:{depth}"
         numbers = {text: _mean(values, f"{made}|{text}") for text, values in by_text.items()}
-        whole, usual = by_text.get(WHOLE, {}), texts.get(place._replace(form=first), {}).get(WHOLE, {})
+        whole, usual = by_text.get(WHOLE, {}), texts.get((rule, first, depth), {}).get(WHOLE, {})
         both = [key for key in whole if key in usual]
         reworded = None
-        if place.form != first and both:
+        if form != first and both:
             one, other = ([values[key][0] for key in both] for values in (whole, usual))
             sample = sample_of_origins([whole[key][1] for key in both])
             reworded = difference(one, other, sample, f"{made}|less:{first}", form="+.3f")
+        of_whole = numbers.pop(WHOLE, point_estimate(NOTHING, made))
+        about = {"model": name, "rule": rule, "form": form, "depth": depth, "whole": of_whole}
+        best = max(numbers.values(), key=lambda one: one.value, default=None)
         items = len({item for item, _ in whole})
-        lines.append(ChainLine(place, numbers.pop(WHOLE, point_estimate(NOTHING, made)), numbers, reworded, items))
+        lines.append(about | {"best altered": best, "less the first form": reworded, "items": items})
     return lines
 
 
@@ -209,40 +192,35 @@ def conclude(findings: Chains) -> list[str]:
 def tables(findings: Chains) -> list[Table]:
     decided = {tuple(one.about.values())[:3]: one.decision.word for one in findings.conclusions}
     rows = [
-        {
-            **place._asdict(),
-            "verdict": decided.get((place.model, place.form, in_depth(place.rule, place.depth))),
-            "whole": line.whole,
-            "best altered": line.best_altered,
-            "less the first form": line.reworded,
-            "items": line.items,
-        }
+        line | {"verdict": decided.get((line["model"], line["form"], in_depth(line["rule"], line["depth"])))}
         for line in findings.lines
-        for place in [line.place]
     ]
     notes = [*_NOTES, *findings.notes]
-    if any(line.place.rule == DISJOINT for line in findings.lines):
+    if any(line["rule"] == DISJOINT for line in findings.lines):
         notes.append(_OF_DISJOINT)
-    by_depth = Table.of(rows, "how far it follows", notes, main="whole").without_empty("less the first form")
+    columns = ("model", "rule", "form", "depth", "verdict", "whole", "best altered", "less the first form", "items")
+    by_depth = Table.of(rows, "how far it follows", notes, columns=columns, main="whole").without_empty(
+        "less the first form"
+    )
     return [by_depth, *conclusion_tables(findings.conclusions)]
 
 
 def plots(findings: Chains) -> list[Plot]:
-    lines = grouped(((one.place.model, one.place.rule), one) for one in findings.lines)
-    return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1].place.depth > 1]
+    lines = grouped(((line["model"], line["rule"]), line) for line in findings.lines)
+    return [_curve(model, rule, own) for (model, rule), own in lines.items() if own[-1]["depth"] > 1]
 
 
-def _curve(model: str, rule: str, lines: Sequence[ChainLine]) -> Plot:
+def _curve(model: str, rule: str, lines: Sequence[Row]) -> Plot:
     def draw(axes: Any) -> None:
-        for form, own in grouped((one.place.form, one) for one in lines).items():
-            depths = [one.place.depth for one in own]
-            [drawn] = axes.plot(depths, [one.whole.value for one in own], marker="o", label=form)
-            ends = [(one.whole.low, one.whole.high) for one in own]
+        for form, own in grouped((line["form"], line) for line in lines).items():
+            depths, numbers = [line["depth"] for line in own], [line["whole"] for line in own]
+            [drawn] = axes.plot(depths, [one.value for one in numbers], marker="o", label=form)
+            ends = [(one.low, one.high) for one in numbers]
             if all(low is not None and high is not None for low, high in ends):
                 axes.fill_between(depths, *zip(*ends, strict=True), alpha=0.15, color=drawn.get_color())
-            best = [np.nan if one.best_altered is None else one.best_altered.value for one in own]
+            best = [np.nan if line["best altered"] is None else line["best altered"].value for line in own]
             axes.plot(depths, best, linestyle=":", color=drawn.get_color(), label=f"{form}, best altered")
-        axes.set_xticks(sorted({one.place.depth for one in lines}))
+        axes.set_xticks(sorted({line["depth"] for line in lines}))
         axes.set_ylim(0, 1)
         axes.legend()
 
