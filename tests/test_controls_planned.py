@@ -235,10 +235,14 @@ class TestSizes:
         step is 7/20 · 19/20, or 7/20 · 1/2; among a hundred stand all towns."""
         known = {10: 4, 200: 11, 3000: 18}
         found = self.asked({size: range(known[size]) for size in listed}, tmp_path)
-        assert [(line.name, line.parameters) for line in found.lines] == [("m10", 10), ("m200", 200), ("m3000", 3000)]
+        assert [(line["model"], line["parameters"]) for line in found.lines] == [
+            ("m10", 10),
+            ("m200", 200),
+            ("m3000", 3000),
+        ]
         for line, number in zip(found.lines, known.values(), strict=True):
             expected = (number + (20 - number) / 20) / 20, (number + (20 - number) / 2) / 20, 1
-            assert values(line.hits) == pytest.approx(expected)
+            assert values(line[f"hits@{k}"] for k in (1, 10, 100)) == pytest.approx(expected)
         assert [(step.before, step.after) for step in found.steps if step.about["of"] == "hits@1"] == [
             ("m10", "m200"),
             ("m200", "m3000"),

@@ -297,12 +297,12 @@ def test_sizes_runs_every_probe_of_every_model(data: QuerySet, tmp_path: Path) -
     options = SizesOptions(probes=("statement",), max_rank=None)
     models = [(name, partial(model, name)) for name in ("a/small", "b/small")]
     lines, steps = run_study(STUDIES["sizes"], models, data, options, tmp_path, silent)
-    assert {line.name for line in lines} == {"a/small", "b/small"}
+    assert {line["model"] for line in lines} == {"a/small", "b/small"}
     assert {folder.name for folder in tmp_path.iterdir()} == {"statement-a-small", "statement-b-small"}
     # "Paris" is first for all; "Rome" and "Madrid" tie behind it: hits@1 is 1/3, hits@10 is 1.
-    assert [line.hits[0].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
-    assert [line.hits[1].value for line in lines] == pytest.approx([1, 1])
-    assert [line.candidates for line in lines] == [3, 3]
+    assert [line["hits@1"].value for line in lines] == pytest.approx([1 / 3, 1 / 3])
+    assert [line["hits@10"].value for line in lines] == pytest.approx([1, 1])
+    assert [line["candidates"] for line in lines] == [3, 3]
     assert [(step.about["of"], step.difference.value) for step in steps] == [(f"hits@{k}", 0) for k in (1, 10, 100)]
     assert [step.verdict for step in steps] == [UNDETERMINED, None, None]  # of three facts
     with pytest.raises(BadInput, match=mentions("a, a")):
@@ -341,7 +341,7 @@ def test_a_step_rises_drops_or_ties_by_its_paired_interval(
     towns = QuerySet("towns", queries, {"capital": space}, {"capital": relation})
     models = [("large", knowing("large", *large, words=9)), ("small", knowing("small", *small, words=1))]
     found = run_study(STUDIES["sizes"], models, towns, SizesOptions(probes=("statement",)), tmp_path, silent)
-    assert [line.name for line in found.lines] == ["small", "large"]
+    assert [line["model"] for line in found.lines] == ["small", "large"]
     step = found.steps[0]
     assert (step.before, step.after, step.about["of"], step.verdict) == ("small", "large", "hits@1", verdict)
     assert step.difference.value == pytest.approx(value / 12 * 11 / 12)

@@ -80,13 +80,12 @@ class RankingAgreement(NamedTuple):
 
 
 class ColumnHits(NamedTuple):
-    """A column as arrays. :param outcomes: by model. :param hits: shape (facts, models, 3)."""
+    """The runs of a column. :param outcomes: by model."""
 
     data: str
     reading: str
     outcomes: dict[str, RunFacts]
     facts: Sequence[str]
-    hits: Floats
     left_out: int
     baselines: Mapping[str, RunBaselines]
 
@@ -101,7 +100,8 @@ class ColumnHits(NamedTuple):
     @property
     def means(self) -> Floats:
         """Acc@1, Acc@5, Acc@10 of each model, shape (models, 3)."""
-        return self.hits.mean(axis=0)  # type: ignore[no-any-return]
+        pairs = ((one, one.at(self.facts)) for one in self.outcomes.values())
+        return np.array([[one.hits(k)[at].mean() for k in CUTS] for one, at in pairs])
 
     def means_of(self, models: Sequence[str]) -> Floats:
         return self.means[[self.models.index(model) for model in models]]
@@ -111,9 +111,8 @@ def column_hits(data: str, reading: str, outcomes: dict[str, RunFacts]) -> Colum
     """:raises BadInput: no fact that all ranked, or other candidates."""
     facts = common_facts(list(outcomes.values()))
     evaluated = set().union(*(outcome.facts for outcome in outcomes.values()))
-    hits = [np.stack([outcome.hits(k)[outcome.at(facts)] for k in CUTS], axis=-1) for outcome in outcomes.values()]
     baselines = {model: RunBaselines(outcome) for model, outcome in outcomes.items()}
-    return ColumnHits(data, reading, outcomes, facts, np.stack(hits, axis=1), len(evaluated) - len(facts), baselines)
+    return ColumnHits(data, reading, outcomes, facts, len(evaluated) - len(facts), baselines)
 
 
 def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
@@ -129,10 +128,9 @@ def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
                 f"the readings of {grid.data} have no fact in common that all models ranked: --facts own ranks each on "
                 "its own"
             )
-        chosen = np.array([fact in common for fact in grid.facts])
         facts = [fact for fact in grid.facts if fact in common]
         left_out = grid.left_out + len(grid.facts) - len(facts)
-        restricted.append(grid._replace(facts=facts, hits=grid.hits[chosen], left_out=left_out))
+        restricted.append(grid._replace(facts=facts, left_out=left_out))
     return restricted
 
 

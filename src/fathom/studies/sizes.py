@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, refuse
@@ -15,7 +15,7 @@ from fathom.options import parse_options
 from fathom.probes import PROBES
 from fathom.probes.options import ProbeOptions
 from fathom.results.baselines import NO_KNOWLEDGE, RunBaselines
-from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.estimates import point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import check_same, read_scorings
 from fathom.results.names import short_names
@@ -32,27 +32,13 @@ MAX_RANK = 100
 """Default of the statement probe's ``max_rank``: the greatest cut needs no more."""
 
 
-class HitsLine(NamedTuple):
-    """One run in one scoring.
+class Sizes(NamedTuple):
+    """Rows of the runs in order of size, and for each probe and scoring the steps from each model to the next.
 
-    :param probe: with the scoring.
-    :param hits: Hits@k for each of :data:`CUTS`; without a value where the search stopped before k.
-    :param candidates: mean number of ranked candidates; NaN without any.
+    Hits@k has no value where the search stopped before k, and candidates are a mean, NaN without any.
     """
 
-    probe: str
-    name: str
-    parameters: int | None
-    hits: tuple[Estimate, ...]
-    candidates: float
-    queries: int
-    unscored: int
-
-
-class Sizes(NamedTuple):
-    """Models in order of size, and for each probe and scoring the steps from each model to the next."""
-
-    lines: list[HitsLine]
+    lines: list[dict[str, Any]]
     steps: list[AccuracyChange]
 
 
@@ -67,13 +53,26 @@ def analyse(runs: Sequence[RunFolder], options: PlannedOptions = PlannedOptions(
     :raises BadInput: runs of several data sets.
     """
     check_same(runs, ("data",))
-    results: list[tuple[HitsLine, RunFacts]] = []
-    for run, name in zip(runs, short_names(runs), strict=True):
-        results += [(_line(facts), facts) for facts in read_scorings(run, name, options.cluster)]
-    results.sort(key=lambda result: (result[0].probe, result[0].parameters or 0))
-    by_probe = grouped((line.probe, outcome) for line, outcome in results)
-    pairs = [(probe, *pair) for probe, outcomes in by_probe.items() for pair in pairwise(outcomes)]
-    return Sizes([line for line, _ in results], steps_between(pairs))
+    sides = [
+        (f"{side.probe} {side.scoring}", side)
+        for run, name in zip(runs, short_names(runs), strict=True)
+        for side in read_scorings(run, name, options.cluster)
+    ]
+    sides.sort(key=lambda pair: (pair[0], pair[1].parameters or 0))
+    pairs = [(probe, *pair) for probe, outcomes in grouped(sides).items() for pair in pairwise(outcomes)]
+    lines = [
+        {
+            "probe": probe,
+            "model": side.model,
+            "parameters": side.parameters,
+            **{f"hits@{k}": side.mean(f"hits@{k}", side.hits(k)) for k in CUTS},
+            "candidates": side.mean_candidates,
+            "queries": len(side.facts),
+            "unscored": len(side.left_out),
+        }
+        for probe, side in sides
+    ]
+    return Sizes(lines, steps_between(pairs))
 
 
 def probes_of(options: SeveralProbesOptions, **defaults: object) -> list[tuple[str, ProbeOptions]]:
@@ -132,27 +131,9 @@ def tables(findings: Sizes) -> list[Table]:
     columns = ("probe", "from", "to", "of", "difference", "verdict", "above baseline")
     rows, notes = [step.row for step in findings.steps], (note, NO_KNOWLEDGE)
     steps = [Table.of(rows, "from each size to the next", notes, columns=columns)] if rows else []
-    return [_lines_table(findings.lines), *steps]
-
-
-def _line(outcome: RunFacts) -> HitsLine:
-    return HitsLine(
-        f"{outcome.probe} {outcome.scoring}",
-        outcome.model,
-        outcome.parameters,
-        tuple(outcome.mean(f"hits@{k}", outcome.hits(k)) for k in CUTS),
-        outcome.mean_candidates,
-        len(outcome.facts),
-        len(outcome.left_out),
-    )
-
-
-def _lines_table(lines: Sequence[HitsLine]) -> Table:
-    """Return a row per line; readers see the interval of the first cut-off."""
+    # Readers see the interval of the first cut alone.
     first, *others = (f"hits@{k}" for k in CUTS)
-    columns = ("probe", "model", "parameters", first, *others, "candidates", "queries", "unscored")
-    rows = [(*line[:3], *line.hits, *line[4:]) for line in lines]
     hidden = {"candidates", *(f"{name} {end}" for name in others for end in ("low", "high"))}
     title, formats = "growth with the size of the model", {"candidates": ",.0f"}
-    table = Table.of(rows, title, columns=columns, inline=True, hidden=hidden, formats=formats)
-    return replace(table, inline=frozenset({first}))
+    table = Table.of(findings.lines, title, inline=True, hidden=hidden, formats=formats)
+    return [replace(table, inline=frozenset({first})), *steps]
