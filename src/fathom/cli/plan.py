@@ -84,11 +84,6 @@ class WatchOptions(WrittenPlanOptions):
 
 
 def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
-    """Ask planted models by every probe that applies, and compare the answers with what they have read.
-
-    Says which probe tells facts that were read from facts that were not, and how wrong it can be. The plan is written
-    to plan.yaml in the folder; it is an ordinary plan.
-    """
     with starting("loading libraries"):
         from fathom.plans.validate import write_plan
 
@@ -98,11 +93,6 @@ def validate(chosen: ValidateOptions, workers: WorkerOptions, printed: PrintOpti
 
 
 def watch(chosen: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -> None:
-    """Evaluate the checkpoints of a training, and show when each fact was learnt and forgotten.
-
-    The plan is written to plan.yaml in the folder; it is an ordinary plan. Repeat the command for checkpoints that the
-    training has saved since: those evaluated before are kept.
-    """
     with starting("loading libraries"):
         from fathom.plans.watch import write_plan
 
@@ -113,11 +103,6 @@ def watch(chosen: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -
 
 
 def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
-    """Make many runs, their studies, tables and one report; nothing that is finished is repeated.
-
-    The file names models, data sets, runs and studies; see docs/howto/plans.md. A preset makes the tables of a paper
-    for your models, next to the paper's own values; see docs/papers.md.
-    """
     from fathom.plans.file import read_plan
 
     out = chosen.out

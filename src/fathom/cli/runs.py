@@ -120,10 +120,6 @@ class ImportOptions(RunOptions):
 
 
 def import_(options: ImportOptions) -> None:
-    """Make a run of the results of lm-pub-quiz, or of lm-evaluation-harness's log of BEAR or of an exported task.
-
-    The run compares with Fathom's own: queries and ids come from the data set.
-    """
     from fathom.run.imported import import_results
 
     folder = import_results(options.results, options.out, options.data)
@@ -132,7 +128,6 @@ def import_(options: ImportOptions) -> None:
 
 
 def show(options: OneRun) -> None:
-    """Show what a run is: probe, model and data, the command, when it was made, how far it is, and its result."""
     from fathom.results.summary import summarise
     from fathom.run.command import command_line
     from fathom.run.parts import is_finished
@@ -161,7 +156,6 @@ def show(options: OneRun) -> None:
 
 
 def resume(options: OneRun) -> None:
-    """Finish a run, or its part, by the command in its manifest. Refuses if model or data have changed since."""
     with starting("loading libraries"):
         from fathom.api import resume_run
 
@@ -174,10 +168,6 @@ def resume(options: OneRun) -> None:
 
 
 def metrics(options: MetricsOptions) -> None:
-    """Print the tables of a run, or write them to a file.
-
-    Unscored queries are counted, never averaged.
-    """
     from fathom.results.answers import error_table, reliability_table
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
@@ -210,20 +200,12 @@ def _single_table(tables: list[Table]) -> list[Table]:
 
 
 def compare(options: CompareOptions, printed: TableOptions) -> None:
-    """Compare runs: which knows more, by how much, and what else differs between them.
-
-    Facts are joined by fact_id, so models, templates, readings, answer pools, probes and worlds can be compared.
-    """
     from fathom.plans.comparison import analyse
 
     printed.present(analyse(options.runs, options), "compare")
 
 
 def diff(options: DiffOptions, printed: TableOptions) -> None:
-    """Compare one model before and after training, editing or unlearning.
-
-    Facts learnt, forgotten, kept and never known, each a share with its interval, next to the baselines.
-    """
     from fathom.results.diff import diff as compare_two
 
     chosen = dict(options)
@@ -231,7 +213,6 @@ def diff(options: DiffOptions, printed: TableOptions) -> None:
 
 
 def report(options: ReportOptions) -> None:
-    """Make one HTML file of runs that needs no network: numbers, charts that filter each other, and every answer."""
     if options.serve is not None:
         _serve(options)
         return
@@ -255,10 +236,6 @@ def _serve(options: ReportOptions) -> None:
 
 
 def merge(options: MergeOptions) -> None:
-    """Merge the parts of one run, each made in a folder of its own, into one folder.
-
-    The folders are not changed. If shards remain, the command that made the parts, without --part, finishes them.
-    """
     from fathom.api import merge_runs
 
     result = merge_runs(options.runs, options.out)

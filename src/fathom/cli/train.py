@@ -37,7 +37,6 @@ class PlantFiles(BaseModel):
 
 
 def demo(options: DemoOptions) -> None:
-    """Train two small models on half of a geography book, and show that a probe distinguishes the halves."""
     from fathom.errors import MissingExtra
     from fathom.formats import read
     from fathom.plans.demo import LIMITS, run_demo
@@ -59,7 +58,6 @@ def demo(options: DemoOptions) -> None:
 
 
 def plant(files: PlantFiles, options: PlantOptions) -> None:
-    """Train a small model on some of the facts and record which."""
     from fathom.formats import read
 
     with starting("loading libraries"):
