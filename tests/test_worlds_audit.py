@@ -510,10 +510,12 @@ def test_a_world_that_was_changed_since_is_refused(tmp_path, fathom):
 
 PLAIN = '{"world": "base", "seed": 0, "source": SOURCE, "options": OPTIONS}'
 NOT_THE_SOURCE = PLAIN.replace("SOURCE", '"x"').replace("OPTIONS", '{"shortest_mention": 2}')
+NO_SEED = PLAIN.replace('"seed": 0', '"seed": "x"').replace("SOURCE", '{"content_hash": "x"}')
+NO_SEED = NO_SEED.replace("OPTIONS", '{"shortest_mention": 2}')
 NOT_A_NUMBER = PLAIN.replace("SOURCE", '{"content_hash": "x"}').replace("OPTIONS", '{"shortest_mention": "two"}')
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"world": "base"}', NOT_THE_SOURCE, NOT_A_NUMBER])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"world": "base"}', NOT_THE_SOURCE, NOT_A_NUMBER, NO_SEED])
 def test_a_manifest_that_is_none_is_refused(content, tmp_path, fathom):
     build_worlds(pets(), tmp_path, ["base"])
     (tmp_path / "base" / "manifest.json").write_text(content, encoding="utf-8")

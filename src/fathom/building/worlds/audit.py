@@ -264,9 +264,12 @@ def audit_table(manifests: Sequence[Json]) -> Table:
     typed = any(row[1] == "type" for row in rows)
     by = "name, by its type (a guess among those of the type)," if typed else "name"
     notes = [f"hits@k: the entity itself is among the first k by its {by} or by its description"]
+    worlds_by_rate: dict[str, list[str]] = {}
+    for world, (attack, rate) in found.items():
+        worlds_by_rate.setdefault(f"{rate:.1%} by {attack}", []).append(world)
     if found:
-        listed = (f"{world} {rate:.1%} ({attack})" for world, (attack, rate) in found.items())
-        notes.append(f"strongest attack by description: {', '.join(listed)}")
+        listed = (f"{', '.join(worlds)} {rate}" for rate, worlds in worlds_by_rate.items())
+        notes.append(f"strongest attack by description: {'; '.join(listed)}")
     if unhidden := [world for world, (_, rate) in found.items() if rate >= HIDDEN and world != "base"]:
         notes.append(f"descriptions cannot hide entities ({HIDDEN:.0%} or more) in {', '.join(unhidden)}; {RANDOM}")
     if lacking := [str(row[0]) for row in rows if row[1] == "not audited"]:

@@ -84,7 +84,8 @@ def read_manifest(folder: Path) -> Json:
     """Read the manifest of a world. :raises BadInput: it is none."""
     content = json_file(folder / "manifest.json")
     manifest = content if isinstance(content, dict) else {}
-    parts = {"world": manifest.get("world"), "seed": manifest.get("seed")}
+    seed = manifest.get("seed")
+    parts = {"world": manifest.get("world"), "seed": seed if isinstance(seed, int) else None}
     for key, needed, kind in (("source", "content_hash", str), ("options", "shortest_mention", int)):
         part = manifest.get(key)
         parts[key] = part if isinstance(part, dict) and isinstance(part.get(needed), kind) else None
