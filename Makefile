@@ -20,7 +20,7 @@ $(BIN)/python:
 	$(BIN)/python -m pip install -q torch==2.13.0
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install -q -e '.[report]'
+	$(BIN)/python -m pip install -q -e '.[report,pandas]'
 	touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed

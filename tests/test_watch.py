@@ -252,7 +252,7 @@ def test_from_checkpoints_to_the_report(
     line = ["watch", training, "--data", taught.root / "people", "--out", out]
     code, output, errors = fathom(*line)
     assert code == 0, errors
-    assert stated(output.replace("\n", " "), "facts were learnt")
+    assert stated(output.replace("\n", " "), "were known at the first checkpoint")
     shutil.rmtree(training / f"checkpoint-{STEPS}")
     shutil.copytree(later, training / later.name)
     assert fathom(*line)[0] == 0
@@ -381,13 +381,24 @@ def test_learnt_and_forgotten_by_hand(tmp_path: Path) -> None:
     assert [(fact.learnt, fact.forgotten) for fact in course.facts[:5]] == [
         (0, None), (10, None), (10, 20), (0, None), (None, None),
     ]  # fmt: skip
-    assert [(row["learnt"], row["forgotten"]) for row in course.checkpoints] == [(2, 0), (2, 1), (1, 1)]
+    counts = [(row["known"], row["learnt"], row["forgotten"]) for row in course.checkpoints]
+    assert counts == [(2, None, None), (3, 2, 1), (3, 1, 1)]
     assert [(step.before, step.after) for step in course.changes] == [("0", "10"), ("10", "20"), ("0", "20")]
     assert course.model == "models/t"
     [sentence] = LEARNING.conclude(analyse(runs))
-    assert "4 of 100 facts were learnt, 1 of them forgotten" in sentence
+    assert stated(sentence, "2 of 100 facts were known at the first checkpoint, 2 were learnt after it, 1 forgotten")
     last = LEARNING.tables(analyse(runs))[-1]
-    assert [row["learnt"] for row in last.objects()] == [10, 10, 0, 0]
+    assert [(row["learnt"], row["forgotten"]) for row in last.objects()] == [(10, 20), (10, None)]
+
+
+def test_one_checkpoint_shows_no_change(tmp_path: Path) -> None:
+    findings = analyse([run_of(tmp_path, "t/final", [0, 3])])
+    [course] = findings.courses
+    assert (course.model, course.checkpoints[0]["known"]) == ("models/t/final", 2)
+    assert stated(LEARNING.conclude(findings)[0], "2 of 100 facts known. One checkpoint shows no change")
+    assert [table.title for table in LEARNING.tables(findings)] == [
+        "knowledge by checkpoint", "by relation, at the first and the last checkpoint",
+    ]  # fmt: skip
 
 
 def test_checkpoints_without_a_step_are_in_the_order_given(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ CIRCUMSTANCE: JsonDict = {"circumstance": True}
 """Marks a field that changes no number, so it may differ when a run is resumed."""
 SAMPLE = "Sampling unit of the intervals"
 KEYS = f"{SAMPLE}: relation, fact (within its relation), query, subject, answer, or a key of the data's groups"
-CLUSTER = f"{KEYS}, such as document; by default relation where there are ten or more of like size, else fact."
+CLUSTER = (
+    f"{KEYS}, such as document; by default relation if there are ten or more of similar size, else subject or fact."
+)
 SCORING = "Scorings to use of runs that have several, separated by commas."
 TWO_WAYS = f"{CLUSTER[:-1]}, and by subject as well as relation where subjects repeat."
 LATER: JsonDict = {"later": True}

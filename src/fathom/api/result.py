@@ -57,7 +57,13 @@ class Result:
         return predictions
 
     def to_pandas(self, full: bool = False) -> Any:
-        """Return the predictions as a pandas data frame of at most 15 columns (:func:`fathom.results.tidy.tidy_table`).
+        """Return a pandas data frame with one row per prediction: per query, template and scoring.
+
+        ``first_answer`` is the best-scored answer, or the one that was written; of tied answers the one with the
+        smallest id. ``correct`` is its credit from 0 to 1, below 1 if it is tied with wrong answers. ``gold_score`` has
+        the unit of the scoring; ``confidence`` is the softmax probability of the first answer. Unscored predictions
+        have a reason in ``unscored`` and no numbers. The other columns: query_id, relation, direction (if there are
+        any), template, scoring, subject, prompt, gold, rank, candidates (how many).
 
         :param full: every column of :meth:`table`, and one for each group of the queries.
         :raises MissingExtra: pandas is not installed.

@@ -168,8 +168,8 @@ def _hub_reason(name: str, error: BaseException) -> str | None:
                 return reason
     if constants.HF_HUB_OFFLINE:
         return (
-            "no such folder here, and HF_HUB_OFFLINE keeps the hub from being asked: "
-            f"unset HF_HUB_OFFLINE, or where there is a network: hf download {name}"
+            "no such folder here, and the hub is not used because HF_HUB_OFFLINE is set: "
+            f"unset it, or download the model first: hf download {name}"
         )
     if any(isinstance(cause, hub.OfflineModeIsEnabled | hub.LocalEntryNotFoundError) for cause in causes):
         return f"no such folder here, and the hub cannot be reached; where it can, type: hf download {name}"

@@ -43,7 +43,7 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
 
     rank_labels = [str(high) if high - low == 1 else f"{low + 1}–{high}" for low, high in pairwise([0, *RANKS])]
     edges = _edges(predictions.score)
-    wordings = [_wording(number, predictions, texts, len(named)) for number in templates]
+    wordings = [_wording(number, predictions, texts) for number in templates]
     return {
         "run": Dimension([view.name for view in evidence.views], predictions.view),
         "relation": Dimension([texts[number] for number in named], of_fact[predictions.fact]),
@@ -63,19 +63,15 @@ def dimensions(evidence: Evidence, predictions: PredictionColumns) -> Mapping[st
     }
 
 
-def _wording(template: int, predictions: PredictionColumns, texts: Sequence[str], relations: int) -> str:
-    """Return the number of a template with its text, which the first of several relations provides.
-
-    Prompts that have sentences of their own have no common text.
-    """
+def _wording(template: int, predictions: PredictionColumns, texts: Sequence[str]) -> str:
+    """Return the number of a template, with its text if all relations share it."""
     if template < 0:
         return NONE
     prompts = np.unique(predictions.prompt[predictions.template == template]).tolist()
     patterns = list(dict.fromkeys(pattern_text(texts[prompt]) for prompt in prompts))
-    if len(patterns) > max(relations, 1):
+    if len(patterns) > 1:
         return f"template {template}"
-    first = patterns[0] if len(patterns[0]) <= LONGEST else f"{patterns[0][:LONGEST]}…"
-    return f"{template}: {first}{' …' if len(patterns) > 1 else ''}"
+    return f"{template}: {patterns[0] if len(patterns[0]) <= LONGEST else f'{patterns[0][:LONGEST]}…'}"
 
 
 def pattern_text(pattern: str) -> str:

@@ -13,13 +13,7 @@ from fathom.store.folder import RunFolder
 
 
 def tidy_table(run: RunFolder) -> pa.Table:
-    """Return one row per prediction, in the order of the run; "direction" only if there are directions.
-
-    ``first_answer`` is the best-scored answer, or the one that was written; of tied answers the one with the smallest
-    id. ``correct`` is its credit from 0 to 1, below 1 if it is tied with wrong answers. ``gold_score`` has the unit of
-    the scoring; ``confidence`` is the softmax probability of the first answer. Unscored predictions have a reason in
-    ``unscored`` and no numbers.
-    """
+    """Return one row per prediction, in the order of the run; :meth:`fathom.Result.to_pandas` has the columns."""
     rows = Rows(run)
     places = range(len(rows.query))
     queries = rows.query.tolist()

@@ -148,7 +148,11 @@ class _Sample:
         self.queries, self.texts = setup.queries.num_rows, sum(texts.values())
         self.seconds = middle - began + times * (clock() - middle)
         self.passes = {one: once[one] + times * model.passes[one] for one in once | model.passes}
-        self.notes = [f"{some} of {len(setup.plan)} shards as a sample"] if some < len(setup.plan) else []
+        self.notes = (
+            [f"{some} of {len(setup.plan)} shards, which were tried, are like the others"]
+            if some < len(setup.plan)
+            else []
+        )
         self.notes += ["a search that prunes nothing: an upper limit"] * any("tokens_full" in row for row in rows)
         self.notes += [f"replies of {model.reply_tokens} tokens"] * any("answers" in row for row in rows)
 

@@ -219,7 +219,8 @@ def tables(findings: Sequence[Confidence]) -> list[Table]:
     left_out = [(f"{one.run} {one.kind}", one.left_out) for one in findings]
     columns = ("run", "confidence", "temperature", "answers", "accuracy", "mean confidence")
     notes = [
-        "calibration error: debiased, in ten bins of equal size; Brier: mean squared distance from being right",
+        "calibration error: debiased, in ten bins of equal size",
+        "Brier: mean of (confidence − right)² (the metric brier is over all answers)",
         "AUROC: chance that a right answer is more confident than a wrong one",
         "agreement: share of templates whose first answer is the most frequent one, over queries",
     ]

@@ -1,8 +1,8 @@
 """What does a model learn and forget as it trains? Runs of its checkpoints, in the order of their steps.
 
-A checkpoint knows a fact if it ranks its answer first, in more than half of the templates. A fact is learnt at the
-first checkpoint that knows it, and forgotten at the first after which none does. Runs that cannot be used are left out,
-each with a line.
+A checkpoint knows a fact if it ranks its answer first, in more than half of the templates. ``learnt`` is the first
+checkpoint that knows the fact, ``forgotten`` the one since which none does. Facts that the first checkpoint knows were
+learnt before it, so they are counted apart. Runs that cannot be used are left out, each with a line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FactCourse(NamedTuple):
     """One fact during the training.
 
     :param learnt: step of the first checkpoint that knows it; None if none does.
-    :param forgotten: step of the first checkpoint after which none knows it; None if the last one does.
+    :param forgotten: step of the checkpoint since which none knows it; None if the last one does.
     """
 
     fact: str
@@ -103,9 +103,11 @@ def analyse(runs: Sequence[RunFolder], options: RunsOptions = RunsOptions()) -> 
         except FathomError as error:  # the others are followed
             left_out += str(error).splitlines()[:1]
     trainings = grouped(((_training_of(side.model), f"{side.probe} {side.scoring}"), side) for side in sides)
-    for (model, probe), own in trainings.items():
+    for (folder, probe), own in trainings.items():
         try:
-            courses.append(_course(model, probe, *_in_order(list(_alike(own, left_out)))))
+            steps, alike = _in_order(list(_alike(own, left_out)))
+            alone = len(alike) == 1 and step_of(alike[0].model) is None  # a model, not a checkpoint
+            courses.append(_course(alike[0].model if alone else folder, probe, steps, alike))
         except BadInput as error:  # such as other candidates
             left_out += error.faults
     if not courses:
@@ -162,7 +164,6 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
     """:raises BadInput: the runs have no fact in common, or other candidates."""
     facts = common_facts(sides)
     known = np.array([side.hits(1)[side.at(facts)] > 0.5 for side in sides])
-    change = np.diff(known.astype(int), axis=0, prepend=0)
     relations = grouped(zip(sides[0].relations_of(facts), facts, strict=True))
     named = [side.called(str(step)) for step, side in zip(steps, sides, strict=True)]
     pairs = [*pairwise(named), *([(named[0], named[-1])] if len(named) > 2 else [])]
@@ -182,10 +183,11 @@ def _course(model: str, probe: str, steps: list[int], sides: list[RunFacts]) -> 
             "gold log-prob": _gold(side, facts),
             "facts": len(facts),
             "unscored": len(side.facts) - len(facts),
-            "learnt": int((own > 0).sum()),
-            "forgotten": int((own < 0).sum()),
+            "known": int(own.sum()),
+            "learnt": None if before is None else int((own > before).sum()),
+            "forgotten": None if before is None else int((own < before).sum()),
         }
-        for step, side, own in zip(steps, sides, change, strict=True)
+        for step, side, before, own in zip(steps, sides, [None, *known[:-1]], known, strict=True)
     ]
     by_relation = {
         name: [side.mean("accuracy", side.hits(1), own) for side in sides] for name, own in relations.items()
@@ -228,16 +230,22 @@ def _decided(courses: Sequence[Course]) -> list[Course]:
 
 
 def conclude(findings: Learning) -> list[str]:
-    said = []
-    for course in findings.courses:
-        ends = [course.checkpoints[0], course.checkpoints[-1]][: len(course.checkpoints)]
-        accuracy = [f"{percent(row['accuracy'].value)} at step {row['step']}" for row in ends]
-        verdict = f" ({course.changes[-1].verdict})" if course.changes else ""
-        learnt = [fact for fact in course.facts if fact.learnt is not None]
-        lost = sum(fact.forgotten is not None for fact in learnt)
-        counts = f"{len(learnt)} of {len(course.facts)} facts were learnt, {lost} of them forgotten"
-        said.append(f"{course.model}, {course.probe}: accuracy {', '.join(accuracy)}{verdict}; {counts}.")
-    return [*said, *(f"Left out: {line}" for line in findings.left_out)]
+    """State how the accuracy of each training changed, how many facts it learnt and forgot, and what was left out."""
+    courses = [f"{course.model}, {course.probe}: {_summary(course)}" for course in findings.courses]
+    return [*courses, *(f"Left out: {line}" for line in findings.left_out)]
+
+
+def _summary(course: Course) -> str:
+    first, last = course.checkpoints[0], course.checkpoints[-1]
+    known = f"{first['known']} of {first['facts']} facts"
+    if not course.changes:
+        accuracy = percent(first["accuracy"].value)
+        return f"accuracy {accuracy}, {known} known. One checkpoint shows no change: give at least two."
+    later = sum(fact.learnt not in (None, first["step"]) for fact in course.facts)
+    lost = sum(fact.forgotten is not None for fact in course.facts)
+    ends = ", ".join(f"{percent(row['accuracy'].value)} at step {row['step']}" for row in (first, last))
+    counts = f"{known} were known at the first checkpoint, {later} were learnt after it, {lost} forgotten"
+    return f"accuracy {ends} ({course.changes[-1].verdict}); {counts}."
 
 
 # --- tables and plots
@@ -248,8 +256,8 @@ def tables(findings: Learning) -> list[Table]:
     columns = ("model", "probe", "from", "to", "difference", "verdict", "above baseline")
     changes = [change.row for course in findings.courses for change in course.changes]
     changed = [Table.of(changes, "changes between checkpoints", (family, NO_KNOWLEDGE), columns=columns)]
-    note = "learnt, forgotten: facts ranked first, and no longer, against the checkpoint before"
-    half = "half learnt by: step by which half of the facts learnt at any checkpoint were"
+    note = "learnt, forgotten: facts known here and not at the checkpoint before, and the reverse"
+    half = "half learnt by: first checkpoint that knows half of the facts in the column learnt"
     rows = [course.about | row for course in findings.courses for row in course.checkpoints]
     relations = [row for course in findings.courses for row in _relation_rows(course)]
     changed_last = _facts_table(findings.courses, "facts that changed last, and the steps", LISTED)
@@ -277,19 +285,20 @@ def _relation_rows(course: Course) -> Iterator[dict[str, Any]]:
 
 
 def _facts_table(courses: Sequence[Course], title: str = "facts", most: int | None = None) -> Table:
-    """Return a row for each fact. :param most: of each training, only so many learnt facts, the last changed first."""
+    """Return a row for each fact. :param most: of each training, only so many facts, the last changed first."""
     rows = [
         (course.model, course.probe, *fact)
         for course in courses
-        for fact in (course.facts if most is None else _changed_last(course.facts)[:most])
+        for fact in (course.facts if most is None else _changed_last(course)[:most])
     ]
     return Table(("model", "probe", *FactCourse._fields), tuple(rows), title, hidden=frozenset({"fact"}))
 
 
-def _changed_last(facts: Sequence[FactCourse]) -> list[FactCourse]:
-    """Return the facts that were learnt, those that changed last first."""
-    learnt = [fact for fact in facts if fact.learnt is not None]
-    return sorted(learnt, key=lambda fact: fact.forgotten or fact.learnt or 0, reverse=True)
+def _changed_last(course: Course) -> list[FactCourse]:
+    """Return the facts that were learnt or forgotten after the first checkpoint, those that changed last first."""
+    steps = {fact: fact.learnt if fact.forgotten is None else fact.forgotten for fact in course.facts}
+    changed = [(step, fact) for fact, step in steps.items() if step is not None and step != course.steps[0]]
+    return [fact for _, fact in sorted(changed, key=lambda one: one[0], reverse=True)]
 
 
 def files(findings: Learning) -> dict[str, Table]:
@@ -324,8 +333,8 @@ def _draw_accuracy(course: Course, axes: Any) -> None:
 
 
 def _draw_facts(course: Course, axes: Any) -> None:
-    axes.bar(range(len(course.steps)), [row["learnt"] for row in course.checkpoints])
-    axes.bar(range(len(course.steps)), [-row["forgotten"] for row in course.checkpoints])
+    axes.bar(range(len(course.steps)), [row["learnt"] or 0 for row in course.checkpoints])
+    axes.bar(range(len(course.steps)), [-(row["forgotten"] or 0) for row in course.checkpoints])
     _label_steps(course, axes)
 
 
