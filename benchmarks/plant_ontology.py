@@ -23,10 +23,11 @@ from fathom.prompts.ontology import RULES
 from fathom.results.saving import save as draw
 from fathom.results.tables import render
 from fathom.scoring.tokens import Role, Tokens, encode_causal, encode_masked
+from fathom.scoring.trie import padded
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning import entailment
 from fathom.training.loop import train
-from fathom.training.small import NO_TARGET, Batch, NetworkSize, learn_tokenizer, loss_of, padded, save, small_network
+from fathom.training.small import NO_TARGET, Batch, NetworkSize, learn_tokenizer, loss_of, save, small_network
 
 HALVED = ("subClassOf", "domain")
 ASKED = ("subClassOf", "subPropertyOf", "domain", "range")

@@ -17,6 +17,7 @@ from fathom.data.queries import QuerySet
 from fathom.data.selection.readings import apply_reading
 from fathom.data.templates import Prompt, Template
 from fathom.scoring.tokens import Role, Tokens, encode_masked
+from fathom.scoring.trie import padded
 from fathom.training.loop import train
 from fathom.training.small import (
     NO_TARGET,
@@ -24,7 +25,6 @@ from fathom.training.small import (
     NetworkSize,
     learn_tokenizer,
     loss_of,
-    padded,
     save,
     small_network,
 )

@@ -20,7 +20,7 @@ from fathom.formats import read
 from fathom.formats.choices import is_choices
 from fathom.formats.ontology import read_hierarchy
 from fathom.models.checks import token_log_probs
-from fathom.probes.choice_orders import Orders
+from fathom.probes.choice import Orders
 from fathom.probes.choice_replies import BOXED, EXPLAINED, PLAIN, STATED, read_reply
 from fathom.prompts.alterations import COMBINES, COUNTERFACTUAL, OF_MEMORY, OF_TEXT, WHOLE
 from fathom.prompts.choices import AMBIGUOUS, UNPARSED, choices, shown

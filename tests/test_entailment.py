@@ -25,7 +25,7 @@ from fathom.formats import read
 from fathom.formats.ontoprobe import read_patterns
 from fathom.metrics.uncertainty import interval
 from fathom.models.base import Attention
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.prompts.entailment import (
     ABSENT,
     GIVEN,

@@ -13,7 +13,7 @@ from fathom.data.selection.folds import FOLD, folds_of_queries, taught
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.run import run
 from fathom.store.folder import RunFolder
 from tests.conftest import build, make_local

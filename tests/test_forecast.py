@@ -18,7 +18,7 @@ from fathom.formats import read
 from fathom.models.loading import load, load_shape
 from fathom.models.local import LocalModel
 from fathom.probes import PROBES
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.probes.statement import StatementProbe
 from fathom.progress import unseen
 from fathom.run.counted import Pass, Stopwatch, counted

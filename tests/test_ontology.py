@@ -22,8 +22,7 @@ from fathom.formats import read
 from fathom.metrics.ranking import by_frequency, reciprocal_mean_rank
 from fathom.models.base import Attention
 from fathom.probes import ontology
-from fathom.probes.ontology_options import OntologyOptions
-from fathom.probes.options import ClozeOptions, StatementOptions
+from fathom.probes.options import ClozeOptions, OntologyOptions, StatementOptions
 from fathom.results.names import short_names
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise

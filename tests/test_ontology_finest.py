@@ -13,7 +13,7 @@ from fathom.building.options import OntologyBuildOptions
 from fathom.data.hierarchy import distances, kind_of_answer
 from fathom.formats import read
 from fathom.metrics.ranking import finest_rank
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.run import run

@@ -16,7 +16,7 @@ from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.metrics.ranking import by_frequency_of_others
 from fathom.probes import ontology
-from fathom.probes.ontology_options import OntologyOptions
+from fathom.probes.options import OntologyOptions
 from fathom.results.rows import Rows
 from fathom.results.summary import summarise
 from fathom.results.tasks import baselines_of

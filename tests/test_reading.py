@@ -468,7 +468,7 @@ OWN, RESOURCE, GUARDED = "its own file, written a moment ago", "comes with the p
 ALLOWED = {
     "training/small.py": {"json.loads": OWN, "read_text": OWN},
     "building/cloze/ngrams.py": {"np.fromfile": OWN},
-    "scoring/free_memory.py": {"read_text": "files of the kernel"},
+    "scoring/memory.py": {"read_text": "files of the kernel"},
     "building/fetch_pubmed.py": {"open": "hashed, not parsed", "read_text": "its own downloads, searched by pattern"},
     "run/on_ray.py": {"read_bytes": "artefacts that the run has made, handed on as they are"},
     "store/locks.py": {"open": "a lock, written"},

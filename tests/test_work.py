@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fathom.errors import BadInput
-from fathom.store.folder import RunFolder
-from fathom.store.work import Work
+from fathom.store.folder import RunFolder, Work
 from tests.answerers import answered, constant, world
 from tests.messages import mentions
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:  # the same for type checkers, which run nothing
     from fathom.models.loading import load as load_model
     from fathom.models.loading import wrap as wrap_model
     from fathom.models.local import LocalModel
-    from fathom.probes.ontology_options import OntologyOptions
     from fathom.probes.options import (
         ClozeOptions,
         EmbeddingOptions,
         GenerationOptions,
+        OntologyOptions,
         StatementOptions,
         VocabularyOptions,
     )
@@ -92,8 +92,8 @@ _WHERE = {
         "fathom.formats": "read_data",
         "fathom.models.loading": "load_model wrap_model",
         "fathom.models.local": "LocalModel",
-        "fathom.probes.ontology_options": "OntologyOptions",
-        "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions StatementOptions VocabularyOptions",
+        "fathom.probes.options": "ClozeOptions EmbeddingOptions GenerationOptions OntologyOptions StatementOptions "
+        "VocabularyOptions",
         "fathom.report.charts": "plots",
         "fathom.report.page": "write_report",
         "fathom.results.compare": "compare",

@@ -12,7 +12,7 @@ from transformers import GPT2LMHeadModel
 
 import fathom as library
 from fathom.errors import BadInput
-from fathom.scoring.free_memory import free_bytes, left_in_groups
+from fathom.scoring.memory import free_bytes, left_in_groups
 from fathom.store.files import clear_temporaries, whole_file
 from tests.messages import mentioned, mentions
 
@@ -57,7 +57,7 @@ def test_no_groups(tmp_path):
 
 
 def test_free_memory_is_the_least_of_all(monkeypatch):
-    monkeypatch.setattr("fathom.scoring.free_memory.left_in_groups", lambda: [3 * MEGABYTE, 2 * MEGABYTE])
+    monkeypatch.setattr("fathom.scoring.memory.left_in_groups", lambda: [3 * MEGABYTE, 2 * MEGABYTE])
     assert free_bytes(torch.device("cpu")) == 2 * MEGABYTE
 
 

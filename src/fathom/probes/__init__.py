@@ -85,7 +85,7 @@ PROBES: Registry[Entry] = Registry(
         ),
         Entry(
             "ontology",
-            "fathom.probes.ontology_options:OntologyOptions",
+            "fathom.probes.options:OntologyOptions",
             "fathom.probes.ontology:OntologyProbe",
             "Rank classes and properties in the gap of ontological statements, by words or by learnt templates.",
             "fathom probe ontology --model bert-base-cased --data my-ontology --out runs/ontology --soft",
@@ -95,7 +95,7 @@ PROBES: Registry[Entry] = Registry(
         ),
         Entry(
             "choice",
-            "fathom.probes.choice_options:ChoiceOptions",
+            "fathom.probes.options:ChoiceOptions",
             "fathom.probes.choice:ChoiceProbe",
             "Let a chat model, a causal or a masked one choose among a few options of each question.",
             "fathom probe choice --model gpt2 --data geography --out runs/choice --options 4",
@@ -124,7 +124,7 @@ PROBES: Registry[Entry] = Registry(
 )
 ENTAILMENT = Entry(
     "entailment",
-    "fathom.probes.ontology_options:EntailmentOptions",
+    "fathom.probes.options:EntailmentOptions",
     "fathom.probes.entailment:EntailmentProbe",
     "Rank what follows from premises about pseudowords.",
     "fathom study entailment --model bert-base-cased --data my-ontology --out reasoning",

@@ -7,6 +7,7 @@ the question's statement, as in the cloze probe. All see the same options. See d
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,11 +23,10 @@ from fathom.models.base import Attention, Model
 from fathom.models.chat import ChatTemplate
 from fathom.models.server import ChatReply, ChatRequest, ChatServer
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, shards_of, too_long
-from fathom.probes.choice_options import ChoiceOptions
-from fathom.probes.choice_orders import Order, Orders, letter_of
 from fathom.probes.choice_replies import FORMS, Reading, read_reply
 from fathom.probes.models import chat_template
-from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices
+from fathom.probes.options import ChoiceOptions
+from fathom.prompts.choices import AMBIGUOUS, CUT_OFF, OPTIONS, UNPARSED, Choices, check_options, choices, shown
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import completed
 from fathom.scoring.masked import Pll
@@ -56,6 +56,54 @@ WAYS = {
     "text-mean": ("text", Reduction.MEAN),
 }
 """For each scoring of a causal model, the text after the question, and how its token scores become one."""
+
+
+Order = tuple[int, ...]
+"""Places of the options in display order."""
+
+
+class Orders:
+    """The orders of each question.
+
+    With one, options stay as in the data. With several, *seed* and the question's id draw the first, and the others
+    rotate it by equal steps: each option gets as many letters as there are orders, up to all.
+    """
+
+    def __init__(self, data: Choices, count: int, seed: int) -> None:
+        self.data, self.count, self.seed = data, count, seed
+
+    def of(self, query: Query) -> list[Order]:
+        size = len(self.data.candidates[query.candidates])
+        if self.count == 1 or not size:
+            return [tuple(range(size))]
+        return [self._rotated(query.id, size, number) for number in range(self.count)]
+
+    def _rotated(self, query: str, size: int, number: int) -> Order:
+        again, step = divmod(number, size)
+        first = list(range(size))
+        random.Random(f"{self.seed} {query} {again}").shuffle(first)
+        start = step * size // min(self.count, size)
+        return tuple(first[start:] + first[:start])
+
+    def question(self, query: Query, order: Order) -> str:
+        """Return the question with its options in that order."""
+        return shown(self.data.questions[query.id], self.names(query, order))
+
+    def instructed(self, query: Query, order: Order, instruction: str) -> str:
+        """Return :meth:`question` followed by the instruction: a chat model's turn."""
+        return f"{self.question(query, order)}\n{instruction}".rstrip()
+
+    def names(self, query: Query, order: Order) -> list[str]:
+        names = self.data.candidates[query.candidates].names
+        return [names[place] for place in order]
+
+    def gold_letters(self, query: Query) -> list[str]:
+        right = self.data.candidates[query.candidates].places(query.gold)[0]
+        return [letter_of(right, order) for order in self.of(query)]
+
+
+def letter_of(place: int, order: Order) -> str:
+    return ascii_lowercase[order.index(place)]
 
 
 class ChoiceProbe(ShardedProbe):

@@ -29,7 +29,7 @@ from fathom.models.base import Attention, Model
 from fathom.options import FOLDS
 from fathom.probes.base import Facts, Probe
 from fathom.probes.entailment_causal import PSEUDOWORDS, CausalEntailmentProbe, drawn_pairs, pairs_as_rows
-from fathom.probes.ontology_options import EntailmentOptions, OntologyT, complete_folds
+from fathom.probes.options import EntailmentOptions, OntologyT, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.entailment import CONJUNCTION, RuleWording, TokenStart, sources

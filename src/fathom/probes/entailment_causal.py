@@ -22,7 +22,7 @@ from fathom.data.templates import capitalized
 from fathom.errors import BadInput
 from fathom.models.base import Attention, Model
 from fathom.probes.base import Answered, Facts, Shard, ShardedProbe, too_long
-from fathom.probes.ontology_options import EntailmentOptions
+from fathom.probes.options import EntailmentOptions
 from fathom.progress import Progress
 from fathom.prompts.entailment import W, X, Y, Z
 from fathom.reading import stands, tensors_file

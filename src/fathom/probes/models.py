@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from fathom.models.chat import ChatTemplate
     from fathom.models.likelihoods import LikelihoodServer
     from fathom.models.server import ChatServer
-    from fathom.probes.choice_options import ChoiceOptions
-    from fathom.probes.options import GenerationOptions
+    from fathom.probes.options import ChoiceOptions, GenerationOptions
 
 _LOADING = {
     "dtype", "device", "device_map", "revision", "tokenizer", "kind", "quantize", "trust_remote_code", "allow_pickle",

@@ -29,8 +29,7 @@ from fathom.errors import BadInput, refuse
 from fathom.models.base import Model
 from fathom.options import EVERYTHING, FOLDS, typed
 from fathom.probes.base import Facts
-from fathom.probes.ontology_options import OntologyOptions, OntologyT, complete_folds
-from fathom.probes.options import StatementOptions
+from fathom.probes.options import OntologyOptions, OntologyT, StatementOptions, complete_folds
 from fathom.probes.slot import SlotProbe
 from fathom.progress import Progress
 from fathom.prompts.ontology import HIERARCHIES, TASKS

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fathom.data.selection.options import Directions, SelectionOptions
+from fathom.errors import BadInput
 from fathom.models.options import ReplyOptions, ServerOptions, SpokenOptions
-from fathom.options import CIRCUMSTANCE, LATER, Group, opt, separated
+from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS, LATER, Group, Rate, opt, separated
 from fathom.probes.shared_options import DIRECTIONS, EvaluationOptions, Numbers
 
+if TYPE_CHECKING:  # not needed to show --help
+    from fathom.data.queries import QuerySet
+
+OntologyT = TypeVar("OntologyT", bound="OntologyOptions")
 BOS = "Causal models: show a BOS token first (auto: if the tokenizer has one)."
 PERPLEXITY = "Also the perplexity of every prompt with the gold answer in it (masked models: pseudo-perplexity)."
 
@@ -260,3 +265,156 @@ class GenerationOptions(ServedOptions, FewShotOptions):
         "Normalise spaces, punctuation, numbers and dates before comparing answers; otherwise only letter case.",
         Group.SCORING,
     )
+
+
+class ChoiceOptions(ServedOptions, LikelihoodOptions):
+    """Options of the choice probe (multiple choice)."""
+
+    group: ClassVar = Group.PROMPTS
+
+    server: str | None = opt(
+        None,
+        "Base URL of an OpenAI-compatible server, instead of a local model: by chat or, with --tokenizer, for the "
+        "likelihoods of options.",
+        Group.SERVER,
+    )
+    unlisted: bool = opt(False, "Accept a server that does not list the model.", Group.SERVER)
+    limit: int | None = opt(
+        None,
+        "Evaluate at most this many questions, drawn at random by --seed. A reasoning question comes with the "
+        "memorising question of its premise and all other questions of its item; all count.",
+        ge=1,
+    )
+    options: int | None = opt(
+        None,
+        "Options per question, drawn by --seed from the query's candidates; 20 unless the data has its own.",
+        ge=2,
+        le=26,
+    )
+    orders: int = opt(
+        1,
+        "Number of orders of each question's options, drawn by --seed, each a separate call; an option's score is the "
+        "mean over them. 1: as in the data.",
+        LATER,
+        ge=1,
+        le=100,
+    )
+    replies: Literal["named", "strict"] = opt(
+        "named",
+        "Accepted replies of a server: an option in one of several forms (a boxed letter, 'Final answer: b', an "
+        "option and an explanation), or strictly an option and nothing else.",
+        Group.SERVER,
+        LATER,  # older runs were strict and can be resumed: circumstances count the forms
+    )
+    score: Annotated[tuple[Literal["letter", "text-sum", "text-mean"], ...], BeforeValidator(separated)] = opt(
+        ("letter",),
+        "Causal models: score the option's letter, or its text (in nats, or in nats per token).",
+        Group.SCORING,
+        min_length=1,
+    )
+    templates: Numbers = opt((), "Masked models: use only these statements, counted from 0, separated by commas.")
+    sentences: Literal["first", "all"] = opt(
+        "all", "Masked models: use the first of a question's own statements, or all, averaged per question."
+    )
+    capitalize: bool = opt(True, "Masked models: write the first letter of every statement in upper case.")
+    instruction: str = opt(
+        "Reply with the letter of one option and nothing else.",
+        "Instruction below the options for chat models, and with --chat for causal ones.",
+    )
+    reply_tokens: int = opt(32, "Maximum tokens of a server's reply; reasoning models need more.", Group.SERVER, ge=1)
+
+
+class OntologyOptions(SlotOptions):
+    """Options of the ontology probe (OntoProbe): those of the cloze probe, and learnt templates."""
+
+    group: ClassVar = Group.TRAINING
+
+    subset: str | None = opt(
+        None, "A named part of the data, or all; by default all, or test with --soft or for OntoProbe's data."
+    )
+    pool: str | None = opt(
+        "relation",
+        "Candidates of a query: relation (classes, or properties), data (both together), or a file with one name "
+        "per line.",
+    )
+    own_templates: Path | None = opt(
+        None,
+        'File of JSON Lines {"relation": "type", "template": "[X] is a kind of [Y] ."}, used instead'
+        " of the data's templates of the same relation.",
+        Group.PROMPTS,
+        CIRCUMSTANCE,  # its content is part of the identity, its path is not
+    )
+    soft: bool = opt(
+        False,
+        "Put three learnt tokens between subject and answer instead of words; trained once per run.",
+        Group.PROMPTS,
+    )
+    soft_init: Literal["random", "words"] = opt("random", "Initial values of learnt tokens.")
+    loss: Literal["bce", "nll"] = opt(
+        "bce",
+        "Loss of learnt tokens: bce (each candidate right or wrong), or nll (of one gold answer).",
+    )
+    cross_validate: bool = opt(
+        False,
+        "Evaluate each item once, with templates learnt from other folds of its task; no items are held out.",
+        LATER,
+    )
+    folds: int | None = opt(
+        None,
+        "With --cross-validate: folds of each task's items, drawn by --seed; each is evaluated with templates learnt "
+        f"from the others, one of which chooses the epoch; by default {FOLDS}.",
+        LATER,
+        ge=3,
+    )
+    epochs: int = opt(100, "Passes over the training items.", ge=1)
+    learning_rate: Rate = opt(0.5, "Initial learning rate; it falls linearly to zero.")
+    batch_size: int = opt(8, "Training items per step.", ge=1)
+
+
+class EntailmentOptions(OntologyOptions):
+    """Options of the runs of ``fathom study entailment``: the ontology probe's, for texts about pseudowords."""
+
+    group: ClassVar = Group.PROMPTS
+
+    subset: str | None = opt("test", "A named part of the data; training uses train and dev.")
+    masks: Annotated[tuple[Literal["several", "one"], ...], BeforeValidator(separated)] = opt(
+        ("several",),
+        "Masks in the slot: as many as the candidate has tokens (several), or one for all (one).",
+        min_length=1,
+        max_length=1,
+    )
+    reduction: Annotated[tuple[Literal["mean", "max", "first"], ...], BeforeValidator(separated)] = opt(
+        ("mean",), "How a candidate's token log-probabilities become its score.", min_length=1, max_length=1
+    )
+    pairs: int = opt(10, "Pairs of pseudowords for each rule, drawn by --seed.", ge=1, le=100)
+    alpha: float = opt(
+        0.5,
+        "Distance of pseudowords from the mask token, as a share of the distance of its nearest other token; for "
+        "causal models from the mean embedding, as a share of the median distance of tokens.",
+        gt=0,
+        lt=1,
+    )
+    soft_conjunction: bool = opt(
+        False, "Put learnt tokens between premises and hypothesis, trained together with the other learnt tokens."
+    )
+    learnt: Path | None = opt(
+        None,
+        "Folder of templates learnt by a run of the ontology probe.",
+        CIRCUMSTANCE,  # their content is part of the identity, their path is not
+    )
+
+
+def complete_folds(options: OntologyT, data: QuerySet) -> OntologyT:
+    """Return the options with subset and folds. :raises BadInput: unused folds, or no items to test what is learnt."""
+    if options.folds is not None and not options.cross_validate:
+        raise BadInput(f"--folds {options.folds}: only with --cross-validate")
+    chosen: dict[str, Any] = {"folds": options.folds or FOLDS} if options.cross_validate else {}
+    if options.subset is None:
+        held_out = data.usual or ("test" if options.soft else "")
+        chosen["subset"] = EVERYTHING if options.cross_validate or not held_out else held_out
+    if chosen.get("subset") == "test" and options.soft and not data.subsets.get("test"):
+        raise BadInput(
+            f"--soft: no task of {data.name} has both items to learn from and items to test on: use --cross-validate, "
+            "which evaluates each item with templates learnt from the others"
+        )
+    return options.model_copy(update=chosen)

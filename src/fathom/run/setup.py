@@ -23,9 +23,8 @@ from fathom.probes.shared_options import EvaluationOptions
 from fathom.progress import log
 from fathom.results.samples import check_key
 from fathom.scoring.tokens import token_counter
-from fathom.store.folder import CANDIDATES, QUERIES, RunFolder
+from fathom.store.folder import CANDIDATES, QUERIES, RunFolder, Work
 from fathom.store.predictions import KEEP_SCORES_UP_TO, Scoring
-from fathom.store.work import Work
 
 
 @dataclass(frozen=True)

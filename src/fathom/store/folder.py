@@ -8,21 +8,21 @@ share a run keep their circumstances in files of ``parts/``, which readers of th
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fathom.errors import BadInput, FathomError
 from fathom.reading import Missing, Unreadable, as_read_back, json_lines, parquet_file, shown, stands
-from fathom.reading.files import printable
+from fathom.reading.files import first_few, printable
 from fathom.store.files import clear_temporaries, write_json, write_table
 from fathom.store.locks import AT_WORK, CLAIMS
 from fathom.store.manifest import FORMAT, PARTS, RUN, RunManifest, read_manifest, read_parts
 from fathom.store.predictions import LATER, SCHEMA, as_table
-from fathom.store.work import Work
 
 QUERIES = pa.schema(
     [
@@ -46,6 +46,46 @@ SECONDS = "wall_seconds"
 """Circumstance of a run that a plan made: its time, from the selection of queries to the last shard."""
 _RUN_AGAIN = "run the probe again"
 _REQUIRED = ("query_id", "fact_id", "relation", "direction", "gold", "candidates", "groups")
+
+
+class Work(NamedTuple):
+    """The work of a run.
+
+    :param queries: their number.
+    :param prompts: number of prompts of each shard by relation: one for each query and template.
+    """
+
+    queries: int
+    prompts: Mapping[str, Mapping[str, int]]
+
+    def done(self, shards: Collection[str]) -> tuple[int, int]:
+        """Return how many queries finished *shards* amount to, and how many there are.
+
+        A query in two templates of which one is finished counts half.
+        """
+        total = _by_relation(self.prompts.values()).total()
+        finished = _by_relation(self.prompts.get(shard, {}) for shard in shards).total()
+        return self.queries * finished // max(1, total), self.queries
+
+    def lacking(self, shards: Collection[str]) -> str:
+        """Return which relations are missing or incomplete without the others; "" if none."""
+        totals = _by_relation(self.prompts.values())
+        finished = _by_relation(self.prompts.get(shard, {}) for shard in shards)
+        missing = [relation for relation in totals if not finished[relation]]
+        begun = [
+            f"{relation} ({finished[relation] / count:.0%} done)"
+            for relation, count in totals.items()
+            if 0 < finished[relation] < count
+        ]
+        parts = (("relations missing", missing), ("incomplete", begun))
+        return "; ".join(f"{what}: {first_few(names)}" for what, names in parts if names)
+
+
+def _by_relation(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
 
 
 class RunFolder:

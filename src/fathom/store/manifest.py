@@ -93,7 +93,7 @@ class Circumstances(Object):
 
 
 class RunWork(Object):
-    """The work of a run (:class:`fathom.store.work.Work`)."""
+    """See :class:`fathom.store.folder.Work`."""
 
     queries: Annotated[int, Field(ge=0)]
     prompts: dict[str, dict[str, Annotated[int, Field(ge=1)]]]

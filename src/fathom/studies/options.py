@@ -23,9 +23,7 @@ from fathom.options import (
     opt,
     separated,
 )
-from fathom.probes.choice_options import ChoiceOptions
-from fathom.probes.ontology_options import EntailmentOptions
-from fathom.probes.options import FewShotOptions, StatementOptions
+from fathom.probes.options import ChoiceOptions, EntailmentOptions, FewShotOptions, StatementOptions
 from fathom.probes.shared_options import Numbers
 
 __all__ = ["StatementOptions"]

@@ -20,9 +20,8 @@ from fathom.models.base import Attention, Model
 from fathom.models.options import ServerOptions
 from fathom.models.server import ChatServer
 from fathom.options import EVERYTHING, FOLDS
-from fathom.probes.choice_options import ChoiceOptions
 from fathom.probes.entailment import ALTERNATIVE
-from fathom.probes.ontology_options import EntailmentOptions
+from fathom.probes.options import ChoiceOptions, EntailmentOptions
 from fathom.progress import log
 from fathom.prompts.entailment import SUBSETS, WORDINGS, RuleWording, items, sources
 from fathom.prompts.ontology import ENOUGH_ITEMS, RULES, TASKS, Patterns, few_items

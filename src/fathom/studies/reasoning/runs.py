@@ -34,9 +34,7 @@ from fathom.models.base import Attention, Model
 from fathom.models.server import ChatServer
 from fathom.options import CIRCUMSTANCE, EVERYTHING, FOLDS
 from fathom.probes import ENTAILMENT
-from fathom.probes.choice_options import ChoiceOptions
-from fathom.probes.ontology_options import EntailmentOptions, OntologyOptions
-from fathom.probes.options import StatementOptions
+from fathom.probes.options import ChoiceOptions, EntailmentOptions, OntologyOptions, StatementOptions
 from fathom.prompts.choices import OPTIONS, Choices, choices
 from fathom.prompts.entailment import (
     ABSENT,
