@@ -23,10 +23,11 @@ import pytest
 
 from fathom.building.ontology import build_ontology, intake, sources
 from fathom.building.ontology.build import read_patterns
-from fathom.building.ontology.hierarchy import chain, cycles, edges_of
+from fathom.building.ontology.hierarchy import cycles, edges_of
 from fathom.building.ontology.labels import best_labels
 from fathom.building.ontology.sources import QUERIES, Endpoint, LocalStore, query_text
 from fathom.building.options import OntologyBuildOptions
+from fathom.data.hierarchy import chain
 from fathom.data.selection.filters import select
 from fathom.data.selection.options import Selection
 from fathom.errors import BadInput

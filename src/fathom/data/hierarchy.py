@@ -8,12 +8,30 @@ Above = Mapping[str, Collection[str]]
 """All superordinates of each name."""
 
 
+def chain(start: str, above: Above) -> list[str]:
+    """Return everything above *start*, nearest first, each once; a cycle back to *start* ends it.
+
+    :param above: names one step above each name.
+    """
+    ancestors = {start: None}
+    level = [start]
+    while level:
+        upper = dict.fromkeys(one for name in level for one in above.get(name, ()) if one not in ancestors)
+        ancestors |= upper
+        level = list(upper)
+    return [name for name in ancestors if name != start]
+
+
 def distances(gold: Sequence[str], above: Above) -> tuple[int, ...]:
     """Return how many steps each right answer is away, by the longest way; 1 for the finest.
 
     Names above each other are equally far.
     """
-    below = {name: [other for other in gold if _is_above(name, other, above)] for name in gold}
+
+    def is_above(name: str, other: str) -> bool:
+        return name in above.get(other, ()) and other not in above.get(name, ())
+
+    below = {name: [other for other in gold if is_above(name, other)] for name in gold}
     steps = dict.fromkeys(gold, 1)
     for _ in gold:
         steps = {name: 1 + max((steps[other] for other in below[name]), default=0) for name in gold}
@@ -23,10 +41,6 @@ def distances(gold: Sequence[str], above: Above) -> tuple[int, ...]:
 def finest(gold: Sequence[str], above: Above) -> list[str]:
     """Return the right answers that no other one is below."""
     return [name for name, distance in zip(gold, distances(gold, above), strict=True) if distance == 1]
-
-
-def _is_above(name: str, other: str, above: Above) -> bool:
-    return name in above.get(other, ()) and other not in above.get(name, ())
 
 
 RIGHT, TOO_GENERAL, TOO_SPECIFIC, SIBLING, COUSIN, OTHER = KINDS = (

@@ -1,19 +1,14 @@
-"""The folder format of BEAR and BEAR-big (Wiland et al. 2024).
+"""The folder format of BEAR and BEAR-big (Wiland et al. 2024), see docs/data-format.md.
 
-``metadata_relations.json`` holds the templates and, in BEAR, the answer space of each relation; ``P36.jsonl`` one
-instance per line. BEAR-big stores no answer spaces: there it is the set of objects, in order of appearance; and its
-metadata lists a relation without a file, which becomes a note. Cardinality is derived, domains (``relation_info.json``)
-and the lite subset (``bear_lite_indices.json``) are read from the folder or the one above where they are there. The
-indices count the lines of BEAR-big: the instances that they name are BEAR's. ``valid_from`` and ``valid_until`` of an
-instance, ``popularity`` and ``answer_popularity``, which Fathom's own folders have, are groups; ``dataset.json``
-next to them states the licence of a folder that is not BEAR's.
+BEAR-big's metadata lists a relation without a file, which becomes a note. Cardinality is derived. The indices of the
+lite subset count the lines of BEAR-big: the instances that they name are BEAR's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.queries import POPULARITY, CandidateSet, Query, QuerySet, Relation, cardinality_of
@@ -46,7 +41,10 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     names: dict[str, str] = {}
     aliases: dict[str, list[str]] = {}
     for id_, entry in metadata.items():
-        if rows := _add_relation(draft, id_, entry, _domains(domains, id_)):
+        about_relation = domains.get(id_)
+        stated = about_relation.get("domains") if isinstance(about_relation, dict) else None
+        own_domains = tuple(map(str, stated)) if isinstance(stated, list) else ()
+        if rows := _add_relation(draft, id_, entry, own_domains):
             names |= {row["sub_id"]: row["sub_label"] for row in rows}
             aliases |= {row["sub_id"]: row.get("sub_aliases") or [] for row in rows}
             names.update(draft.candidates[id_].named())
@@ -67,7 +65,8 @@ def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...])
         faults.note(metadata, None, f"relation {id_} has no file {file.name}: left out")
         return []
     templates = _templates(metadata, id_, entry, faults)
-    rows = list(read_json_lines(file, _FIELDS | ({"answer_idx": int} if _has_space(entry) else {}), faults))
+    has_space = "answer_space_labels" in entry
+    rows = list(read_json_lines(file, _FIELDS | ({"answer_idx": int} if has_space else {}), faults))
     instances = [row for _, row in rows]
     for line, row in rows:
         if texts_of(row.get("sub_aliases") or []) is None:
@@ -76,7 +75,7 @@ def _add_relation(draft: Draft, id_: str, entry: Json, domains: tuple[str, ...])
         faults.add(file, None, f"relation {id_} has no instances: add some or remove it from {METADATA}")
         return []
     space = _answer_space(metadata, id_, entry, instances, faults)
-    gold = [_gold(file, line, row, space, faults) if _has_space(entry) else row["obj_id"] for line, row in rows]
+    gold = [_gold(file, line, row, space, faults) if has_space else row["obj_id"] for line, row in rows]
     relation = Relation(id_, id_, templates, cardinality_of(gold), domains)
     draft.add(relation, space, _queries(file, relation, rows, gold, faults))
     return instances
@@ -88,7 +87,8 @@ def _queries(
     groups = {"cardinality": relation.cardinality, "domain": "; ".join(relation.domains)}
     named = [names for names in (DATES, POPULARITIES) if any(name in row for _, row in rows for name in names)]
     for index, ((line, row), answer) in enumerate(zip(rows, gold, strict=True)):
-        dated = {name: _group(row.get(name)) for names in named for name in names}
+        cells = {name: row.get(name) for names in named for name in names}
+        dated = {name: UNKNOWN if value in (None, "") else str(value) for name, value in cells.items()}
         yield Query(
             id=f"{relation.id}/{index}",
             relation=relation.id,
@@ -103,24 +103,10 @@ def _queries(
         )
 
 
-def _group(value: Any) -> str:
-    return UNKNOWN if value in (None, "") else str(value)
-
-
-def _has_space(entry: Json) -> bool:
-    return "answer_space_labels" in entry
-
-
 def _sibling(path: Path, name: str, faults: Faults) -> Json:
     """Read an object from a file in the folder or its parent; {} without such a file."""
     file = next((file for folder in (path, path.parent) if stands(file := folder / name)), None)
     return {} if file is None else read_object(file, faults, "an object: relation → …")
-
-
-def _domains(about: Json, id_: str) -> tuple[str, ...]:
-    entry = about.get(id_)
-    value = entry.get("domains") if isinstance(entry, dict) else None
-    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Template, ...]:
@@ -134,7 +120,7 @@ def _templates(file: Path, id_: str, entry: Json, faults: Faults) -> tuple[Templ
 def _answer_space(file: Path, id_: str, entry: Json, rows: Sequence[Json], faults: Faults) -> CandidateSet:
     objects = {row["obj_id"]: row["obj_label"] for row in rows}
     labels = entry.get("answer_space_labels", list(objects.values()))
-    ids = entry.get("answer_space_ids", labels) if _has_space(entry) else list(objects)
+    ids = entry.get("answer_space_ids", labels) if "answer_space_labels" in entry else list(objects)
     if not isinstance(labels, list) or not isinstance(ids, list):
         faults.add(file, line_of(file, id_), f"relation {id_}: answer_space_labels and _ids must be lists")
         labels, ids = [], []
@@ -157,7 +143,7 @@ def _gold(file: Path, line: int, row: Json, space: CandidateSet, faults: Faults)
 def _lite(path: Path, metadata: Json, queries: Sequence[Query], faults: Faults) -> dict[str, frozenset[str]]:
     """Return BEAR-big's instances that BEAR has, listed by position within each relation."""
     indices = _sibling(path, LITE, faults)
-    if any(_has_space(entry) for entry in metadata.values()):
+    if any("answer_space_labels" in entry for entry in metadata.values()):
         return {}
     if not all(isinstance(positions, list) for positions in indices.values()):
         faults.note(path, None, f"{LITE} is not relation → list of positions: no lite subset")
@@ -196,10 +182,14 @@ def write_bear(folder: Path, relations: Sequence[BearRelation], spaces: bool = T
 
     :param spaces: write answer spaces, as in BEAR; in BEAR-big they are the objects in order of appearance.
     """
-    metadata = {one.id: _metadata(one, spaces) for one in relations}
-    write_json(folder / METADATA, metadata)
+    metadata: Json = {}
     for one in relations:
+        metadata[one.id] = {"templates": list(one.templates)}
+        if spaces:
+            ids, names = zip(*one.answers, strict=True)
+            metadata[one.id] |= {"answer_space_labels": list(names), "answer_space_ids": list(ids)}
         write_json_lines(folder / f"{one.id}.jsonl", (_line(row, one, spaces) for row in one.instances))
+    write_json(folder / METADATA, metadata)
 
 
 def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[str, Sequence[int]]) -> None:
@@ -210,14 +200,6 @@ def write_shared(folder: Path, relations: Sequence[BearRelation], lite: Mapping[
     write_json(folder / DOMAINS, {one.id: {"domains": list(one.domains)} for one in relations})
     if lite:
         write_json(folder / LITE, {relation: list(positions) for relation, positions in lite.items()})
-
-
-def _metadata(relation: BearRelation, spaces: bool) -> Json:
-    templates: Json = {"templates": list(relation.templates)}
-    if not spaces:
-        return templates
-    ids, names = zip(*relation.answers, strict=True)
-    return templates | {"answer_space_labels": list(names), "answer_space_ids": list(ids)}
 
 
 def _line(row: BearInstance, relation: BearRelation, spaces: bool) -> Json:

@@ -1,21 +1,9 @@
-"""Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file.
+"""Knowledge graphs as tab-separated triples, in KG-BERT's layout or in one file, see docs/data-format.md.
 
-``train.tsv``, ``dev.tsv`` (or ``valid``) and ``test.tsv``, or a single file: ids, ``head<TAB>relation<TAB>tail``; a
-header line is skipped. A fourth column of 1 and -1, as in WN11 and FB13 of KG-BERT's repository, marks right and wrong
-triples: a wrong one gives the wrong answer to the query of the right one before it with the same head and relation.
-The other files are optional, and all but the last may be ``.gz``:
-
-- ``entity2text.txt`` (or ``entities.tsv``) and ``relation2text.txt`` (or ``relations.tsv``): ``id<TAB>name``, or with
-  ``<TAB>description`` on every line. Otherwise names are ids, with spaces for underscores, as in YAGO.
-- ``entities.txt`` and ``relations.txt`` may list ids only, as in KG-BERT's repository; such a list is not used.
-- ``entity2textlong.txt``: longer descriptions. ``entity2wikidata.json``: descriptions and aliases from Wikidata.
-- ``entity2type.txt``, ``entity2types.json`` or ``entity2text_withtype.txt``: see :mod:`~fathom.formats.kg_types`.
-- ``templates.jsonl``: ``{"relation": "P36", "template": "[X] has the capital [Y] ."}`` per line.
-
-WordNet's texts are "name, gloss", recognised by ids (``08769179`` or ``dog.n.01``) and by commas in almost all texts:
-there the name ends at the first ", ".
-
-A graph is written in this layout, so that reading it gives the same graph; one without splits as ``triples.tsv``.
+A header line is skipped. ``entities.txt`` and ``relations.txt`` may list ids only, as in KG-BERT's repository; such a
+list is not used. WordNet's texts are "name, gloss", recognised by ids (``08769179`` or ``dog.n.01``) and by commas in
+almost all texts: there the name ends at the first ", ". A graph is written in this layout, so that reading it gives the
+same graph; one without splits as ``triples.tsv``.
 """
 
 from __future__ import annotations
@@ -89,7 +77,11 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         for file in (files.wikidata, files.long):
             if file is not None:
                 faults.note(file, None, f"not used: {_ENTITIES[0]}.txt, which names the entities, is missing")
-    graph = cached(files.all(), faults, lambda: _read_graph(files, faults))
+    graph = cached(
+        files.all(),
+        faults,
+        lambda: assemble({split: read_triples(file, faults) for split, file in files.triples.items()}, files, faults),
+    )
     templates = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
@@ -153,10 +145,6 @@ def find_files(path: Path) -> GraphFiles:
         with_three = [file for file in others if file.name.endswith(_ENDINGS) and first_fields(file) == 3]
         triples = {"": with_three[0]} if len(with_three) == 1 else {}
     return GraphFiles(triples, **names)
-
-
-def _read_graph(files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:
-    return assemble({split: read_triples(file, faults) for split, file in files.triples.items()}, files, faults)
 
 
 def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) -> KnowledgeGraph | None:

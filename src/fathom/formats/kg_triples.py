@@ -22,7 +22,8 @@ _TRIPLE = ("head", "relation", "tail")
 def read_triples(file: Path, faults: Faults) -> Columns:
     """Read the triples of a file, of a labelled one those that are right."""
     if not _is_labelled(file):
-        return Columns(file, _TRIPLE, faults, skip=int(_has_header(file)))
+        has_header = any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
+        return Columns(file, _TRIPLE, faults, skip=int(has_header))
     part = Columns(file, (*_TRIPLE, "label"), faults)
     labels = part["label"].to_numpy()
     part.complain(
@@ -65,10 +66,6 @@ def read_wrong_tails(
         if single := sum(not others for others in wrong):
             faults.note(file, None, f"triples without a wrong one, not queried: {single:,}")
     return by_split
-
-
-def _has_header(file: Path) -> bool:
-    return any(tuple(line.lower().split("\t")) in _HEADERS for line in first_lines(file, 1))
 
 
 def check_triples(parts: Mapping[str, Columns], faults: Faults) -> None:

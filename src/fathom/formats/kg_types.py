@@ -1,12 +1,9 @@
 """Types of a graph's entities, from a file that says them.
 
-``entity2type.txt``: ``id<TAB>type``, a line for each type of an entity (so published for WN18RR in zjunlp/KNN-KG,
-``dataset/WN18RR_ind``). ``entity2types.json``: ``{"id": ["type", …], …}``, as CoDEx has it; with CoDEx's
-``types.en.json``, ``{"type": {"label": "…"}, …}``, a type is called by its label.
-``entity2text_withtype.txt``: ``id<TAB>type name`` (so published for FB15k-237 in zjunlp/KNN-KG, ``dataset/FB15k-237``);
-what stands before the name that the graph has is the type.
-
-An entity has one type here: of several that which most entities of the graph have, the first listed of those level.
+``entity2type.txt``: ``id<TAB>type``, a line for each type (zjunlp/KNN-KG, ``dataset/WN18RR_ind``).
+``entity2types.json`` and ``types.en.json`` with labels of the types: CoDEx. ``entity2text_withtype.txt``: ``id<TAB>type
+name`` (zjunlp/KNN-KG, ``dataset/FB15k-237``); what precedes the name that the graph has is the type. An entity has one
+type here: of several that which most entities of the graph have, the first listed of those level.
 """
 
 from __future__ import annotations
@@ -41,7 +38,10 @@ def read_types(file: Path, labels: Path | None, entities: pa.Table, faults: Faul
     if file.name.endswith(JSON):
         typed, types = _from_json(file, faults)
     else:
-        typed, types = _from_lines(file, "text" if file.name.startswith(BEFORE_NAMES) else "type", faults)
+        part = Columns(file, ("id", "type"), faults)
+        for name in part.names:
+            part.refuse_empty(name)
+        typed, types = part["id"].combine_chunks(), part["type"].combine_chunks()
     if file.name.startswith(BEFORE_NAMES):
         typed, types = _before_names(file, typed, types, entities, faults)
     owner = pc.index_in(typed, value_set=ids)
@@ -66,13 +66,6 @@ def _commonest(owner: Places, type_: Places) -> tuple[Places, Places]:
     order = np.lexsort((np.arange(len(owner)), -times[type_], owner))
     owners, place = np.unique(owner[order], return_index=True)
     return owners, type_[order][place]
-
-
-def _from_lines(file: Path, what: str, faults: Faults) -> tuple[pa.Array, pa.Array]:
-    part = Columns(file, ("id", what), faults)
-    for name in part.names:
-        part.refuse_empty(name)
-    return part["id"].combine_chunks(), part[what].combine_chunks()
 
 
 def _before_names(

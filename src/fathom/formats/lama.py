@@ -1,16 +1,8 @@
 """LAMA (Petroni et al., EMNLP 2019) and data in its layout: facts with templates, sentences or both.
 
-- ``TREx/P19.jsonl``: ``evidences`` with ``masked_sentence`` and ``obj_surface``. ParaRel's files, with labels and
-  ``uuid`` only, are the same without sentences. ``relations.jsonl`` has templates and ``template_negated``.
-- ``Google_RE/place_of_birth_test.jsonl``: ``pred`` and ``masked_sentences``; templates are below.
-- ``ConceptNet/test.jsonl``: the same without templates; a subject may be missing.
-- ``Squad/test.jsonl``: ``masked_sentences`` only, without relation, subject and template.
-- Primed and negated LAMA (github.com/norakassner/LAMA_primed_negated at b0cfdc0): ``TREx/random/P1001_random.jsonl``,
-  ``GoogleRE/low_ranked/place_of_birth.jsonl``, ``SQUAD/random/Squad.jsonl``, with ``masked_sentences``,
-  ``masked_negations`` and ``masked_misprimed`` ("Online? Knesset is a legal term in [MASK] .").
-
-``relations.jsonl`` is in the folder or its parent; otherwise ParaRel's patterns are, as ``graphs_json/P19.jsonl`` … or
-``pattern_data/graphs_json``. A sentence must have one ``[MASK]``. Each line is a query, even if its fact is repeated.
+docs/data-format.md describes the files, those of ParaRel included. Primed and negated LAMA
+(github.com/norakassner/LAMA_primed_negated at b0cfdc0) has ``masked_negations`` and ``masked_misprimed`` next to
+``masked_sentences``. A sentence must have one ``[MASK]``. Each line is a query, even if its fact is repeated.
 """
 
 from __future__ import annotations
@@ -22,18 +14,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from fathom.data.queries import Query, QuerySet
+from fathom.data.queries import QuerySet
 from fathom.data.templates import ANSWER, SUBJECT, Sentence, Template
 from fathom.formats.base import Draft, Format, check_templates
 from fathom.formats.facts import Fact, NamedAnswer, RelationEntry, add_facts, read_entries
 from fathom.formats.rows import Row, beginning, keys_of, read_rows
-from fathom.reading import (
-    Faults,
-    first_few,
-    read_json_lines,
-    resolve_packed,
-    stands,
-)
+from fathom.reading import Faults, first_few, read_json_lines, resolve_packed, stands
 
 TEMPLATES, PATTERNS = "relations.jsonl", "graphs_json"
 MASK = "[MASK]"
@@ -75,7 +61,7 @@ _DOUBLE = "what another of their fact says"
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
     files = _files(path)
-    if _are_patterns(files or _files(path / PATTERNS)):
+    if any("pattern" in keys_of(file) for file in (files or _files(path / PATTERNS))[:1]):  # which have T-REx's names
         folder = f"the folder of its facts (trex_lms_vocab), with {PATTERNS} in it or next to it"
         faults.add(path, None, f"ParaRel's patterns, without facts: give {folder}")
         return None
@@ -90,7 +76,10 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     facts = [fact for file in files for fact in _facts(file, left_out, faults)]
     draft = Draft(path, faults)
     about = add_facts(draft, facts, entries)
-    _note_repeated(path, draft.queries, faults)
+    counts = Counter(query.fact_id for query in draft.queries if query.fact_id is not None)
+    if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
+        message = f"facts on several lines: {first_few(repeated)}"
+        faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
     if not faults.found:
         _note_left_out(path, left_out, faults)
         _note_gaps(path, files, draft, faults)
@@ -108,11 +97,6 @@ def _files(path: Path) -> list[Path]:
 def _has_masked_sentences(file: Path) -> bool:
     """Return whether ``test.jsonl``, a common name, is LAMA's; empty and unreadable files may be."""
     return not beginning(file) or "masked_sentences" in keys_of(file)
-
-
-def _are_patterns(files: list[Path]) -> bool:
-    """Return whether files are ParaRel's, which have T-REx's names."""
-    return any("pattern" in keys_of(file) for file in files[:1])
 
 
 def _has_altered(file: Path) -> bool:
@@ -237,13 +221,6 @@ def _note_left_out(path: Path, left_out: OmittedLines, faults: Faults) -> None:
             faults.note(file, None, f"sentences with {why}, left out: {len(lines):,} (lines {where})")
     if doubles:
         faults.note(path, None, f"sentences that repeat one of their fact, left out: {doubles:,}")
-
-
-def _note_repeated(path: Path, queries: list[Query], faults: Faults) -> None:
-    counts = Counter(query.fact_id for query in queries if query.fact_id is not None)
-    if repeated := [fact_id for fact_id, count in counts.items() if count > 1]:
-        message = f"facts on several lines: {first_few(repeated)}"
-        faults.note(path, None, f"{message}; each line is a query, comparisons take the mean of a fact")
 
 
 def _note_gaps(path: Path, files: list[Path], draft: Draft, faults: Faults) -> None:

@@ -1,15 +1,4 @@
-"""Fathom's own format, made to be written by hand: see docs/data-format.md.
-
-``facts.jsonl`` (or ``facts.parquet``): ``{"subject": "Uganda", "relation": "capital", "answer": "Kampala"}``.
-``relations.jsonl``: ``{"relation": "capital", "templates": ["The capital of [X] is [Y]."]}``, and questions for written
-answers, ``"questions": ["What is the capital of [X]?"]``.
-A fact may instead have natural sentences of its own, and then needs no subject and its relation no templates:
-``{"relation": "chemicals", "answer": "penicillin", "sentences": ["[Y] is used to treat infections."]}``.
-Further wordings of a fact stand under ``altered``: ``{"negated": ["[Y] is not used to treat infections."]}``.
-In several languages, ``candidates`` have ``names``, ``{"id": "Q1", "names": {"de": "Rom", "en": "Rome"}}``, templates
-are by language, ``{"de": ["[X] starb in [Y]."]}``, and a fact names its ``language``.
-``dataset.json``, if you like: ``{"name": "…", "version": "…", "licence": "…"}``.
-"""
+"""Fathom's own format, made to be written by hand: see docs/data-format.md."""
 
 from __future__ import annotations
 
@@ -74,8 +63,7 @@ def write_native(folder: Path, facts: Iterable[Json], relations: Iterable[Json])
 
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
-    file = _facts_file(path)
-    assert file is not None
+    file = next(file for file in _facts_files(path) if stands(file))
     about = read_about(path, faults)
     entries = _relation_entries(path / RELATIONS, faults)
     facts: dict[str, list[_Fact]] = {id_: [] for id_ in entries}
@@ -119,9 +107,8 @@ def _subsets(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
     return {name: frozenset(ids) for name, ids in subsets.items()}
 
 
-def _facts_file(path: Path) -> Path | None:
-    files = (path / f"facts{ending}" for ending in (".jsonl", ".parquet"))
-    return next((file for file in files if stands(file)), None)
+def _facts_files(path: Path) -> list[Path]:
+    return [path / f"facts{ending}" for ending in (".jsonl", ".parquet")]
 
 
 def _add_relation(draft: Draft, line: int, entry: Json, facts: list[_Fact]) -> None:
@@ -331,5 +318,9 @@ def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
 
 
 FORMAT = Format(
-    "native", "facts.jsonl (docs/data-format.md)", lambda path: _facts_file(path) is not None, _read, write_native
+    "native",
+    "facts.jsonl (docs/data-format.md)",
+    lambda path: any(map(stands, _facts_files(path))),
+    _read,
+    write_native,
 )

@@ -9,12 +9,13 @@ memorising tasks; labels of the same IRI are synonyms.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from fathom.data.hierarchy import chain
 from fathom.data.queries import Query, QuerySet
 from fathom.errors import BadInput
 from fathom.formats.ontoprobe import CLASS_FILE, PROPERTY_FILE, clean
@@ -69,19 +70,13 @@ class Hierarchy:
     :param above: direct superordinates, by candidate set and casefolded name.
     """
 
-    def __init__(self, above: Mapping[str, Mapping[str, Iterable[str]]]) -> None:
+    def __init__(self, above: Mapping[str, Mapping[str, Collection[str]]]) -> None:
         self._above = above
 
     def of(self, space: str, names: Iterable[str]) -> set[str]:
         """Return these names and all their superordinates."""
-        above, closure = self._above.get(space, {}), set()
-        waiting = [name.casefold() for name in names]
-        while waiting:
-            name = waiting.pop()
-            if name not in closure:
-                closure.add(name)
-                waiting += above.get(name, ())
-        return closure
+        above = self._above.get(space, {})
+        return {one for name in names for one in (name.casefold(), *chain(name.casefold(), above))}
 
     def right_too(self, query: Query) -> set[str]:
         """Return the query's right answers and all their superordinates."""

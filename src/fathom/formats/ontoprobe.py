@@ -1,11 +1,9 @@
 """The folder format of OntoProbe (Wu et al., *Do PLMs Know and Understand Ontological Knowledge?*, ACL 2023).
 
-``ontology/class.json`` and ``ontology/property.json``: classes with super-classes and instances, properties with
-super-properties, domain, range and a sentence pattern. ``memorizing/TASK.jsonl``: ``uuu`` asked, ``xxx`` gold, for the
-tasks type, subClassOf, subPropertyOf, domain and range; here each is a relation of that name. Of every task the first
-ten items are the subset ``train``, the next ten ``dev``, and at most 500 after them ``test`` (section 2.2; the cut at
-500 is the reference code's). Templates are those of table 3; a domain or range is asked about the property's sentence
-pattern, so those two have a sentence for each query.
+``memorizing/TASK.jsonl``: ``uuu`` asked, ``xxx`` gold; each task is a relation here. Of every task the first ten items
+are the subset ``train``, the next ten ``dev``, and at most 500 after them ``test`` (section 2.2; the cut at 500 is the
+reference code's). Templates are those of table 3; a domain or range is asked about the property's sentence pattern, so
+those two have a sentence for each query.
 
 As in the reference code, hyphens, brackets and slashes in names become spaces. Unlike it (Python's ``capitalize``), the
 letters after the first of an instance's name keep their case: "Little League", not "Little league".
@@ -91,10 +89,7 @@ class OntologyProperty(NamedTuple):
 
 
 class _TaskItem(NamedTuple):
-    """A line of a task.
-
-    :param pattern: of a property, "" of a class or an instance.
-    """
+    """A line of a task. :param pattern: of a property, "" of a class or an instance."""
 
     line: int
     subject: str
@@ -123,7 +118,8 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         space = spaces[PROPERTIES if task == "subPropertyOf" else CLASSES]
         cardinality = cardinality_of(gold for item in members for gold in item.gold)
         relation = Relation(task, task, tuple(map(Template, TEMPLATES[task])), cardinality)
-        other_side = _other_side(task, items)
+        side = {"domain": "range", "range": "domain"}.get(task)
+        other_side = {item.subject: item.gold[0] for item in items[side]} if side else {}
         queries = [
             replace(_marked(query, alternatives), distances=distances(query.gold, above[space.name]))
             for query in _queries(file, relation, space, members, other_side, faults)
@@ -191,27 +187,23 @@ def write_ontoprobe(
 
 def task_lines(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:
     """Make the lines of all tasks: ``uuu`` is the subject, ``xxx`` the gold answers."""
-    patterns = {entry.label: {entry.label: entry.pattern} for entry in properties}
-    by_property = [(patterns[entry.label], entry) for entry in properties]
-    items: dict[str, Iterable[tuple[Any, Any]]] = {
-        "type": _types(classes),
-        "subClassOf": [(entry.label, list(entry.superclasses)) for entry in classes],
-        "subPropertyOf": [(subject, dict(entry.superproperties)) for subject, entry in by_property],
-        "domain": [(subject, list(entry.domains)) for subject, entry in by_property],
-        "range": [(subject, list(entry.ranges)) for subject, entry in by_property],
-    }
-    return {task: [{"uuu": subject, "xxx": gold} for subject, gold in pairs if gold] for task, pairs in items.items()}
-
-
-def _types(classes: Sequence[OntologyClass]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each name once with the classes of all its bearers, finest first: no gold answer counts as wrong."""
+    # Each name once with the classes of all its bearers, finest first: no gold answer counts as wrong.
     golds: dict[str, dict[str, None]] = {}
     written: dict[str, str] = {}
     for class_ in classes:
         for name in class_.instances:
             written.setdefault(clean(name), name)
             golds.setdefault(clean(name), {}).update(dict.fromkeys((class_.label, *class_.superclasses)))
-    yield from ((written[name], list(gold)) for name, gold in golds.items())
+    patterns = {entry.label: {entry.label: entry.pattern} for entry in properties}
+    by_property = [(patterns[entry.label], entry) for entry in properties]
+    items: dict[str, Iterable[tuple[Any, Any]]] = {
+        "type": ((written[name], list(gold)) for name, gold in golds.items()),
+        "subClassOf": [(entry.label, list(entry.superclasses)) for entry in classes],
+        "subPropertyOf": [(subject, dict(entry.superproperties)) for subject, entry in by_property],
+        "domain": [(subject, list(entry.domains)) for subject, entry in by_property],
+        "range": [(subject, list(entry.ranges)) for subject, entry in by_property],
+    }
+    return {task: [{"uuu": subject, "xxx": gold} for subject, gold in pairs if gold] for task, pairs in items.items()}
 
 
 def read_shape(folder: Path) -> tuple[list[OntologyClass], list[OntologyProperty]]:
@@ -354,12 +346,6 @@ def _named(asked: Any) -> tuple[str | None, str]:
     return None, ""
 
 
-def _other_side(task: str, items: Mapping[str, Sequence[_TaskItem]]) -> dict[str, str]:
-    """Return the range of each property in the task domain, and vice versa."""
-    other = {"domain": "range", "range": "domain"}.get(task)
-    return {item.subject: item.gold[0] for item in items[other]} if other else {}
-
-
 def _queries(
     file: Path,
     relation: Relation,
@@ -368,6 +354,7 @@ def _queries(
     other_side: Mapping[str, str],
     faults: Faults,
 ) -> Iterator[Query]:
+    """:param other_side: of tasks domain and range, the range or domain of each property."""
     for number, item in enumerate(items):
         missing = [gold for gold in item.gold if gold not in space.position]
         if missing:

@@ -14,22 +14,11 @@ from fathom.data.graph.seen import popularity
 from fathom.data.queries import POPULARITY
 from fathom.data.templates import SUBJECT
 from fathom.formats.base import Draft, read_object, texts_of
-from fathom.formats.facts import (
-    Fact,
-    NamedAnswer,
-    RelationEntry,
-    add_facts,
-    read_entries,
-)
+from fathom.formats.facts import Fact, NamedAnswer, RelationEntry, add_facts, read_entries
 from fathom.formats.rows import Row
 from fathom.formats.tables import Make
 from fathom.prompts.questions import as_template, question_lines
-from fathom.reading import (
-    Faults,
-    resolve_packed,
-    shown,
-    stands,
-)
+from fathom.reading import Faults, resolve_packed, shown, stands
 
 About = Mapping[str, Any]
 
@@ -149,7 +138,8 @@ QUESTIONS = "question-templates.csv"
 
 def _kamel(draft: Draft, rows: Iterator[Row]) -> About:
     questions, faults = _kamel_questions(draft.path / QUESTIONS, draft.faults), draft.faults
-    facts: dict[str, list[Fact]] = {id_: [] for id_ in sorted({*questions, *_kamel_relations(draft.path)})}
+    relations = {file.parent.name for name in ("test.jsonl", "test.jsonl.gz") for file in draft.path.glob(f"*/{name}")}
+    facts: dict[str, list[Fact]] = {id_: [] for id_ in sorted({*questions, *relations})}
     for row in rows:
         relation, subject, answers = row.file.parent.name, row["sub_label"], _kamel_answers(row)
         if answers and relation in facts:
@@ -171,10 +161,6 @@ def _kamel(draft: Draft, rows: Iterator[Row]) -> About:
     entries = {id_: RelationEntry(own, questions=own) for id_, own in templates.items()}
     every = [fact for some in facts.values() for fact in some]
     return add_facts(draft, every, entries, splits=True, count_answers=True, by_id=True)
-
-
-def _kamel_relations(folder: Path) -> set[str]:
-    return {file.parent.name for name in ("test.jsonl", "test.jsonl.gz") for file in folder.glob(f"*/{name}")}
 
 
 def _kamel_questions(file: Path, faults: Faults) -> dict[str, str]:
@@ -222,11 +208,13 @@ def _biolama(draft: Draft, rows: Iterator[Row]) -> About:
     entries: dict[str, RelationEntry] = {}
     by_source: dict[str, list[Row]] = {}
     for row in rows:
-        by_source.setdefault(row["source"] or _source(row), []).append(row)
+        folders = [folder.name.lower() for folder in row.file.absolute().parents]
+        by_folder = next((name for name in folders if name in _SOURCES), _SOURCES[1])
+        by_source.setdefault(row["source"] or by_folder, []).append(row)
     facts: list[Fact] = []
     for source in sorted(by_source, key=_SOURCES.index):
         file = by_source[source][0].file
-        processed = file.parents[1].name == _PROCESSED
+        processed = file.parents[1].name == "triples_processed"
         prompts = file.parents[2] / "prompts" / "manual.jsonl" if processed else file.parent / "templates.jsonl"
         if stands(prompts := resolve_packed(prompts)):
             entries |= read_entries(prompts, draft.faults, source)
@@ -239,15 +227,6 @@ def _biolama(draft: Draft, rows: Iterator[Row]) -> About:
         message = "asked by few-shot lines, where a probe can"
         draft.faults.note(draft.path, None, f"no templates for {', '.join(without)}: {message}")
     return about
-
-
-_PROCESSED = "triples_processed"
-
-
-def _source(row: Row) -> str:
-    """Return the source by the folders of its file."""
-    folders = [folder.name.lower() for folder in row.file.absolute().parents]
-    return next((name for name in folders if name in _SOURCES), _SOURCES[1])
 
 
 def _biolama_fact(row: Row, source: str) -> Fact | None:

@@ -15,21 +15,10 @@ from typing import Any
 
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.formats.base import Draft, texts_of, unscored_unless
-from fathom.formats.facts import (
-    ClosedQuestion,
-    add_questions,
-    completed,
-)
+from fathom.formats.facts import ClosedQuestion, add_questions, completed
 from fathom.formats.rows import Columns, Row, RowReader
 from fathom.formats.tables import Make, leave_out
-from fathom.reading import (
-    Faults,
-    Json,
-    line_of,
-    read_json,
-    read_lines,
-    shown,
-)
+from fathom.reading import Faults, Json, line_of, read_json, read_lines, shown
 
 About = Mapping[str, Any]
 
@@ -56,13 +45,11 @@ def _bmlama_lines(file: Path, columns: Columns, faults: Faults) -> Iterator[tupl
         if len(row) != len(columns) or row[0].count(_MASK) != 1:
             faults.add(file, line, f"expected {len(columns)} columns, {_MASK} once in the first, found {text[:80]!r}")
             continue
-        prompt, answer, candidates, subject = next(csv.reader([text], delimiter="\t")) if is_quoted else row
-        names = candidates.split(", ")
-        if answer in names:
-            yield (
-                line,
-                {"Prompt": prompt, "Ans": answer, "Candidate Ans": candidates, "Subject": subject, "names": names},
-            )
+        values = next(csv.reader([text], delimiter="\t")) if is_quoted else row
+        fact: Json = dict(zip(("Prompt", "Ans", "Candidate Ans", "Subject"), values, strict=True))
+        answer, candidates = fact["Ans"], fact["Candidate Ans"]
+        if answer in (names := candidates.split(", ")):
+            yield line, fact | {"names": names}
         else:
             faults.add(file, line, f"answer {answer!r} is not among the candidates {candidates[:80]!r}")
 
@@ -171,11 +158,10 @@ def _dyknow(row: Row) -> ClosedQuestion | None:
     return ClosedQuestion(row.file, None, *about, unscored=why)
 
 
-def _dyknow_facts(draft: Draft, rows: Iterator[Row]) -> About:
-    return add_questions(draft, filter(None, map(_dyknow, rows)))
-
-
-MAKE: dict[str, Make] = {"bmlama": _bmlama_languages, "dyknow": _dyknow_facts}
+MAKE: dict[str, Make] = {
+    "bmlama": _bmlama_languages,
+    "dyknow": lambda draft, rows: add_questions(draft, filter(None, map(_dyknow, rows))),
+}
 """Functions that records name as ``make``."""
 READERS: dict[str, RowReader] = {"bmlama": _bmlama_lines, "dyknow": _dyknow_nodes}
 """Functions that records name as ``rows``."""

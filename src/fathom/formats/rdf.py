@@ -84,7 +84,8 @@ class _Terms:
         )
 
     def literal(self, subject: str, predicate: str, value: str, language: str | None) -> None:
-        tongue = _tongue(language)
+        # English before no language and others
+        tongue = 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
         if predicate in _TEXTS:
             texts = self.names if predicate in _NAME else self.descriptions
             candidate = ((tongue, _TEXTS.index(predicate)), _one_line(value))
@@ -129,7 +130,9 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
     for count, what in ((reader.literals, "literals (numbers, dates, texts)"), (reader.vocabulary, "the vocabulary")):
         if count:
             faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
-    _note_nameless(files[0].parent, reader, faults)
+    if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
+        count = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}"
+        faults.note(files[0].parent, None, f"{count}: what asks of them is unscored")
     splits = consecutive({split: sum(map(len, parts)) for split, parts in rows.items()})
     columns = np.ascontiguousarray(triples.T)
     return KnowledgeGraph.from_used(reader.entity_table(), reader.relation_table(), list(columns), splits)
@@ -145,12 +148,6 @@ def _only_names(files: list[Path], reader: _Terms, faults: Faults) -> None:
     reader.entities, reader.relations = known
 
 
-def _note_nameless(folder: Path, reader: _Terms, faults: Faults) -> None:
-    if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
-        count = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}"
-        faults.note(folder, None, f"{count}: what asks of them is unscored")
-
-
 def _triples(file: Path, reader: _Terms, faults: Faults) -> np.ndarray[Any, np.dtype[np.int32]]:
     """Read head, relation and tail, shape (triples, 3)."""
     numbers = array("i")
@@ -162,11 +159,6 @@ def _triples(file: Path, reader: _Terms, faults: Faults) -> np.ndarray[Any, np.d
 def _id(node: Any) -> str:
     """Return an IRI, or ``_:b0`` for a blank node."""
     return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
-
-
-def _tongue(language: str | None) -> int:
-    """Rank English (0) before no language (1) and others (2)."""
-    return 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
 
 
 def _one_line(text: str) -> str:

@@ -1,17 +1,8 @@
 """Knowledge graphs as SimKGC (Wang et al., ACL 2022) takes them: Wikidata5m, WN18RR and FB15k-237 as published.
 
-Triples: ``train.txt``, ``valid.txt``, ``test.txt``, or Wikidata5m's own ``wikidata5m_transductive_train.txt`` … (or
-``inductive``), ``head<TAB>relation<TAB>tail``. Texts, by the name of the file:
-
-- Wikidata5m (Wang et al., TACL 2021): ``wikidata5m_entity.txt`` and ``wikidata5m_relation.txt``, an id and all its
-  names on a line, the first of which counts and the others are aliases; ``wikidata5m_text.txt``, an id and a text.
-- WN18RR: ``wordnet-mlj12-definitions.txt``, ``00001740<TAB>__entity_NN_1<TAB>gloss``.
-- FB15k-237: ``FB15k_mid2name.txt`` (spaces are underscores) and ``FB15k_mid2description.txt`` (``"text"@en``).
-
-What SimKGC's ``preprocess.py`` makes of them (``train.txt.json`` …) may be next to them: the files themselves are read.
-
-Each may be ``.gz``. What a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three
-relations.
+docs/data-format.md lists the files. On a line of Wikidata5m's entities and relations the first name counts, and the
+others are aliases. What SimKGC's ``preprocess.py`` makes of the files (``train.txt.json`` …) may be next to them. What
+a graph has and no file names is called by its id, and noted: Wikidata5m lacks names of three relations.
 """
 
 from __future__ import annotations
@@ -87,10 +78,6 @@ def _texts(path: Path) -> _Texts | None:
     if any(stands(resolve_packed(folder / f"entity2text{ending}")) for ending in (".txt", ".tsv")):
         return None
     return next((own for own in _LAYOUTS if stands(resolve_packed(folder / own.entities))), None)
-
-
-def _fits(path: Path) -> bool:
-    return _texts(path) is not None or _is_preprocessed(path)
 
 
 def _is_preprocessed(path: Path) -> bool:
@@ -205,6 +192,6 @@ _LAYOUTS = (
 FORMAT = Format(
     "simkgc",
     "train.txt with wikidata5m_entity.txt, wordnet-mlj12-definitions.txt or FB15k_mid2name.txt (SimKGC)",
-    _fits,
+    lambda path: _texts(path) is not None or _is_preprocessed(path),
     _read,
 )

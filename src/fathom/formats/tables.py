@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
@@ -20,15 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from fathom.data.queries import QuerySet
 from fathom.data.templates import SUBJECT, Sentence
 from fathom.formats.base import Draft, Format, check_templates
-from fathom.formats.facts import (
-    ClosedQuestion,
-    Fact,
-    NamedAnswer,
-    RelationEntry,
-    add_facts,
-    add_questions,
-    completed,
-)
+from fathom.formats.facts import ClosedQuestion, Fact, NamedAnswer, RelationEntry, add_facts, add_questions, completed
 from fathom.formats.rows import READERS, Columns, Row, RowReader, beginning, keys_of, texts_in
 from fathom.reading import Faults, Unreadable, first_few, opened, shown, stands
 
@@ -176,7 +168,7 @@ class Table:
             faults.add(path, None, self._refusal(path))
             return None
         if self.record.notes_rest:
-            note_rest(path, self._candidates(path), files, faults)
+            _note_rest(path, [file for file in self._candidates(path) if file not in files], faults)
         for file in files:
             if file.with_suffix("") in files:
                 faults.add(file, None, f"is next to {file.stem}: both have the same content, remove one of the two")
@@ -336,25 +328,17 @@ def _text(spec: str, row: Row) -> str:
     return "".join(str(_value(part, row)) if place % 2 else part for place, part in enumerate(parts))
 
 
-@cache
-def _parts(spec: str) -> list[str]:
-    """Split a text into what is outside and inside its slots, in turns."""
-    return _SLOT.split(spec)
+_parts = cache(_SLOT.split)
+"""Splits a text into what is outside and inside its slots, in turns."""
 
 
 def _value(slot: str, row: Row) -> Any:
-    for outer, inner in _columns(slot):
+    for column in slot.split("|"):
+        outer, _, inner = column.partition(" <- ")
         value = row[outer]
         if value not in (None, ""):
             return value.replace("{}", row[inner]) if inner else value
     return ""
-
-
-@cache
-def _columns(slot: str) -> list[tuple[str, str]]:
-    """Return the columns of a slot, each with the one that fills its ``{}``, if any."""
-    parts = (column.partition(" <- ") for column in slot.split("|"))
-    return [(outer, inner) for outer, _, inner in parts]
 
 
 def leave_out(found: Mapping[Path, list[str]], rows: dict[Path, Any], faults: Faults) -> None:
@@ -378,12 +362,10 @@ def data_files(path: Path, *endings: str) -> list[Path]:
     return [file for file in paths if file.name.removesuffix(".gz").endswith(endings)]
 
 
-def note_rest(path: Path, candidates: Iterable[Path], files: Collection[Path], faults: Faults) -> None:
+def _note_rest(path: Path, rest: Iterable[Path], faults: Faults) -> None:
     """Note the files that are not read; unreadable ones are faults."""
     others = []
-    for file in candidates:
-        if file in files:
-            continue
+    for file in rest:
         try:
             with opened(file) as stream:
                 stream.read(1)

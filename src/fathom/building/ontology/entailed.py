@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.hierarchy import Edges, chain
+from fathom.building.ontology.hierarchy import Edges
 from fathom.building.ontology.sources import Row, Source, read_files, rows_of, rows_of_lists
+from fathom.data.hierarchy import chain
 from fathom.progress import unseen
 from fathom.reading import Faults
 

@@ -14,7 +14,6 @@ from fathom.building.ontology.hierarchy import (
     Disjoint,
     Edges,
     Step,
-    chain,
     checked_edges,
     class_steps,
     disjoint_classes,
@@ -25,6 +24,7 @@ from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code, name_of, one_line
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import InstanceSampling, Source, at_hand, query_text, rows_of
+from fathom.data.hierarchy import chain
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
 from fathom.progress import Progress

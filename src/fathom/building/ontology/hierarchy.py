@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
+from fathom.data.hierarchy import chain
 
 Edges = Mapping[str, Collection[str]]
 """From each node to those one step above."""
@@ -55,17 +56,6 @@ def one_for_each(same: Iterable[Step]) -> dict[str, str]:
         if node not in home:
             home |= dict.fromkeys([node, *chain(node, edges)], node)
     return home
-
-
-def chain(start: str, edges: Edges) -> list[str]:
-    """Return everything above *start*, nearest first, each once; a cycle back to *start* ends it."""
-    ancestors = {start: None}
-    level = [start]
-    while level:
-        above = dict.fromkeys(upper for node in level for upper in edges.get(node, ()) if upper not in ancestors)
-        ancestors |= above
-        level = list(above)
-    return [node for node in ancestors if node != start]
 
 
 def cycles(edges: Edges) -> list[list[str]]:

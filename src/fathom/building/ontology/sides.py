@@ -14,9 +14,10 @@ from itertools import product
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.hierarchy import Edges, chain
+from fathom.building.ontology.hierarchy import Edges
 from fathom.building.ontology.labels import Naming, best_labels, name_of
 from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
+from fathom.data.hierarchy import chain
 from fathom.formats.ontoprobe import OntologyClass, clean
 
 SIDES = ("domain", "range")
