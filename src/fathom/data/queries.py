@@ -238,10 +238,9 @@ class QuerySet:
         ]
         if not with_text:
             return []
-        shown = ", ".join(with_text[:5]) + (f", … ({len(with_text)} in all)" if len(with_text) > 5 else "")
         return [
-            f"--directions head: the templates of {shown} ask for tails: choose relations without templates "
-            "(--relations), use the embedding probe, or give --reverse instead"
+            f"--directions head: the templates of {first_few(with_text)} ask for tails: choose relations without "
+            "templates (--relations), use the embedding probe, or give --reverse instead"
         ]
 
     def by_phrasing(self, queries: Sequence[Query], numbers: Sequence[int] = ()) -> dict[int, list[Query]]:

@@ -15,14 +15,7 @@ from typing import Any
 
 from fathom.errors import BadInput
 from fathom.reading.bounds import DEPTH, NODES, OPTIONS, TEXT, Bound
-from fathom.reading.files import (
-    Unreadable,
-    file_exists,
-    located,
-    read_text,
-    shown,
-    text_lines,
-)
+from fathom.reading.files import Unreadable, file_exists, located, read_text, shown, text_lines
 
 Json = dict[str, Any]
 """A JSON object."""
@@ -83,7 +76,9 @@ def json_value(text: str) -> Any:
     except RecursionError as error:
         raise NotData(None, _TOO_DEEP) from error
     except ValueError as error:  # the interpreter's limit on digits
-        raise NotData(_line_of_digits(text), "a number of thousands of digits") from error
+        digits = re.search(r"\d{4001}", text)
+        line = text.count("\n", 0, digits.start()) + 1 if digits else 1
+        raise NotData(line, "a number of thousands of digits") from error
     if len(text) > 2 * DEPTH.most and text.count("[") + text.count("{") > DEPTH.most and is_deeper(value):
         raise NotData(None, _TOO_DEEP)
     if "\\u" in text and (at := _SURROGATE.search(text)) is not None and not _is_writable(value):
@@ -93,11 +88,6 @@ def json_value(text: str) -> Any:
 
 
 _TOO_DEEP = f"lists or objects nested more than {DEPTH.most} deep"
-
-
-def _line_of_digits(text: str) -> int:
-    digits = re.search(r"\d{4001}", text)
-    return text.count("\n", 0, digits.start()) + 1 if digits else 1
 
 
 def is_deeper(value: Any, most: int = DEPTH.most, nodes: int | None = None) -> bool:

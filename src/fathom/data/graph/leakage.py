@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fathom.data.columns import few_chunks, take_rows
 from fathom.data.graph.queries import BLOCK
+from fathom.data.graph.seen import keys_of
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.data.words import occurs_as_word
 
@@ -86,21 +87,13 @@ def _parts(graph: KnowledgeGraph) -> dict[str, range]:
 
 
 def _relations_per_entity(graph: KnowledgeGraph, rows: range) -> RelationsPerEntity:
-    part = slice(rows.start, rows.stop)
-    counts = np.concatenate(
-        [_distinct_relations(graph, entities[part], graph.relation[part]) for entities in (graph.head, graph.tail)]
-    )
+    pairs = [np.unique(keys_of(graph, np.arange(rows.start, rows.stop), ends)) for ends in (graph.head, graph.tail)]
+    size = max(len(graph.relations), 1)
+    counts = np.concatenate([np.unique(keys // size, return_counts=True)[1] for keys in pairs])
     if not len(counts):
         return RelationsPerEntity(0, (float("nan"),) * (LISTED + 1))
     having = np.bincount(np.minimum(counts, LISTED + 1), minlength=LISTED + 2)[1:]
     return RelationsPerEntity(len(counts), tuple((having / len(counts)).tolist()))
-
-
-def _distinct_relations(
-    graph: KnowledgeGraph, entities: NDArray[np.int32], relations: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    pairs = np.unique(entities.astype(np.int64) * len(graph.relations) + relations)
-    return np.unique(pairs // max(len(graph.relations), 1), return_counts=True)[1]
 
 
 def _count_hits(answers: pa.ChunkedArray, descriptions: pa.ChunkedArray, hits: NDArray[np.int8]) -> None:

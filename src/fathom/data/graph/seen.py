@@ -6,8 +6,8 @@ other heads. With neither, a link predictor needs other relations; with both it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections import Counter
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,10 @@ class Training:
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph, self.span = graph, graph.splits[TRAIN]
+        rows, ends = np.arange(self.span.start, self.span.stop, dtype=np.int64), (graph.head, graph.tail)
+        self._known = [np.unique(keys_of(graph, rows, column), return_counts=True) for column in ends]
+        occurring = np.concatenate([column[rows] for column in ends])
+        self._of_entities: NDArray[np.int64] = np.bincount(occurring, minlength=len(graph.entities))
 
     def halves(self, rows: Places) -> list[str]:
         """Return one of :data:`HALVES` for each triple, not counting the triple itself.
@@ -36,7 +40,7 @@ class Training:
         own = ((rows >= self.span.start) & (rows < self.span.stop)).astype(np.int64)
         heads, tails = (
             _counts(counted, keys_of(self.graph, rows, ends)) > own
-            for ends, counted in ((self.graph.head, self._of_heads), (self.graph.tail, self._of_tails))
+            for ends, counted in zip((self.graph.head, self.graph.tail), self._known, strict=True)
         )
         return [
             (BOTH if tail else HEAD) if head else (TAIL if tail else NEITHER)
@@ -45,27 +49,7 @@ class Training:
 
     def triples_of(self, entities: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the number of training triples with each entity as head or tail; shape (n,)."""
-        counts: NDArray[np.int64] = self._of_entities[entities]
-        return counts
-
-    @cached_property
-    def _of_heads(self) -> tuple[Places, Places]:
-        return self._counted(self.graph.head)
-
-    @cached_property
-    def _of_tails(self) -> tuple[Places, Places]:
-        return self._counted(self.graph.tail)
-
-    @cached_property
-    def _of_entities(self) -> NDArray[np.int64]:
-        part = slice(self.span.start, self.span.stop)
-        ends = np.concatenate([self.graph.head[part], self.graph.tail[part]])
-        return np.bincount(ends, minlength=len(self.graph.entities))
-
-    def _counted(self, ends: NDArray[np.int32]) -> tuple[Places, Places]:
-        """Return the sorted keys of an end with a relation, and their counts in training."""
-        rows = np.arange(self.span.start, self.span.stop, dtype=np.int64)
-        return np.unique(keys_of(self.graph, rows, ends), return_counts=True)
+        return np.asarray(self._of_entities[entities])
 
 
 class FrequencyRank(NamedTuple):
@@ -91,57 +75,49 @@ def frequency_ranks(data: QuerySet) -> list[FrequencyRank | None]:
 
 
 class _Frequencies:
+    """Counts of answers in the training split, by relation and direction."""
+
     def __init__(self, graph: KnowledgeGraph) -> None:
-        part = slice(graph.splits[TRAIN].start, graph.splits[TRAIN].stop)
-        self._head, self._relation, self._tail = graph.head[part], graph.relation[part], graph.tail[part]
-        self._entities: list[str] = graph.entities.column("id").to_pylist()
+        self._graph, self._entities = graph, graph.entities.column("id").to_pylist()
         self._relations = {id_: place for place, id_ in enumerate(graph.relations.column("id").to_pylist())}
-        self._counts: dict[tuple[str, str], dict[str, int]] = {}
-        self._triples: dict[str, set[tuple[str, str]]] = {}
+        self._triples_of, self._counts_of = cache(self._triples), cache(self._counts)
         self._sorted: dict[tuple[str, str, str], NDArray[np.int64]] = {}
 
     def rank(self, query: Query, space: CandidateSet) -> FrequencyRank | None:
         if query.relation not in self._relations:
             return None
-        counts = self._counts_of(query.relation, query.direction)
-        golds = {id_: counts.get(id_, 0) - self._is_trained(query, id_) for id_ in query.gold if id_ in space.position}
+        counts, trained = self._counts_of(query.relation, query.direction), self._triples_of(query.relation)
+        golds = []
+        for id_ in set(query.gold) & space.position.keys():
+            own = (query.subject_id, id_) if query.direction == "tail" else (id_, query.subject_id)
+            golds.append(counts[id_] - (own in trained))
         if not golds:
             return None
-        best = max(golds.values())
-        ordered = self._sorted_counts(query, space, counts)
-        filtered = [counts.get(id_, 0) for id_ in {*query.gold, *query.known} if id_ in space.position]
-        above = len(ordered) - int(np.searchsorted(ordered, best, "right")) - sum(count > best for count in filtered)
-        upto = (
-            len(space) - len(filtered)
-            if best == 0
-            else (len(ordered) - int(np.searchsorted(ordered, best, "left")) - sum(count >= best for count in filtered))
-        )
-        return FrequencyRank(1 + above, 1 + upto)
-
-    def _is_trained(self, query: Query, answer: str) -> int:
-        head, tail = (query.subject_id, answer) if query.direction == "tail" else (answer, query.subject_id)
-        if query.relation not in self._triples:
-            rows = self._relation == self._relations[query.relation]
-            ends = (self._names(ends[rows]) for ends in (self._head, self._tail))
-            self._triples[query.relation] = set(zip(*ends, strict=True))
-        return int((head, tail) in self._triples[query.relation])
-
-    def _names(self, places: NDArray[np.int32]) -> Iterable[str]:
-        return map(self._entities.__getitem__, places.tolist())
-
-    def _counts_of(self, relation: str, direction: str) -> dict[str, int]:
-        key = relation, direction
-        if key not in self._counts:
-            ends = self._tail if direction == "tail" else self._head
-            answers, number = np.unique(ends[self._relation == self._relations[relation]], return_counts=True)
-            self._counts[key] = dict(zip(self._names(answers), number.tolist(), strict=True))
-        return self._counts[key]
-
-    def _sorted_counts(self, query: Query, space: CandidateSet, counts: dict[str, int]) -> NDArray[np.int64]:
+        best = max(golds)
         key = query.relation, query.direction, space.name
         if key not in self._sorted:
             self._sorted[key] = np.sort([count for id_, count in counts.items() if id_ in space.position]).astype(int)
-        return self._sorted[key]
+        ordered = self._sorted[key]
+        filtered = [counts[id_] for id_ in {*query.gold, *query.known} if id_ in space.position]
+        above = len(ordered) - int(np.searchsorted(ordered, best, "right")) - sum(count > best for count in filtered)
+        upto = len(ordered) - int(np.searchsorted(ordered, best, "left")) - sum(count >= best for count in filtered)
+        return FrequencyRank(1 + above, 1 + (upto if best else len(space) - len(filtered)))
+
+    def _triples(self, relation: str) -> Counter[tuple[str, str]]:
+        """Return head and tail of the training triples of a relation."""
+        span = self._graph.splits[TRAIN]
+        rows = np.arange(span.start, span.stop)
+        rows = rows[self._graph.relation[rows] == self._relations[relation]]
+        heads, tails = (
+            [self._entities[place] for place in ends[rows].tolist()] for ends in (self._graph.head, self._graph.tail)
+        )
+        return Counter(zip(heads, tails, strict=True))
+
+    def _counts(self, relation: str, direction: str) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for (head, tail), number in self._triples_of(relation).items():
+            counts[tail if direction == "tail" else head] += number
+        return counts
 
 
 def keys_of(graph: KnowledgeGraph, rows: Places, ends: NDArray[np.int32]) -> Places:

@@ -96,16 +96,13 @@ def _made(data: QuerySet, query: Query, how: str, seed: int) -> _AlteredSentence
         return _truncated(texts[0])
     if how == "no-subject" and not query.sentences and texts:
         templates = data.relations[query.relation].templates
-        return _AlteredSentences(tuple(Sentence(_without_subject(template.text)) for template in templates))
+        without = (" ".join(template.text.replace(SUBJECT, "").split()) for template in templates)
+        return _AlteredSentences(tuple(Sentence(capitalized(text)) for text in without))
     return _AlteredSentences(why=f"the fact has no {how} wording")
 
 
 def _worded(template: str, query: Query) -> str:
     return capitalized(template.replace(SUBJECT, query.subject))
-
-
-def _without_subject(template: str) -> str:
-    return capitalized(" ".join(template.replace(SUBJECT, "").split()))
 
 
 def _misprimed(text: str, query: Query, space: CandidateSet, seed: int) -> _AlteredSentences:

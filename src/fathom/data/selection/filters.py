@@ -35,7 +35,7 @@ from fathom.data.selection.readings import apply_reading, reading_faults
 from fathom.data.selection.reversal import reverse_queries
 from fathom.data.statistics import CountTokens
 from fathom.errors import BadInput, refuse
-from fathom.reading import read_text
+from fathom.reading import first_few, read_text
 
 EVERY_SPLIT = "all"
 _SAME_SPLIT = {"valid": "dev", "validation": "dev", "val": "dev"}
@@ -319,9 +319,7 @@ def _with_listed(data: QuerySet, file: str) -> QuerySet:
 def _faults(data: QuerySet, selection: Selection) -> Iterator[str]:
     unknown = [relation for relation in selection.relations if relation not in data.relations]
     if unknown:
-        has = sorted(data.relations)
-        more = f", … ({len(has)} in all)" if len(has) > 100 else ""
-        yield f"{data.name} has no relation {', '.join(unknown)}: it has {', '.join(has[:100])}{more}"
+        yield f"{data.name} has no relation {', '.join(unknown)}: it has {first_few(sorted(data.relations), 100)}"
     if selection.part is not None and selection.part not in data.subsets:
         yield f"{data.name} has no subset '{selection.subset}': it has {', '.join(data.subsets) or 'none'}"
     if selection.candidates == "asked" and not isinstance(data, GraphQuerySet):

@@ -55,17 +55,13 @@ def _faults(data: QuerySet, wanted: Mapping[str, Relation]) -> Iterator[str]:
     for id_, own in asked.items():
         if any(query.sentences for query in own):
             lines["by natural sentences, which ask for their answers"].append(id_)
-        elif _is_question(wanted[id_]):
+        elif wanted[id_].templates and set(wanted[id_].templates) <= set(wanted[id_].questions):
             lines["by questions, which ask for their answers"].append(id_)
         elif not _reversible(wanted[id_]):
             lines[f"without a template that has {SUBJECT} and {ANSWER}"].append(id_)
     for why, found in lines.items():
         rest = "" if len(found) == len(asked) else ", or choose others by --relations"
         yield f"--reverse: {data.name} asks {first_few(found, _SHOWN)} {why}: write templates for them{rest}"
-
-
-def _is_question(relation: Relation) -> bool:
-    return bool(relation.templates) and set(relation.templates) <= set(relation.questions)
 
 
 def _reversible(relation: Relation) -> list[Template]:
