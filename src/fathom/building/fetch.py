@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.building.options import FetchOptions
 from fathom.data.published import PublishedDataset, PublishedFile, fetchable, fetched, shelf
@@ -93,9 +93,7 @@ def fetch(
     with exclusive_folder(desk):
         with _disk_of(desk):
             make_folder(desk)
-        files = [
-            _come(source, desk / f"{_short(source.url)}.part", on_bytes, pause_s) for source in entry.whole_sources
-        ]
+        files = [_come(source, desk, on_bytes, pause_s) for source in entry.whole_sources]
         with whole_folder(folder) as made:
             check = check or partial(_readable_in, entry)
             first, reads = _put_together(entry, files, made, place.parent / CHECKSUMS, options.accept, check)
@@ -146,8 +144,10 @@ def contents_of(folder: Path, places: Iterable[str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _come(source: PublishedFile, part: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
+def _come(source: PublishedFile, desk: Path, on_bytes: OnBytes | None, pause_s: float) -> Path:
     """Download the file of a source. :raises BadInput: it has another checksum; then it is removed."""
+    # Named after its address, so that a download from another address is not resumed.
+    part = desk / f"{hashlib.sha256(source.url.encode()).hexdigest()[:16]}.part"
     whole = part.with_suffix(".whole")
     if not whole.exists():
         with _disk_of(part):
@@ -190,7 +190,15 @@ def _put_together(
     except BadInput:
         _clear(files[0].parent, files)
         raise
-    write_json(folder / RECORD, _record(entry, folder, placed) | {"reads": reads})
+    record = {
+        "name": entry.name,
+        "licence": entry.licence,
+        "home": entry.home,
+        "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
+        "files": {place: {"sha256": sha256_of(folder / place), "from": url} for place, url in sorted(placed.items())},
+        "reads": reads,
+    }
+    write_json(folder / RECORD, record)
     if known != before:
         write_json(checksums, known)
     first = (source.url for source in entry.whole_sources if not source.is_known and _key(source) not in before)
@@ -225,16 +233,6 @@ def _check(
         )
 
 
-def _record(entry: PublishedDataset, folder: Path, placed: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "licence": entry.licence,
-        "home": entry.home,
-        "fetched": datetime.now(UTC).isoformat(timespec="seconds"),
-        "files": {place: {"sha256": sha256_of(folder / place), "from": url} for place, url in sorted(placed.items())},
-    }
-
-
 def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
     """:raises BadInput: another folder is in the way, or its files have changed."""
     if not folder.is_dir() or not file_exists(folder / RECORD):
@@ -253,11 +251,6 @@ def _fetched_before(folder: Path, entry: PublishedDataset) -> FetchResult:
         shown = f"{changed[0]}{f' and {len(changed) - 1} more' if changed[1:] else ''}"
         raise BadInput(f"{folder}: {shown} changed since it was fetched: delete the folder, and fetch it again")
     return FetchResult(folder, False, reads=reads)
-
-
-def _short(address: str) -> str:
-    """Name a file after its address, so that a download from another address is not resumed."""
-    return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 def _key(source: PublishedFile) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from fathom.errors import BadInput
-from fathom.reading import Missing, read_text
+from fathom.reading import Faults, Missing, read_lines, read_text
 
 Row = dict[str, str]
 """A line of the table: cells by column."""
+Key, Value = TypeVar("Key"), TypeVar("Value")
 
 
 def write_sheet(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
@@ -44,3 +46,27 @@ def read_sheet(path: Path, needed: Collection[str], columns: Sequence[str], whos
         return [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise BadInput(f"{path}:{reader.line_num}: not CSV: {error}") from error
+
+
+def read_pairs(path: Path, expected: str, parse: Callable[[str, str], tuple[Key, Value] | None]) -> dict[Key, Value]:
+    """Read two columns separated by a tab; blank lines and those with ``#`` are skipped.
+
+    :param expected: what a line has, for messages.
+    :param parse: makes a key and a value of the two texts; None if they are something else.
+    :raises BadInput: every line that is something else, or repeats a key.
+    """
+    faults = Faults()
+    pairs: dict[Key, Value] = {}
+    for number, line in read_lines(path, faults):
+        if not line.strip() or line.startswith("#"):
+            continue
+        first, _, second = (part.strip() for part in line.partition("\t"))
+        pair = parse(first, second)
+        if pair is None:
+            faults.add(path, number, f"expected {expected}, found {line.strip()[:60]!r}")
+        elif pair[0] in pairs:
+            faults.add(path, number, f"{first!r} stands here for the second time")
+        else:
+            pairs[pair[0]] = pair[1]
+    faults.stop_if_any()
+    return pairs

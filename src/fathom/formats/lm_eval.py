@@ -17,41 +17,9 @@ from fathom.reading import Json
 from fathom.store.files import write_json_lines, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
-_TASK = """\
-task: "{name}"
-custom_dataset: !function fathom_task.load
-test_split: test
-output_type: multiple_choice
-doc_to_text: ""
-doc_to_choice: text_options
-doc_to_target: target
-target_delimiter: ""
-process_results: !function fathom_task.score
-metric_list:
-  - {{metric: acc, aggregation: mean, higher_is_better: true}}
-metadata: {{version: {version}}}
-"""
-_FUNCTIONS = '''\
-"""Documents and accuracy of this task, for lm-evaluation-harness."""
-
-import json
-from pathlib import Path
-
-import datasets
-
-
-def load(**_):
-    with Path(__file__).with_name("docs.jsonl").open(encoding="utf-8") as lines:
-        return {"test": datasets.Dataset.from_list([json.loads(line) for line in lines])}
-
-
-def score(doc, results):
-    """Expected accuracy under random order of ties; other known answers do not count."""
-    scores = [result[0] for result in results]
-    best = max(scores[place] for place in doc["correct"])
-    rivals = [score for place, score in enumerate(scores) if place not in doc["correct"] + doc["known"]]
-    return {"acc": 0.0 if any(score > best for score in rivals) else 1 / (1 + rivals.count(best))}
-'''
+_TASK, _FUNCTIONS = (
+    Path(__file__).with_name(f"lm_eval_{name}").read_text(encoding="utf-8") for name in ("task.yaml", "functions.txt")
+)
 
 
 def write_task(data: QuerySet, out: Path, name: str, templates: Sequence[int] = ()) -> tuple[int, int]:

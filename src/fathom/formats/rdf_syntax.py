@@ -14,40 +14,15 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from fathom.errors import MissingExtra
-from fathom.reading import Faults, Unreadable, opened
+from fathom.errors import optional
+from fathom.reading import Faults, Unreadable, opened, yaml_file
 
-_FORMATS = {
-    "N_TRIPLES": ("N-Triples", ".nt"),
-    "TURTLE": ("Turtle", ".ttl"),
-    "RDF_XML": ("RDF/XML", ".rdf", ".owl", ".xml"),
-    "N_QUADS": ("N-Quads", ".nq"),
-    "TRIG": ("TriG", ".trig"),
-    "N3": ("N3 (rules, formulas and variables of N3 are no RDF)", ".n3"),
-    "JSON_LD": ("JSON-LD", ".jsonld"),
-}
-"""Names and endings of pyoxigraph's formats."""
-_TITLES = {kind: title for kind, (title, *_) in _FORMATS.items()}
-KINDS = {ending: kind for kind, (_, *endings) in _FORMATS.items() for ending in endings}
+_SYNTAXES = yaml_file(Path(__file__).with_suffix(".yaml"))
+_TITLES = {kind: title for kind, (title, *_) in _SYNTAXES["rdf"].items()}
+KINDS: dict[str, str] = {ending: kind for kind, (_, *endings) in _SYNTAXES["rdf"].items() for ending in endings}
 """pyoxigraph's formats by the ending of a file."""
 PACKED = (".gz", ".bz2")
-_NOT_RDF = {
-    ".owx": "OWL/XML",
-    ".ofn": "OWL's functional syntax",
-    ".fss": "OWL's functional syntax",
-    ".omn": "OWL's Manchester syntax",
-    ".obo": "OBO",
-}
-_BEGINNINGS = {
-    r"(?:Prefix|Ontology)\s*\(": ".ofn",
-    r"(?:Prefix|Ontology):": ".omn",
-    r"format-version:": ".obo",
-    r"<(?:\w+:)?Ontology\b(?![^>]*\srdf:about)": ".owx",
-    r"@prefix\b|@base\b|PREFIX\s|BASE\s": ".ttl",
-    r"[{\[]\s*[\"{]": ".jsonld",
-    r"<(?:\w+:)?RDF\b": ".rdf",
-}
-"""Openings of files, with the endings that fit."""
+_NOT_RDF: dict[str, str] = _SYNTAXES["not_rdf"]
 _NOTHING_YET = re.compile(r"(?:\s+|\ufeff|#[^\n]*\n|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)
 """Blanks, comments and XML declarations, which may come first."""
 _LOOKED_AT = 1 << 14
@@ -86,10 +61,7 @@ def quads(
     :param apart: give blank nodes names that no other file has.
     :raises MissingExtra: pyoxigraph is not installed.
     """
-    try:
-        import pyoxigraph
-    except ImportError as error:
-        raise MissingExtra("pyoxigraph", "rdf") from error
+    pyoxigraph = optional("pyoxigraph", "rdf")
     kind = str(kind_of(file))
     try:
         if kind == "RDF_XML":
@@ -126,7 +98,7 @@ def _another_syntax(file: Path) -> str | None:
     with opened(file) as stream:
         text = stream.read(_LOOKED_AT).decode("utf-8", errors="replace")
     rest = text[match.end() if (match := _NOTHING_YET.match(text)) else 0 :]
-    actual = next((ending for pattern, ending in _BEGINNINGS.items() if re.match(pattern, rest)), None)
+    actual = next((ending for pattern, ending in _SYNTAXES["openings"].items() if re.match(pattern, rest)), None)
     if actual is None or KINDS.get(actual, actual) == kind_of(file) or (actual, kind_of(file)) in _ALIKE:
         return None
     inside = f"expected {_TITLES[str(kind_of(file))]}, found "

@@ -208,7 +208,10 @@ class _Builder:
     def choose(self) -> None:
         """Choose the instances of each relation in each variant. :raises BadInput: no relation is feasible in any."""
         for relation in self._plan.relations:
-            self._log_states(relation.property)
+            for (property_, state), count in self._store.states.items():
+                if property_ == relation.property and state:
+                    examples = self._store.examples.get((property_, state), [])
+                    self._log.say(property_, f"statements that do not count: {state}", count=count, examples=examples)
             dropped = frozenset(
                 number
                 for (choices, number), choice in self._decisions.items()
@@ -243,12 +246,6 @@ class _Builder:
             if choice.answers:
                 relation = pool.relation.model_copy(update={"cardinality": choice.cardinality})
                 pool = pool._replace(answers=list(choice.answers), relation=relation)
-
-    def _log_states(self, property_: str) -> None:
-        for (relation, state), count in self._store.states.items():
-            if relation == property_ and state:
-                examples = self._store.examples.get((relation, state), [])
-                self._log.say(property_, f"statements that do not count: {state}", count=count, examples=examples)
 
     def _note_relations(self) -> None:
         for name, choices in self.chosen.items():

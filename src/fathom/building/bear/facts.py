@@ -21,8 +21,8 @@ from fathom.building.bear.entities import (
 )
 from fathom.building.bear.plan import BearPlan
 from fathom.building.bear.sources import WikidataSource
+from fathom.building.sheets import read_pairs
 from fathom.errors import BadInput, refuse
-from fathom.reading import Faults, read_lines
 
 _BATCH = 10_000
 EXAMPLES = 20
@@ -220,19 +220,13 @@ def read_views(path: Path | None) -> Mapping[int, int] | None:
     """
     if path is None:
         return None
-    faults = Faults()
-    views_by_id: dict[int, int] = {}
-    for number, line in read_lines(path, faults):
-        id_, _, views = (part.strip() for part in line.partition("\t"))
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not (id_[:1] == "Q" and id_[1:].isdecimal() and views.isdecimal()):
-            faults.add(path, number, f"expected Q42, a tab and a number of page views, found {line.strip()[:60]!r}")
-        elif int(id_[1:]) in views_by_id:
-            faults.add(path, number, f"{id_} stands here for the second time")
-        else:
-            views_by_id[int(id_[1:])] = int(views)
-    faults.stop_if_any()
-    if not views_by_id:
+    views = read_pairs(
+        path,
+        "Q42, a tab and a number of page views",
+        lambda id_, views: (
+            (int(id_[1:]), int(views)) if id_[:1] == "Q" and id_[1:].isdecimal() and views.isdecimal() else None
+        ),
+    )
+    if not views:
         raise BadInput(f"{path}: no page views in it: expected lines of Q42, a tab and a number")
-    return views_by_id
+    return views

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from fathom.errors import MissingExtra
+from fathom.errors import optional
 
 FUZZY = 95
 """RapidFuzz's ``partial_ratio`` from which names are alike."""
@@ -65,10 +65,7 @@ def likeness(one: str, other: str, least: float = 0) -> float:
 
     :raises MissingExtra: RapidFuzz is not installed.
     """
-    try:
-        from rapidfuzz.fuzz import partial_ratio
-    except ImportError as error:
-        raise MissingExtra("rapidfuzz", "text") from error
+    partial_ratio = optional("rapidfuzz.fuzz", "text").partial_ratio
     return float(partial_ratio(" ".join(words(one)), " ".join(words(other)), score_cutoff=least))
 
 

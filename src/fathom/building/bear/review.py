@@ -19,7 +19,7 @@ from fathom.building.bear.facts import FactStore
 from fathom.building.bear.plan import BearPlan, RelationPlan
 from fathom.building.bear.pools import FactPool
 from fathom.building.review import INSTANCES, REVIEW_FILE
-from fathom.building.sheets import Row, read_sheet, write_sheet
+from fathom.building.sheets import read_sheet, write_sheet
 from fathom.data.templates import Template
 from fathom.reading import Faults
 
@@ -83,19 +83,22 @@ def write_decisions(path: Path, outliers: Iterable[Outlier], used: Mapping[tuple
     :param used: variants that have an answer, by relation and number.
     """
     ordered = sorted(outliers, key=lambda one: bool(one.decision))
-    write_sheet(path, COLUMNS, (_row(one, used.get((one.relation, one.number), ())) for one in ordered))
-
-
-def _row(one: Outlier, variants: Sequence[str]) -> Row:
-    about = (one.relation, f"Q{one.number}", one.name, one.kinds, one.why, "; ".join(variants))
-    return dict(zip(COLUMNS, (*about, one.decision, one.comment), strict=True))
+    rows = []
+    for one in ordered:
+        variants = "; ".join(used.get((one.relation, one.number), ()))
+        cells = (one.relation, f"Q{one.number}", one.name, one.kinds, one.why, variants, one.decision, one.comment)
+        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+    write_sheet(path, COLUMNS, rows)
 
 
 def outliers_of(store: FactStore, pool: FactPool, decisions: Decisions) -> list[Outlier]:
     """Return the answers of another kind than most of their relation, with decisions."""
     relation = pool.relation.property
     kinds = {answer.number: kinds_of(store, answer.types) for answer in pool.answers}
-    why = _standing_out(kinds, store)
+    most, why = majority(kinds.values()), dict[int, str]()
+    if most is not None and 2 * most[1] >= len(kinds):
+        message = f"{most[1]} of {len(kinds)} answers are of the class {store.label(most[0])}, this is not"
+        why = {number: message for number, classes in kinds.items() if most[0] not in classes}
     outliers = []
     for answer in pool.answers:
         reason, before = why.get(answer.number, ""), decisions.get((relation, answer.number))
@@ -137,15 +140,6 @@ def majority(kinds: Iterable[Mapping[int, int]], share: float = SHARE) -> tuple[
     else:
         return None
     return best, times[best]
-
-
-def _standing_out(kinds: Mapping[int, Mapping[int, int]], store: FactStore) -> dict[int, str]:
-    """Return a message for each answer outside the majority's class; none if less than half are in it."""
-    most = majority(kinds.values())
-    if most is None or 2 * most[1] < len(kinds):
-        return {}
-    message = f"{most[1]} of {len(kinds)} answers are of the class {store.label(most[0])}, this is not"
-    return {number: message for number, classes in kinds.items() if most[0] not in classes}
 
 
 def write_audit(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation], size: int) -> None:
@@ -212,10 +206,7 @@ def _misfits(article: str, name: str) -> bool:
 
 def write_template_sheet(path: Path, plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> None:
     """Write each template with drawn subjects and their answers."""
-    write_sheet(path, TEMPLATE_COLUMNS, _rows(plan, chosen))
-
-
-def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict[str, str]]:
+    rows = []
     for relation in plan.relations:
         if relation.property not in chosen:
             continue
@@ -223,6 +214,6 @@ def _rows(plan: BearPlan, chosen: Mapping[str, ChosenRelation]) -> Iterator[dict
         draw = random.Random(f"{plan.seed} {relation.property} templates")
         drawn = draw.sample(pairs, min(EXAMPLES, len(pairs)))
         for text in relation.templates:
-            for subject, answer in drawn:
-                filled = Template(text).fill(subject, answer).text
-                yield {"relation": relation.property, "template": text, "sentence": filled}
+            filled = (Template(text).fill(subject, answer).text for subject, answer in drawn)
+            rows += [{"relation": relation.property, "template": text, "sentence": sentence} for sentence in filled]
+    write_sheet(path, TEMPLATE_COLUMNS, rows)

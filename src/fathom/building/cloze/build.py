@@ -82,7 +82,10 @@ def _checked(files: ClozeFiles, options: ClozeBuildOptions, progress: Progress) 
         lambda: corpora.check_encoding(options.encoding),
         lambda: refuse(obstacles(files.out, signature)),
     )
-    _check_language(sources, options)
+    coded = any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources)
+    if coded and options.language not in LANGUAGES:
+        known = ", ".join(sorted(LANGUAGES))
+        raise BadInput(f"--language {options.language}: PubMed's code for it is unknown; expected one of {known}")
     builder = _Builder(sources, listed, blocked_texts, options, progress)
     return builder, signature, notes + listed.notes + builder.selector.finder.notes()
 
@@ -332,12 +335,6 @@ class _Builder:
                 candidates = [e.name if e.id == e.name else {"id": e.id, "name": e.name} for e in chosen]
                 yield {"relation": type_, "candidates": candidates}
 
-    def _libraries(self) -> list[str]:
-        """Return libraries that may affect the outcome."""
-        kinds = {source.kind for source in self.sources}
-        docutils = ["docutils"] if corpora.RESTRUCTURED in kinds else []
-        return ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *docutils]
-
     def manifest(
         self,
         steps: list[counts.CountedStep],
@@ -345,10 +342,13 @@ class _Builder:
         notes: list[str],
     ) -> Json:
         """Return what the folder can be built from again, without times and names of machines."""
+        kinds = {source.kind for source in self.sources}
+        docutils = ["docutils"] if corpora.RESTRUCTURED in kinds else []
+        libraries = ["lxml", "ahocorasick-rs", "markdown-it-py", "sentencex", *docutils]
         return {
             "command": "fathom build cloze",
             "fathom": VERSION,
-            "libraries": {name: version(name) for name in self._libraries()},
+            "libraries": {name: version(name) for name in libraries},
             "options": self.options.model_dump(),
             "inputs": [
                 {
@@ -381,11 +381,3 @@ def _by_ngrams(row: Row) -> dict[str, str]:
         return {}
     first = row.ngram[0].startswith("1 of ")
     return {ANSWERABLE: "yes" if first else "no", **dict(zip((NGRAM, NGRAM_AMONG_ALL), row.ngram, strict=False))}
-
-
-def _check_language(sources: list[corpora.TextFile], options: ClozeBuildOptions) -> None:
-    if options.language not in LANGUAGES and any(source.kind in (corpora.MEDLINE, corpora.JATS) for source in sources):
-        raise BadInput(
-            f"--language {options.language}: PubMed's code for it is unknown; expected one of "
-            f"{', '.join(sorted(LANGUAGES))}"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate, pairwise
@@ -27,6 +27,7 @@ from fathom.building.ontology.nonce import NonceNames
 from fathom.building.ontology.sides import SIDES, Classes
 from fathom.building.ontology.sources import Endpoint, InstanceSampling, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
+from fathom.building.sheets import read_pairs
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.errors import BadInput, all_of, refuse
 from fathom.formats import read
@@ -44,7 +45,7 @@ from fathom.formats.ontoprobe import (
 )
 from fathom.progress import Progress, unseen
 from fathom.prompts.ontology import RULES, TASKS, few_items, one_answer
-from fathom.reading import Faults, Json, read_lines
+from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import write_json, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
@@ -89,7 +90,7 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     files, patterns, *_ = all_of(
         lambda: [] if shape else find_files(options.input),
         lambda: read_patterns(options.patterns),
-        lambda: _check(options, obstacles(options.out, signature)),
+        lambda: refuse([*_option_faults(options), *obstacles(options.out, signature)]),
         naming.iris,
     )
     notes = Notes()
@@ -103,7 +104,7 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
     nonce = NonceNames(classes, properties, options.seed) if options.nonce else None
     if nonce:
         classes, properties, axioms = nonce.rename(classes, properties, axioms)
-    tasks = _tasks(classes, properties, options.seed)
+    tasks = {task: _shuffled(rows, task, options.seed) for task, rows in _tasks(classes, properties.entries).items()}
     some = _with_items(tasks, ", ".join(source.name for source in (*files, *endpoints)), notes)
     _note_rules(some, properties, notes)
     counts = {task: len(some.get(task, ())) for task in TASKS}
@@ -114,7 +115,8 @@ def build_ontology(options: OntologyBuildOptions, progress: Progress = unseen) -
         write_axioms(folder, axioms)
         if nonce:
             write_text(folder / NAMES, nonce.lines())
-        write_json(folder / "manifest.json", _manifest(built, options, files, triples) | _labels_read(built, naming))
+        labels = {"labels": {"language": naming.language, "properties": naming.iris()}} if naming != Naming() else {}
+        write_json(folder / "manifest.json", _manifest(built, options, files, triples) | labels)
     return built
 
 
@@ -165,26 +167,14 @@ def _read(shape: Path, instances: int) -> tuple[Classes, Properties, Axioms, int
     return classes, Properties(properties, axioms, set(), (), 0), axioms, 0
 
 
-def _tasks(classes: Classes, properties: Properties, seed: int) -> dict[str, list[Json]]:
-    """Return the items of each task, in an order drawn by *seed*.
-
-    All that is stated of a thing, or follows, is right, though it was sampled of one class.
-    """
-    tasks = task_lines(classes.entries, properties.entries)
+def _tasks(classes: Classes, properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:
+    """Return the items of each task. All that is stated of a thing, or follows, is right."""
+    tasks = task_lines(classes.entries, properties)
     above = {class_.label: class_.superclasses for class_ in classes.entries}
     for row in tasks["type"]:
         stated = classes.types.get(clean(row["uuu"]), ())
         row["xxx"] = list(dict.fromkeys((*row["xxx"], *(name for kind in stated for name in (kind, *above[kind])))))
-    return {task: _shuffled(rows, task, seed) for task, rows in tasks.items()}
-
-
-def _labels_read(built: BuiltOntology, naming: Naming) -> Json:
-    record: Json = {}
-    if naming != Naming():
-        record["labels"] = {"language": naming.language, "properties": naming.iris()}
-    if built.from_iris:
-        record["labels_from_iris"] = sorted(built.from_iris)
-    return record
+    return tasks
 
 
 def read_patterns(file: Path | None) -> dict[str, str]:
@@ -194,29 +184,20 @@ def read_patterns(file: Path | None) -> dict[str, str]:
     """
     if file is None:
         return {}
-    faults = Faults()
-    patterns: dict[str, str] = {}
-    for number, line in read_lines(file, faults):
-        if not line.strip() or line.startswith("#"):
-            continue
-        name, _, pattern = (part.strip() for part in line.partition("\t"))
-        if not name or pattern.count(SUBJECT) != 1 or pattern.count(ANSWER) != 1:
-            expected = f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once"
-            faults.add(file, number, f"expected {expected}, found {line.strip()[:60]!r}")
-        elif name in patterns:
-            faults.add(file, number, f"{name!r} stands here for the second time")
-        else:
-            patterns[name] = pattern
-    faults.stop_if_any()
-    return patterns
+    return read_pairs(
+        file,
+        f"a property, a tab, and a sentence with {SUBJECT} and {ANSWER}, each once",
+        lambda name, pattern: (
+            (name, pattern) if name and pattern.count(SUBJECT) == 1 and pattern.count(ANSWER) == 1 else None
+        ),
+    )
 
 
-def _check(options: OntologyBuildOptions, faults: list[str]) -> None:
+def _option_faults(options: OntologyBuildOptions) -> Iterator[str]:
     if not options.input and not options.endpoint:
-        faults.append("nothing to build from: give RDF files with --input, or a server with --endpoint")
+        yield "nothing to build from: give RDF files with --input, or a server with --endpoint"
     if options.nonce and options.patterns is not None:
-        faults.append("--patterns, --nonce: give only one of them; nonce words have sentences of their own")
-    refuse(faults)
+        yield "--patterns, --nonce: give only one of them; nonce words have sentences of their own"
 
 
 def _with_items(tasks: Mapping[str, list[Json]], sources: str, notes: Notes) -> dict[str, list[Json]]:
@@ -276,7 +257,7 @@ def _manifest(built: BuiltOntology, options: OntologyBuildOptions, files: Sequen
         "default_patterns": sorted(built.defaults),
         "notes": built.notes,
         "version": VERSION,
-    }
+    } | ({"labels_from_iris": sorted(built.from_iris)} if built.from_iris else {})
 
 
 def ontology_tables(built: BuiltOntology) -> list[Table]:

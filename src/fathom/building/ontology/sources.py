@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from fathom._version import VERSION
 from fathom.building.notes import Notes
 from fathom.building.options import EndpointOptions
-from fathom.errors import BadInput, MissingExtra, refuse
+from fathom.errors import BadInput, optional, refuse
 from fathom.formats.rdf_syntax import KINDS, PACKED, conversion, kind_of, quads
 from fathom.progress import Progress
 from fathom.reading import Faults, Unreadable, check_file, stands
@@ -156,7 +156,9 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     faults: list[str] = []
     for given in inputs:
-        members = sorted(filter(_is_member, given.iterdir())) if given.is_dir() else [given]
+        members = [given]
+        if given.is_dir():  # in which Protégé leaves an XML file that says where imports lie
+            members = sorted(file for file in given.iterdir() if kind_of(file) and file.name != "catalog-v001.xml")
         if not stands(given):
             faults.append(f"--input {given}: there is no such file")
         elif not members:
@@ -169,11 +171,6 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
         files += members
     refuse(faults)
     return list(dict.fromkeys(files))
-
-
-def _is_member(file: Path) -> bool:
-    """Return whether a file of a folder is RDF; Protégé leaves an XML file that says where imports lie."""
-    return kind_of(file) is not None and file.name != "catalog-v001.xml"
 
 
 def not_read(inputs: Sequence[Path]) -> list[str]:
@@ -205,10 +202,7 @@ def load(
     :raises BadInput: every file that cannot be read, with the line where that is known.
     :raises MissingExtra: pyoxigraph is not installed.
     """
-    try:
-        import pyoxigraph
-    except ImportError as error:
-        raise MissingExtra("pyoxigraph", "rdf") from error
+    pyoxigraph = optional("pyoxigraph", "rdf")
     name = ", ".join(file.name for file in files)
     if sum(file.stat().st_size * (_UNPACKED_SIZE if file.suffix in PACKED else 1) for file in files) <= IN_MEMORY:
         local = LocalStore(name, pyoxigraph.Store())

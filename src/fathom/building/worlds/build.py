@@ -124,9 +124,10 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
 def _build_world(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
     """Build a world unless it exists. :returns: its manifest."""
     identity = _identity(variant, materials, name)
-    if is_signed(place, _signature(identity)):
+    signature = signature_of("build worlds", {}, identity=identity)
+    if is_signed(place, signature):
         return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
-    with whole_folder(place, _signature(identity)) as folder:
+    with whole_folder(place, signature) as folder:
         world = make_world(variant, materials)
         write_world(world, folder)
         spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in INSERTED))
@@ -140,10 +141,6 @@ def _build_world(place: Path, variant: Variant, materials: Materials, name: str,
     return manifest
 
 
-def _signature(identity: Json) -> Json:
-    return signature_of("build worlds", {}, identity=identity)
-
-
 def check_variants(materials: Materials, out: Path, variants: Sequence[Variant], name: str = "") -> None:
     """:raises BadInput: with all faults that prevent any of the worlds."""
     if out.exists() and not out.is_dir():
@@ -151,7 +148,8 @@ def check_variants(materials: Materials, out: Path, variants: Sequence[Variant],
     faults = []
     for variant in variants:
         with suppress(MadeBefore):
-            faults += obstacles(out / str(variant), _signature(_identity(variant, materials, name)))
+            signature = signature_of("build worlds", {}, identity=_identity(variant, materials, name))
+            faults += obstacles(out / str(variant), signature)
     faults += unwritable(materials.graph)
     impossible = {variant: reasons for variant in variants if (reasons := find_obstacles(variant, materials))}
     faults += dict.fromkeys(fault for reasons in impossible.values() for fault in reasons)

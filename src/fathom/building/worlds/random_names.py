@@ -29,11 +29,6 @@ class Unigram(NamedTuple):
     signs: tuple[str, ...]
     counts: NDArray[np.int64]
 
-    @property
-    def end(self) -> int:
-        """Index of the end symbol."""
-        return len(self.signs)
-
 
 def learn(texts: pa.ChunkedArray) -> Unigram:
     """Count characters, ignoring empty and blank texts."""
@@ -48,7 +43,7 @@ def learn(texts: pa.ChunkedArray) -> Unigram:
 
 
 def draw_symbols(model: Unigram, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Draw indices of characters, :attr:`Unigram.end` for the end of a string; shape (count,)."""
+    """Draw indices of characters, their number for the end of a string; shape (count,)."""
     # A number below the total stands for one of all characters of the texts: the one whose counts it falls into.
     limits = np.cumsum(model.counts)
     return np.searchsorted(limits, generator.integers(0, int(limits[-1]), count), side="right")
@@ -60,7 +55,7 @@ def _draw_strings(model: Unigram, generator: np.random.Generator, per_block: int
     rest = np.zeros(0, dtype=np.int64)
     while True:
         symbols = np.concatenate([rest, draw_symbols(model, per_block, generator)])
-        ends = np.flatnonzero(symbols == model.end)
+        ends = np.flatnonzero(symbols == len(model.signs))
         if not len(ends):
             rest = symbols
             continue

@@ -52,22 +52,16 @@ def to_arrow(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> pa.Array:
     return pa.StringArray.from_buffers(len(starts) - 1, offsets, pa.py_buffer(np.ascontiguousarray(data)))
 
 
-def characters_before(data: NDArray[np.uint8]) -> NDArray[np.int64] | None:
-    """Count the characters that begin before each byte and before the end; None if all bytes are characters."""
-    if not len(data) or data.max() < 0x80:
-        return None
-    counts = np.zeros(len(data) + 1, dtype=np.int64)
-    np.cumsum((data & 0xC0) != 0x80, out=counts[1:])
-    return counts
-
-
 def in_characters(
     data: NDArray[np.uint8], row: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int32]]:
     """Convert starts and ends of spans to characters from the start of their row."""
-    before = characters_before(data)
-    for place in (start, end):
-        yield (place - row if before is None else before[place] - before[row]).astype(np.int32)
+    if not len(data) or data.max() < 0x80:  # all bytes are characters
+        yield from ((place - row).astype(np.int32) for place in (start, end))
+        return
+    before = np.zeros(len(data) + 1, dtype=np.int64)
+    np.cumsum((data & 0xC0) != 0x80, out=before[1:])
+    yield from ((before[place] - before[row]).astype(np.int32) for place in (start, end))
 
 
 class Spans(NamedTuple):

@@ -32,7 +32,12 @@ _TABLES = ("entities", "relations", "triples")
 def cached(sources: Sequence[Path], faults: Faults, read: Callable[[], KnowledgeGraph | None]) -> KnowledgeGraph | None:
     """Return the graph that *read* makes of the *sources*, from the cache if it is there. Notes are kept with it."""
     root = cache_root()
-    if root is None or not _are_files(sources):
+    if root is None:
+        return read()
+    try:
+        for path in sources:
+            check_file(path)
+    except Unreadable:
         return read()
     digest = hashlib.sha256("\n".join(str(path.resolve()) for path in sources).encode())
     folder = root / "graphs" / digest.hexdigest()[:16]
@@ -61,15 +66,6 @@ def cache_root() -> Path | None:
         "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "fathom" / "cache",
     }
     return elsewhere.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "fathom")
-
-
-def _are_files(sources: Sequence[Path]) -> bool:
-    try:
-        for path in sources:
-            check_file(path)
-    except Unreadable:
-        return False
-    return True
 
 
 def _stamp(sources: Sequence[Path]) -> list[list[Any]]:
