@@ -741,11 +741,12 @@ def test_kappa_by_hand(tmp_path):
     rows = [("yes", "Yes")] * 6 + [("no", "N")] + [("1", "0")] * 2 + [("FALSE", "true")] + [("yes", "")]
     for delimiter in ",;\t":
         (found,) = read_review(filled(tmp_path / "r.csv", rows, delimiter))
-        assert found.kappa == pytest.approx(0.08 / 0.38)
-        assert (found.sentences, found.judged, found.both, found.agreed) == (11, (11, 10), 10, 0.7)
-        assert found.factual[0][0] == pytest.approx(9 / 11)
-        assert found.factual[1][0] == pytest.approx(0.7)
-        assert found.mean == pytest.approx((9 / 11 + 0.7) / 2)
+        assert found["kappa"] == pytest.approx(0.08 / 0.38)
+        assert (found["sentences"], found["judged by 1"], found["judged by 2"]) == (11, 11, 10)
+        assert (found["judged by both"], found["agreed"]) == (10, 0.7)
+        assert found["factual by 1"] == pytest.approx(9 / 11)
+        assert found["factual by 2"] == pytest.approx(0.7)
+        assert found["mean"] == pytest.approx((9 / 11 + 0.7) / 2)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))

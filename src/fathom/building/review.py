@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from fathom.building.sheets import Row, read_sheet, write_sheet
 from fathom.errors import BadInput, refuse
+from fathom.reading import Json
 from fathom.results.tables import Table
 
 REVIEW_FILE, AUDIT_FILE = "review.csv", "audit.csv"
@@ -125,22 +126,10 @@ def _further(lines: Sequence[int]) -> str:
     return f"; also in lines {', '.join(map(str, lines[:_LINES]))}{more}"
 
 
-class Judgements(NamedTuple):
-    """Results of both reviewers for a type; shares with 95 % intervals, kappa over sentences that both judged."""
-
-    type: str
-    sentences: int
-    judged: tuple[int, int]
-    factual: tuple[tuple[float, float, float], tuple[float, float, float]]
-    mean: float
-    both: int
-    agreed: float
-    kappa: float
-
-
-def read_review(path: Path) -> list[Judgements]:
+def read_review(path: Path) -> list[Json]:
     """Summarise judged sentences by type, and for all types if there are several.
 
+    :returns: rows of the table; shares with 95 % intervals, kappa over sentences that both judged.
     :raises BadInput: no such table, a judgement that is neither yes nor no, or no judgement at all.
     """
     by_type: dict[str, list[tuple[str, ...]]] = {}
@@ -148,44 +137,34 @@ def read_review(path: Path) -> list[Judgements]:
         by_type.setdefault(row["type"], []).append(judgements)
     everything = [judgements for rows in by_type.values() for judgements in rows]
     parts = by_type if len(by_type) == 1 else {**by_type, "all": everything}
-    return [_summarise(type_, rows) for type_, rows in parts.items()]
+    return [{"type": type_, "sentences": len(rows)} | _summarise(rows) for type_, rows in parts.items()]
 
 
-def _summarise(type_: str, rows: list[tuple[str, ...]]) -> Judgements:
+def _summarise(rows: list[tuple[str, ...]]) -> Json:
     from fathom.metrics.descriptive import cohen_kappa, share_interval  # with scipy, which building does not need
 
-    columns = [[row[place] for row in rows if row[place]] for place in (0, 1)]
-    pairs = [(first, second) for first, second in rows if first and second]
-    shares = [share_interval(column.count(YES), len(column)) for column in columns]
-    known = [share[0] for share, column in zip(shares, columns, strict=True) if column]
-    return Judgements(
-        type_,
-        len(rows),
-        (len(columns[0]), len(columns[1])),
-        (shares[0], shares[1]),
-        sum(known) / len(known) if known else float("nan"),
-        len(pairs),
-        sum(first == second for first, second in pairs) / len(pairs) if pairs else float("nan"),
-        cohen_kappa([first == YES for first, _ in pairs], [second == YES for _, second in pairs]),
-    )
+    summary: Json = {}
+    known = []
+    for number in (1, 2):
+        column = [row[number - 1] for row in rows if row[number - 1]]
+        share = share_interval(column.count(YES), len(column))
+        known += [share[0]] if column else []
+        names = (f"{name} {number}" for name in ("judged by", "factual by", "low", "high"))
+        summary |= zip(names, (len(column), *share), strict=True)
+    pairs = [(first == YES, second == YES) for first, second in rows if first and second]
+    return summary | {
+        "mean": sum(known) / len(known) if known else float("nan"),
+        "judged by both": len(pairs),
+        "agreed": sum(first == second for first, second in pairs) / len(pairs) if pairs else float("nan"),
+        "kappa": cohen_kappa([first for first, _ in pairs], [second for _, second in pairs]),
+    }
 
 
-def _sentences_table(results: Sequence[Judgements]) -> Table:
-    """Show the shares of facts by reviewer, and their agreement."""
-    by_reviewer = ("judged by", "factual by", "low", "high")
-    columns = ["type", "sentences", *(f"{what} {number}" for number in (1, 2) for what in by_reviewer)]
-    rows = []
-    for line in results:
-        cells = [cell for n, share in zip(line.judged, line.factual, strict=True) for cell in (n, *share)]
-        rows.append((line.type, line.sentences, *cells, line.mean, line.both, line.agreed, line.kappa))
-    shares = [*(column for column in columns if column.split()[0] in ("factual", "low", "high")), "mean", "agreed"]
-    return Table(
-        (*columns, "mean", "judged by both", "agreed", "kappa"),
-        tuple(rows),
-        "judgements of the reviewers",
-        formats=dict.fromkeys(shares, ".1%") | {"kappa": ".3f"},
-        notes=("factual: share of those judged, with Wilson's interval; kappa: Cohen's, over those judged by both",),
-    )
+def _sentences_table(results: Sequence[Json]) -> Table:
+    shares = [name for name in results[0] if name.split()[0] in ("factual", "low", "high", "mean", "agreed")]
+    note = "factual: share of those judged, with Wilson's interval; kappa: Cohen's, over those judged by both"
+    formats = dict.fromkeys(shares, ".1%") | {"kappa": ".3f"}
+    return Table.of(results, "judgements of the reviewers", (note,), formats=formats)
 
 
 class AuditShare(NamedTuple):
@@ -214,7 +193,7 @@ def read_audit(path: Path) -> list[AuditShare]:
 
 def _instances_table(results: Sequence[AuditShare]) -> Table:
     return Table(
-        ("judgement", "instances", "of", "share", "low", "high"),
+        AuditShare._fields,
         tuple(results),
         "judgements of instances",
         formats=dict.fromkeys(("share", "low", "high"), ".1%"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.errors import BadInput
-from fathom.reading.bounds import DEPTH, NODES, OPTIONS, TEXT, Bound
+from fathom.reading.bounds import DEPTH, NODES, OPTIONS
 from fathom.reading.files import Unreadable, file_exists, located, read_text, shown, text_lines
 
 Json = dict[str, Any]
@@ -113,10 +113,10 @@ def _is_writable(value: Any) -> bool:
     return True
 
 
-def json_file(path: Path, bound: Bound = TEXT) -> Any:
+def json_file(path: Path) -> Any:
     """Read JSON. :raises Unreadable: it cannot be read, or is invalid."""
     try:
-        return json_value(read_text(path, bound))
+        return json_value(read_text(path))
     except NotData as error:
         raise Unreadable(path, error.line, error.why) from error
 
@@ -140,11 +140,8 @@ def yaml_file(path: Path) -> Any:
         raise Unreadable(path, error.line, error.why) from error
 
 
-def yaml_lines(path: Path, depth: int = 4) -> dict[tuple[str, ...], int]:
-    """Return the line of each key and list item of a YAML file that :func:`yaml_file` has read, by its path.
-
-    :param depth: of the longest paths.
-    """
+def yaml_lines(path: Path) -> dict[tuple[str, ...], int]:
+    """Return the line of each key and list item, at most four deep, of a file that :func:`yaml_file` has read."""
     import yaml
 
     lines: dict[tuple[str, ...], int] = {}
@@ -157,7 +154,7 @@ def yaml_lines(path: Path, depth: int = 4) -> dict[tuple[str, ...], int]:
             children = [(str(number), child, child) for number, child in enumerate(node.value)]
         for name, marked, child in children:
             lines[(*where, name)] = marked.start_mark.line + 1
-            if len(where) + 1 < depth:
+            if len(where) < 3:
                 note(child, (*where, name))
 
     note(yaml.compose(read_text(path, OPTIONS), yaml.SafeLoader), ())

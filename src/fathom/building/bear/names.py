@@ -39,7 +39,7 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
     return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
 
 
-def revealing(subject: str, answer: str, aliases: Sequence[str], fuzzy: float = FUZZY) -> str:
+def revealing(subject: str, answer: str, aliases: Sequence[str]) -> str:
     """Explain why the subject's name gives the answer away; "" if it does not.
 
     :param aliases: other names of the answer.
@@ -52,8 +52,8 @@ def revealing(subject: str, answer: str, aliases: Sequence[str], fuzzy: float = 
         if contains(words(subject), words(name)):
             return f"holds {name}"
     if min(len(subject), len(answer)) >= SHORTEST:
-        alike = likeness(subject, answer, fuzzy)
-        if alike >= fuzzy:
+        alike = likeness(subject, answer, FUZZY)
+        if alike >= FUZZY:
             return f"is alike by {alike:.0f} %"
     return ""
 

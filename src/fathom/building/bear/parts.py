@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import count, islice
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fathom.building.bear.entities import (
     INSTANCE_OF,
@@ -255,10 +255,10 @@ def _header(file: Path) -> DumpPart:
 
 def _rows(file: Path) -> list[Row]:
     with file.open(encoding="utf-8") as lines:
-        rows = map(json.loads, islice(lines, 1, None))
-        return [(number, found if isinstance(found, str) else _read_back(*found)) for number, found in rows]
-
-
-def _read_back(number: int, label: str, aliases: list[str], links: int, claims: list[list[Any]]) -> Entity:
-    statements = (Statement._make((*claim, StatementState(state))) for *claim, state in claims)
-    return Entity(number, label, tuple(aliases), links, tuple(statements))
+        rows = list(map(json.loads, islice(lines, 1, None)))
+    for row in rows:
+        if not isinstance(row[1], str):
+            number, label, aliases, links, claims = row[1]
+            statements = (Statement._make((*claim, StatementState(state))) for *claim, state in claims)
+            row[1] = Entity(number, label, tuple(aliases), links, tuple(statements))
+    return rows

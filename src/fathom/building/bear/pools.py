@@ -191,22 +191,16 @@ class _Filters:
             return NO_LABEL
         if not (_is_of(row.subject_types, self._subject_types) and _is_of(row.object_types, self._object_types)):
             return WRONG_TYPE
-        return self._why_not_right(row) or self._why_not_named(row, row.subject_label, row.object_label)
-
-    def _why_not_right(self, row: FactRow) -> str:
-        if row.least == UNKNOWN:
-            return INCOMPLETE
-        if row.answers > 1 and self._several == "filtered":
-            return SEVERAL
-        return NOT_CHOSEN if row.place > 1 and self._several == "chosen" else ""
-
-    def _why_not_named(self, row: FactRow, subject: str, answer: str) -> str:
-        if row.subject == row.object:
-            return ITSELF
-        if {row.subject, row.object} & self._dropped:
-            return REVIEWED
         aliases = json.loads(row.object_aliases) if row.object_aliases else ()
-        return REVEALING if revealing(subject, answer, aliases) else ""
+        reasons = {
+            INCOMPLETE: row.least == UNKNOWN,
+            SEVERAL: row.answers > 1 and self._several == "filtered",
+            NOT_CHOSEN: row.place > 1 and self._several == "chosen",
+            ITSELF: row.subject == row.object,
+            REVIEWED: not self._dropped.isdisjoint((row.subject, row.object)),
+        }
+        why = next((reason for reason, applies in reasons.items() if applies), "")
+        return why or (REVEALING if revealing(row.subject_label, row.object_label, aliases) else "")
 
 
 def _is_of(types: str | None, allowed: frozenset[int]) -> bool:

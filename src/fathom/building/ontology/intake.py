@@ -63,9 +63,9 @@ class Intake:
         self._blank = pyoxigraph.BlankNode
         self._a, self._below, self._class = map(pyoxigraph.NamedNode, (TYPE, _SUBCLASS, _CLASS))
         for quad in quads:
-            predicate = quad.predicate.value
+            predicate, is_bare = quad.predicate.value, isinstance(quad.subject, self._blank)
             self.predicates.add(predicate)
-            if self._is_bare(quad.subject):
+            if is_bare:
                 self._see_bare(predicate, quad.object)
             if predicate in self._namings:
                 self._labels[predicate] += 1
@@ -76,7 +76,7 @@ class Intake:
             elif predicate == _INSTANCE_OF or predicate in _UPWARDS or predicate in _DOWNWARDS:
                 yield from self._rewritten(quad.subject, predicate, quad.object)
             elif predicate in _NOT_READ:
-                self._count(self._left, predicate, _name(quad.object if self._is_bare(quad.subject) else quad.subject))
+                self._count(self._left, predicate, _name(quad.object if is_bare else quad.subject))
             elif predicate == TYPE and quad.object.value == _CONCEPT:
                 yield self._make(quad.subject, self._a, self._class, self._graph)
             elif predicate in KEPT:
@@ -95,9 +95,6 @@ class Intake:
         kinds = [f"{count:,} {short(iri)}" for iri, count in sorted(self._bare.items()) if iri in classes]
         notes.add_kinds(kinds, "things without an IRI (blank nodes) are left out")
         notes.add_all(list(self._bare_labels), "labels of what has no IRI (blank nodes) are left out")
-
-    def _is_bare(self, node: Any) -> bool:
-        return isinstance(node, self._blank)
 
     def _see_bare(self, predicate: str, object_: Any) -> None:
         if predicate in (TYPE, _INSTANCE_OF) and not isinstance(object_, self._literal):

@@ -71,7 +71,7 @@ class Naming(NamedTuple):
 
     def reads(self, language: str | None) -> bool:
         """Return whether labels of a language count, None for those without one."""
-        return language is None or _within(language, self.language)
+        return language is None or f"{language.lower()}-".startswith(f"{self.language.lower()}-")
 
 
 class _Label(NamedTuple):
@@ -181,7 +181,3 @@ def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[s
     bare = [iri for iri in iris if labels[iri] is None and not iri.startswith(OF_RDF)]
     names = {iri: words_in_name(name_of(iri)) for iri in bare}
     return {iri: name for iri, name in names.items() if name}
-
-
-def _within(language: str, wider: str) -> bool:
-    return f"{language.lower()}-".startswith(f"{wider.lower()}-")
