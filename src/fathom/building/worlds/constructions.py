@@ -17,8 +17,8 @@ each ``fact_id``. Worlds of one graph, seed and options share their :class:`Mate
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
-from operator import attrgetter
+from functools import cache, cached_property, partial
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def make_world(variant: Variant | str, materials: Materials) -> World:
     steps = _plan(chosen).items()
     plan = {step: materials.texts(step, material(materials)) for step, material in steps if step in COLUMNS}
     world = World(chosen, materials.graph)
-    if "mention" in plan and len(materials.described):
+    if "mention" in plan and len(materials.rows("entities", "description")):
         world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
     if "description" in plan:
         world = describe(world, plan["description"])
@@ -92,10 +92,11 @@ def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
     e, r, d = (part in variant.parts for part in "erd")
     exchanging = variant.construction in ("virtual", "inconsistent")
     replaced = d and variant.construction in ("inconsistent", "fully-anonymised")
-    names = attrgetter(("exchanged_together" if replaced else "exchanged") if exchanging else "random_names")
+    columns = ("name", "description") if replaced else ("name",)
+    names = methodcaller("exchange", *columns) if exchanging else methodcaller("random", "entities")
     plan: dict[str, Callable[[Materials], Any]] = {"name": names} if e else {}
     if replaced and exchanging:
-        plan["description"] = names if e else attrgetter("exchanged_descriptions")
+        plan["description"] = names if e else methodcaller("exchange", "description")
     elif replaced:
         plan["description"] = Materials.refuse_undescribed
     elif d or (e and variant.construction != "inconsistent"):
@@ -103,7 +104,7 @@ def _plan(variant: Variant) -> dict[str, Callable[[Materials], Any]]:
     if d:
         plan["described"] = Materials.refuse_undescribed
     if r:
-        plan["relation"] = attrgetter("exchanged_relations" if exchanging else "random_relations")
+        plan["relation"] = attrgetter("exchanged_relations") if exchanging else methodcaller("random", "relations")
     return plan
 
 
@@ -114,6 +115,7 @@ class Materials:
         if seed < 0:
             raise BadInput(f"seed: expected 0 or more, found {seed}")
         self.graph, self.seed, self.options = graph, seed, options or WorldOptions()
+        self.rows, self.exchange, self.random = cache(self._rows), cache(self._exchange), cache(self._random)
 
     def with_seed(self, seed: int) -> Materials:
         """Return materials of another seed, which share the forms and mentions found so far."""
@@ -125,24 +127,13 @@ class Materials:
         """Return a generator that depends on the seed and the purpose only."""
         return np.random.default_rng([self.seed, *"/".join(purpose).encode()])
 
-    @cached_property
-    def named(self) -> NDArray[np.int64]:
-        """Rows of entities with a name."""
-        return np.flatnonzero(~is_blank(self.graph.entities.column("name")))
-
-    @cached_property
-    def described(self) -> NDArray[np.int64]:
-        """Rows of entities with a description."""
-        return np.flatnonzero(~is_blank(self.graph.entities.column("description")))
-
-    @cached_property
-    def named_relations(self) -> NDArray[np.int64]:
-        """Rows of relations with a name."""
-        return np.flatnonzero(~is_blank(self.graph.relations.column("name")))
+    def _rows(self, table: str, column: str) -> NDArray[np.int64]:
+        """Return the rows of a table of the graph that have a text in a column."""
+        return np.flatnonzero(~is_blank(getattr(self.graph, table).column(column)))
 
     def refuse_undescribed(self) -> None:
         """:raises BadInput: no entity has a description."""
-        if not len(self.described):
+        if not len(self.rows("entities", "description")):
             raise BadInput("no entity has a description: there is nothing to change")
 
     @cached_property
@@ -157,27 +148,12 @@ class Materials:
         return find_mentions(self.graph, options.case, options.shortest_mention, forms)
 
     @cached_property
-    def exchanged(self) -> Derangement:
-        """Return which entity's name each entity takes."""
-        return self._derange(self.named, "name")
-
-    @cached_property
-    def exchanged_descriptions(self) -> Derangement:
-        """Return which entity's description each entity takes."""
-        return self._derange(self.described, "description")
-
-    @cached_property
-    def exchanged_together(self) -> Derangement:
-        """Return which entity's name and description each entity takes."""
-        return self._derange(self.named, "name", "description")
-
-    @cached_property
     def exchanged_relations(self) -> Derangement:
         """Return which relation's name each relation takes, possibly its own."""
-        if not len(self.named_relations):
+        named = self.rows("relations", "name")
+        if not len(named):
             raise BadInput("no relation has a name: there is nothing to change")
         labels = np.full(len(self.graph.relations), NO_LABEL)
-        named = self.named_relations
         labels[named] = _labels(self.graph.relations.column("name"), named)
         source = match_relations(self.graph, labels, self.generator("relations"))
         kept = named[source[named] == named]
@@ -190,16 +166,6 @@ class Materials:
                 f"entities is linked by both; --relax {relaxed} (in a study's plan, relax: true)"
             )
         return Derangement(source, "maximum matching (Hopcroft-Karp)")
-
-    @cached_property
-    def random_names(self) -> pa.ChunkedArray:
-        """Names of the entities, a random one for each that has a name."""
-        return self._random("entities", self.named)
-
-    @cached_property
-    def random_relations(self) -> pa.ChunkedArray:
-        """Names of the relations, a random one for each that has a name."""
-        return self._random("relations", self.named_relations)
 
     def texts(self, step: str, material: Derangement | pa.ChunkedArray | None) -> NewTexts:
         """Return the new texts of a step.
@@ -214,7 +180,9 @@ class Materials:
         random = new_descriptions(old, self.generator("random", "descriptions")) if material is None else material
         return NewTexts(random, None, "random strings")
 
-    def _random(self, bearers: str, rows: NDArray[np.int64]) -> pa.ChunkedArray:
+    def _random(self, bearers: str) -> pa.ChunkedArray:
+        """Make names of all entities or relations, a random one for each that has a name."""
+        rows = self.rows(bearers, "name")
         if not len(rows):
             bearer = {"entities": "entity", "relations": "relation"}[bearers]
             raise BadInput(f"no {bearer} has a name: there is nothing to change")
@@ -222,8 +190,9 @@ class Materials:
         names = new_names(take_rows(old, rows), len(rows), self.generator("random", bearers), bearers)
         return put_rows(old, rows, names)
 
-    def _derange(self, rows: NDArray[np.int64], *columns: str) -> Derangement:
-        """Permute the texts of all columns among entities of *rows*, which all have the first."""
+    def _exchange(self, *columns: str) -> Derangement:
+        """Permute the texts of all columns among the entities that have the first."""
+        rows = self.rows("entities", columns[0])
         if not len(rows):
             raise BadInput(f"no entity has a {columns[0]}: there is nothing to change")
         if len(rows) == 1:
