@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from fathom.data.knowledge import KnowledgeGraph, consecutive, entity_table
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
 from fathom.formats.kg import split_of
-from fathom.formats.rdf_syntax import quads
+from fathom.formats.rdf_syntax import name_of, one_line, quads
 from fathom.reading import Faults
 
 _ENDINGS = (".nt", ".ttl", ".nt.gz", ".ttl.gz")
@@ -88,10 +87,10 @@ class _Terms:
         tongue = 1 if language is None else 2 * (language.split("-")[0].lower() != "en")
         if predicate in _TEXTS:
             texts = self.names if predicate in _NAME else self.descriptions
-            candidate = ((tongue, _TEXTS.index(predicate)), _one_line(value))
+            candidate = ((tongue, _TEXTS.index(predicate)), one_line(value))
             texts[subject] = min(texts.get(subject, candidate), candidate, key=itemgetter(0))
         elif predicate == _ALIAS and tongue < 2:
-            self.aliases.setdefault(subject, []).append(_one_line(value))
+            self.aliases.setdefault(subject, []).append(one_line(value))
         elif predicate != _ALIAS:
             self.literals += 1
 
@@ -161,15 +160,9 @@ def _id(node: Any) -> str:
     return str(node.value) if type(node).__name__ == "NamedNode" else str(node)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _end_of(iri: str) -> str:
-    """Return the part after the last # or /, as words; a blank node has no name."""
-    if iri.startswith(("_:", "<<")):
-        return ""
-    return unquote(re.split(r"[#/]", iri.rstrip("#/"))[-1]).replace("_", " ").strip()
+    """Return the end of an IRI as words; a blank node has no name."""
+    return "" if iri.startswith(("_:", "<<")) else name_of(iri).strip()
 
 
 def _spaced(name: str) -> str:

@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.parsers import expat
 
 from fathom.errors import optional
@@ -87,6 +88,16 @@ def quads(
         faults.keep(error)
     except ValueError as error:
         faults.add(file, None, f"cannot be read: {error}")
+
+
+def name_of(iri: str) -> str:
+    """Return the part after the last # or /, as words: ``…/resource/Lionel_Messi`` → "Lionel Messi"."""
+    return unquote(iri.rstrip("#/").rpartition("#" if "#" in iri.rstrip("#/") else "/")[2]).replace("_", " ")
+
+
+def one_line(text: str) -> str:
+    """Remove breaks and repeated blanks."""
+    return " ".join(text.split())
 
 
 def _ending(file: Path) -> str:

@@ -55,7 +55,9 @@ def flag_review(file: Path, ask: Ask) -> tuple[Table, list[str]]:
             rows.append((property_, id_, name))
             row = listed.get((property_, id_))
             if row is None:
-                used = (variant for variant, spaces in variants.items() if id_ in _ids(spaces, property_))
+                used = (
+                    name for name, spaces in variants.items() if property_ in spaces and id_ in spaces[property_].ids
+                )
                 about = {"relation": property_, "id": id_, "name": name, "why": FLAGGED, "in": "; ".join(used)}
                 review.append(dict.fromkeys(COLUMNS, "") | about)
             elif FLAGGED not in row["why"]:
@@ -74,11 +76,6 @@ def _contents(folder: Path) -> tuple[dict[str, RelationPlan], dict[str, Mapping[
     except (ValidationError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{folder} is no probe of fathom build bear: give the {REVIEW_FILE} in one") from error
     return {relation.property: relation for relation in relations}, variants
-
-
-def _ids(spaces: Mapping[str, CandidateSet], property_: str) -> tuple[str, ...]:
-    """Return the answers of a relation in a variant, which may lack it."""
-    return spaces[property_].ids if property_ in spaces else ()
 
 
 def _flagged(relation: RelationPlan, answers: CandidateSet, ask: Ask, notes: list[str]) -> Iterator[tuple[str, str]]:

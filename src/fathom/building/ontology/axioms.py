@@ -13,10 +13,10 @@ from typing import NamedTuple
 from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import Step
 from fathom.building.ontology.intake import outside
-from fathom.building.ontology.labels import name_of
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass
+from fathom.formats.rdf_syntax import name_of
 
 _WIKIDATA = "http://www.wikidata.org/entity/"
 

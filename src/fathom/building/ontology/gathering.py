@@ -21,12 +21,13 @@ from fathom.building.ontology.hierarchy import (
     edges_of,
 )
 from fathom.building.ontology.intake import deprecated_terms, outside
-from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code, name_of, one_line
+from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
 from fathom.building.ontology.sources import InstanceSampling, Source, at_hand, query_text, rows_of
 from fathom.data.hierarchy import chain
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
+from fathom.formats.rdf_syntax import name_of, one_line
 from fathom.progress import Progress
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Row, places_of
 from fathom.errors import refuse
 from fathom.formats.ontoprobe import clean, has_words
+from fathom.formats.rdf_syntax import name_of, one_line
 
 PREFIXES = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
@@ -144,11 +144,6 @@ def good_labels(iris: Sequence[str], labels: Labels, kind: str, naming: Naming, 
     return GoodLabels(good, called, sum(labels[iri] is None for iri in iris), twins)
 
 
-def name_of(iri: str) -> str:
-    """Return the part after the last # or /, as words: ``…/resource/Lionel_Messi`` → "Lionel Messi"."""
-    return unquote(iri.rstrip("#/").rpartition("#" if "#" in iri.rstrip("#/") else "/")[2]).replace("_", " ")
-
-
 def words_in_name(name: str) -> str:
     """Split a name into words: "hasDNASequence" → "has DNA sequence"; an identifier ("GO_0008150") into ""."""
     if re.search(r"\d{4}", name) or not re.search(r"[^\W\d_]{2}", name):
@@ -167,11 +162,6 @@ def is_code(name: str) -> bool:
     words = re.findall(r"[^\W\d_]{2,}", name)
     coded = all(word.isupper() for word in words) and re.search(r"\d", name)
     return bool(coded) and not (words and not re.search(r"\d{4}", name))
-
-
-def one_line(text: str) -> str:
-    """Remove breaks and repeated blanks."""
-    return " ".join(text.split())
 
 
 def _ends_of_iris(iris: Sequence[str], labels: Labels, naming: Naming) -> dict[str, str]:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from fathom.building.notes import Notes
 from fathom.building.ontology.hierarchy import Edges
-from fathom.building.ontology.labels import Naming, best_labels, name_of
+from fathom.building.ontology.labels import Naming, best_labels
 from fathom.building.ontology.sources import Row, Source, rows_of, rows_of_lists
 from fathom.data.hierarchy import chain
 from fathom.formats.ontoprobe import OntologyClass, clean
+from fathom.formats.rdf_syntax import name_of
 
 SIDES = ("domain", "range")
 Side = tuple[str, str]

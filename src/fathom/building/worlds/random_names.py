@@ -77,25 +77,21 @@ def new_names(old: pa.ChunkedArray, count: int, generator: np.random.Generator, 
     model = learn(old)
     may_have_comma = bool(pc.any(pc.match_substring(old, ", ")).as_py())
     mean = int(model.counts.sum()) // max(int(model.counts[-1]), 1) + 1
-    names = pa.chunked_array([pa.array([], pa.string())])
+    names, known = pa.array([], pa.string()), pc.unique(old)
     idle = 0
-    strings = _draw_strings(model, generator, min(max(2 * count * mean, 1 << 10), _SYMBOLS))
-    while len(names) < count:
-        before = len(names)
-        wanted, drawn, usable = count - before, [], 0
-        while usable < wanted:
-            drawn.append(_usable(next(strings), may_have_comma))
-            usable += len(drawn[-1]) or wanted // _IDLE + 1
-        fresh = pa.chunked_array(drawn, pa.string())
-        fresh = fresh.filter(pc.invert(pc.is_in(fresh, value_set=pc.unique(old))))
-        names = pa.chunked_array([pc.unique(pa.chunked_array([*names.chunks, *fresh.chunks], pa.string()))])
+    for strings in _draw_strings(model, generator, min(max(2 * count * mean, 1 << 10), _SYMBOLS)):
+        usable = _usable(strings, may_have_comma)
+        fresh = usable.filter(pc.invert(pc.is_in(usable, value_set=known)))
+        before, names = len(names), pc.unique(pa.concat_arrays([names, fresh]))
         idle = 0 if len(names) > before else idle + 1
+        if len(names) >= count:
+            break
         if idle > _IDLE:
             raise BadInput(
                 f"there are not {count:,} different random names for the {what}: only {len(names):,} were found, as "
                 f"their names are made of {''.join(model.signs[:20])!r} and about {mean - 1} characters long"
             )
-    return names.slice(0, count).combine_chunks()
+    return names.slice(0, count)
 
 
 def new_descriptions(old: pa.ChunkedArray, generator: np.random.Generator) -> pa.ChunkedArray:
