@@ -12,8 +12,7 @@ import heapq
 import math
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +30,8 @@ from fathom.store.outputs import obstacles, signature_of, whole_folder
 TRAIN = "train"
 
 
-@dataclass(frozen=True)
-class GraphSample:
-    """:param counts: what was kept and what was left out.
-    :param notes: what its user should know about it.
-    """
+class GraphSample(NamedTuple):
+    """A part of a graph, what was kept and left out, and what its user should know about it."""
 
     graph: KnowledgeGraph
     counts: Json
@@ -113,7 +109,9 @@ def _grow(
     first = iter(random.permutation(np.concatenate([graph.head[trained], graph.tail[trained]])).tolist())
     # The greatest of luck + log(weight) is a draw in proportion to the weights (Gumbel-max).
     luck = random.gumbel(size=len(graph.entities)).tolist()
-    neighbours = _Neighbours(graph)
+    near, far = np.concatenate([graph.head, graph.tail]), np.concatenate([graph.tail, graph.head])
+    order = np.argsort(near, kind="stable")
+    limits = np.searchsorted(near[order], np.arange(len(graph.entities) + 1))
     chosen: dict[int, None] = {}
     links: dict[int, float] = {}
     led_to: set[int] = set()
@@ -128,31 +126,16 @@ def _grow(
         if entity in chosen:  # it was drawn by a later entry, with more links
             continue
         chosen[entity] = None
-        for other, row in neighbours.of(entity):
+        places = order[limits[entity] : limits[entity + 1]]
+        for other, is_trained in zip(far[places].tolist(), trained[places % len(graph)].tolist(), strict=True):
             if other in chosen:
                 continue
-            links[other] = links.get(other, 0) + (1 if trained[row] else held_out_weight)
-            if trained[row]:
+            links[other] = links.get(other, 0) + (1 if is_trained else held_out_weight)
+            if is_trained:
                 led_to.add(other)
             if other in led_to:
                 heapq.heappush(frontier, (-luck[other] - 2 * math.log(links[other]), other))
     return list(chosen), starts
-
-
-class _Neighbours:
-    """Neighbours of each entity, and the triples that link them."""
-
-    def __init__(self, graph: KnowledgeGraph) -> None:
-        near = np.concatenate([graph.head, graph.tail])
-        self._order = np.argsort(near, kind="stable")
-        self._first = np.searchsorted(near[self._order], np.arange(len(graph.entities) + 1))
-        self._far = np.concatenate([graph.tail, graph.head])
-        self._triples = len(graph)
-
-    def of(self, entity: int) -> list[tuple[int, int]]:
-        """Return (entity, row of the triple), one for each triple."""
-        places = self._order[self._first[entity] : self._first[entity + 1]]
-        return list(zip(self._far[places].tolist(), (places % self._triples).tolist(), strict=True))
 
 
 def _part(graph: KnowledgeGraph, rows: NDArray[np.bool_]) -> KnowledgeGraph:
