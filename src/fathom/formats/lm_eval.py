@@ -13,13 +13,11 @@ from pathlib import Path
 
 from fathom.data.queries import QuerySet, unrankable
 from fathom.errors import BadInput, refuse
-from fathom.reading import Json
+from fathom.reading import Json, read_text
 from fathom.store.files import write_json_lines, write_text
 from fathom.store.outputs import obstacles, signature_of, whole_folder
 
-_TASK, _FUNCTIONS = (
-    Path(__file__).with_name(f"lm_eval_{name}").read_text(encoding="utf-8") for name in ("task.yaml", "functions.txt")
-)
+_TASK, _FUNCTIONS = (read_text(Path(__file__).with_name(f"lm_eval_{name}")) for name in ("task.yaml", "functions.txt"))
 
 
 def write_task(data: QuerySet, out: Path, name: str, templates: Sequence[int] = ()) -> tuple[int, int]:

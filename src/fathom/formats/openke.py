@@ -49,7 +49,13 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
 
 
 def _read_graph(path: Path, files: dict[str, Path], faults: Faults) -> KnowledgeGraph | None:
-    numbered = {kind: _read_numbers(path / name, kind, faults) for kind, name in _NAMES.items()}
+    numbered = {}
+    for kind, name in _NAMES.items():
+        part = _counted(path / name, ("id", "number"), faults)
+        numbers = _integers(part, "number")
+        part.refuse_second("id", kind)
+        part.refuse_second("number", f"{kind} number")
+        numbered[kind] = part["id"].combine_chunks(), numbers.combine_chunks()
     parts = {}
     for split, file in files.items():
         part = parts[split] = _counted(file, _COLUMNS, faults)
@@ -67,14 +73,6 @@ def _counted(file: Path, names: Iterable[str], faults: Faults) -> Columns:
     elif int(first) != len(part) and not part.faulty:
         faults.add(file, 1, f"says that {int(first):,} lines follow, found {len(part):,}")
     return part
-
-
-def _read_numbers(file: Path, kind: str, faults: Faults) -> Numbered:
-    part = _counted(file, ("id", "number"), faults)
-    numbers = _integers(part, "number")
-    part.refuse_second("id", kind)
-    part.refuse_second("number", f"{kind} number")
-    return part["id"].combine_chunks(), numbers.combine_chunks()
 
 
 def _integers(part: Columns, name: str) -> pa.ChunkedArray:

@@ -93,7 +93,11 @@ def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
     :returns: places, the most preferred first.
     """
     ordered = sorted(able, key=lambda place: (-space.values[place], place))
-    others = _others(ordered, space.conflicts)
+    here, others = set(ordered), defaultdict[int, set[int]](set)
+    for one, other in space.conflicts:
+        if one in here and other in here:
+            others[one].add(other)
+            others[other].add(one)
     taken: list[int] = []
     for place in ordered:
         if len(taken) < most and not others.get(place, set()) & set(taken):
@@ -102,15 +106,6 @@ def choose(able: Sequence[int], space: AnswerGraph, most: int) -> list[int]:
         return taken
     kept = _independent(sorted(others), [(a, b) for a in others for b in others[a] if a < b], space.values)
     return [place for place in ordered if place not in others or place in kept][:most]
-
-
-def _others(among: Sequence[int], conflicts: Sequence[tuple[int, int]]) -> dict[int, set[int]]:
-    here, others = set(among), defaultdict[int, set[int]](set)
-    for one, other in conflicts:
-        if one in here and other in here:
-            others[one].add(other)
-            others[other].add(one)
-    return others
 
 
 def _independent(places: Sequence[int], pairs: Sequence[tuple[int, int]], values: Sequence[float]) -> set[int]:
@@ -178,7 +173,10 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
     :param name: of the variant: in the small one the instances of 1:1 relations are drawn, as in the paper.
     """
     relation = pool.relation.property
-    able = _popular(pool.answers, limits.least_popularity)
+    able, least = [], limits.least_popularity
+    for answer in pool.answers:
+        instances = [one for one in answer.instances if min(one.popularity, answer.popularity) >= least]
+        able += [answer._replace(instances=instances)] if instances else []
     tried: list[ChosenRelation] = []
     if pool.relation.cardinality != ONE_TO_ONE:
         tried.append(_settled(able, lambda answers: _one_to_many(relation, answers, limits, plan)))
@@ -188,12 +186,6 @@ def sample(pool: FactPool, name: str, limits: Limits, plan: BearPlan) -> ChosenR
     if tried[-1].answers or len(tried) == 1:
         return tried[-1]
     return tried[0]._replace(why=f"{tried[0].why}; as 1:1: {tried[1].why}")
-
-
-def _popular(answers: Iterable[Answer], least: int) -> list[Answer]:
-    popular = (answer for answer in answers if answer.popularity >= least)
-    kept = (([one for one in answer.instances if one.popularity >= least], answer) for answer in popular)
-    return [answer._replace(instances=instances) for instances, answer in kept if instances]
 
 
 def _settled(answers: list[Answer], choose_from: Callable[[list[Answer]], ChosenRelation]) -> ChosenRelation:

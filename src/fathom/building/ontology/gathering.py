@@ -245,7 +245,10 @@ def gather_properties(
     edges = checked_edges(_property_steps(stated, home, inverses), label_of, "properties", notes, same)
     sides = gather_sides(sources, classes, home, label_of, inverses, edges, naming, notes)
     in_axioms = {*axioms.symmetric, *axioms.transitive, *(name for pair in axioms.inverse for name in pair)}
-    written = {label: _pattern_of(label, groups[iri], patterns) for iri, label in label_of.items()}
+    written = {}
+    for iri, label in label_of.items():
+        names = (label, *groups[iri], *map(name_of, groups[iri]))
+        written[label] = next((patterns[name] for name in names if name in patterns), None)
     pattern_of = {label: pattern or f"[X]'s {label} is [Y] ." for label, pattern in written.items()}
     entries = []
     for iri, label in label_of.items():
@@ -292,12 +295,6 @@ def _note_outside(sources: Sequence[Source], names: Sequence[str], notes: Notes)
         "properties have type constraints without qualifiers, as in truthy dumps, so that their classes are not known; "
         "the property's full data (Special:EntityData/P54.ttl) has them",
     )
-
-
-def _pattern_of(label: str, iris: Iterable[str], given: Mapping[str, str]) -> str | None:
-    """:param given: sentence patterns by label, IRI or the end of an IRI (P54)."""
-    names = [label, *iris, *map(name_of, iris)]
-    return next((given[name] for name in names if name in given), None)
 
 
 def _note_lacking(entries: Sequence[OntologyProperty], unused: Sequence[str], notes: Notes) -> None:

@@ -167,7 +167,11 @@ def find_files(inputs: Sequence[Path]) -> list[Path]:
         elif not all(kind_of(file) for file in members):
             faults.append(f"--input {given}: {conversion(given) or f'expected {_ENDINGS}'}")
         else:
-            faults += [f"--input {fault}" for file in members for fault in _no_file(file)]
+            for file in members:
+                try:
+                    check_file(file)
+                except Unreadable as error:
+                    faults.append(f"--input {error}")
         files += members
     refuse(faults)
     return list(dict.fromkeys(files))
@@ -177,14 +181,6 @@ def not_read(inputs: Sequence[Path]) -> list[str]:
     """Name the files in folders whose syntax of ontologies is not RDF, and how to convert them."""
     files = [file for given in inputs if given.is_dir() for file in sorted(given.iterdir())]
     return [f"{file.name}: {advice}" for file in files if (advice := conversion(file))]
-
-
-def _no_file(path: Path) -> list[str]:
-    try:
-        check_file(path)
-    except Unreadable as error:
-        return error.faults
-    return []
 
 
 def load(
@@ -285,7 +281,13 @@ class Endpoint:
         answer = self._ask(query)
         kind = answer.headers.get_content_type()
         try:
-            return [_Solution(self.name, row) for row in _rows_in(json_reply(answer.body)["results"]["bindings"])]
+            bindings = json_reply(answer.body)["results"]["bindings"]
+            rows = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
+            if not isinstance(bindings, list) or not all(
+                isinstance(text, str) for row in rows for text in row.values()
+            ):
+                raise TypeError("a value is no text")
+            return [_Solution(self.name, row) for row in rows]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             begins = excerpt_of(answer.body, 60)
             raise BadInput(
@@ -345,14 +347,6 @@ class Endpoint:
         if isinstance(error, TimeoutError) or isinstance(reason, TimeoutError):
             return f"{self.name} gave no answer within {self.timeout:g} s: --timeout allows more"
         return f"{self.name} cannot be reached: {reason}"
-
-
-def _rows_in(bindings: list[dict[str, dict[str, str]]]) -> list[Row]:
-    """:raises KeyError, TypeError, AttributeError: it is something else."""
-    rows = [{name: cell["value"] for name, cell in row.items()} for row in bindings]
-    if not isinstance(bindings, list) or not all(isinstance(value, str) for row in rows for value in row.values()):
-        raise TypeError("a value is no text")
-    return rows
 
 
 def at_hand(sources: Iterable[Source]) -> list[Source]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,7 @@ def _write_table(file: Path, table: pa.Table, schema: pa.Schema, ids: Mapping[st
             writer.write_table(pa.table(columns, schema=schema).combine_chunks())
 
 
-def _read_table(file: Path, needed: Sequence[str]) -> pa.Table:
-    """:raises BadInput: the table is damaged."""
-    return parquet_file(file, needed=needed, what_to_do="make the world anew")
+_read_table = partial(parquet_file, what_to_do="make the world anew")
 
 
 def _read_graph(folder: Path) -> KnowledgeGraph:
@@ -106,9 +105,9 @@ def audit_world(folder: Path, auditor: Auditor) -> Json:
     graph = _read_graph(folder)
     if not graph.entities.column("id").equals(auditor.source.entities.column("id")):
         raise BadInput(f"{folder} has other entities than its source graph: make the world anew")
-    table = _read_table(folder / "spans.parquet", ("described", *INSERTED[1:]))
+    table = _read_table(folder / "spans.parquet", needed=("described", *INSERTED[1:]))
     rows = pc.index_in(table.column("described"), value_set=graph.entities.column("id").combine_chunks()).to_numpy()
-    mapping = _read_table(folder / "mapping.parquet", ("kind", "id", "source"))
+    mapping = _read_table(folder / "mapping.parquet", needed=("kind", "id", "source"))
     spans = inserted_spans(graph, mapping, rows, *(table.column(name).to_numpy() for name in INSERTED[1:]))
     manifest |= auditor.report(graph, manifest["world"], spans, manifest.get("audit"))
     write_json(folder / "manifest.json", manifest)
@@ -154,13 +153,18 @@ def restore(folder: Path) -> KnowledgeGraph:
         raise BadInput(f"{folder} is no world: it has no mapping.parquet")
     graph = _read_graph(folder)
     changed: dict[str, dict[str, Json]] = defaultdict(dict)
-    for line in _read_table(folder / "mapping.parquet", ("kind", "id", "old", "old_aliases")).to_pylist():
+    for line in _read_table(folder / "mapping.parquet", needed=("kind", "id", "old", "old_aliases")).to_pylist():
         changed[line["kind"]][line["id"]] = line
     spans: dict[str, list[Json]] = defaultdict(list)
-    for span in _read_table(folder / "spans.parquet", ("described", "old", "new_start", "new_end")).to_pylist():
+    for span in _read_table(folder / "spans.parquet", needed=("described", "old", "new_start", "new_end")).to_pylist():
         spans[span["described"]].append(span)
     ids, descriptions = (graph.entities.column(name).to_pylist() for name in ("id", "description"))
-    texts = [_with_old_names(text, spans[id_]) for id_, text in zip(ids, descriptions, strict=True)]
+    texts = []
+    for id_, description in zip(ids, descriptions, strict=True):
+        text = description
+        for span in sorted(spans[id_], key=lambda span: -span["new_start"]):  # from the end, so that places stay
+            text = text[: span["new_start"]] + span["old"] + text[span["new_end"] :]
+        texts.append(text)
     entities = _set_values(graph.entities, "description", texts)
     entities = _put_back(entities, "description", changed["description"], "old")
     entities = _put_back(entities, "name", changed["entity"], "old")
@@ -177,9 +181,3 @@ def _put_back(table: pa.Table, name: str, changed: dict[str, Json], old: str) ->
 
 def _set_values(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
     return column_set(table, name, pa.array(values, table.schema.field(name).type))
-
-
-def _with_old_names(text: str, spans: list[Json]) -> str:
-    for span in sorted(spans, key=lambda span: -span["new_start"]):  # from the end, so that places stay
-        text = text[: span["new_start"]] + span["old"] + text[span["new_end"] :]
-    return text
