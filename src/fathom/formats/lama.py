@@ -89,20 +89,13 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
 def _files(path: Path) -> list[Path]:
     """Return the files of one layout, by name; [] if there are none."""
     paths = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
-    trex = [file for file in paths if _TREX_FILE.fullmatch(file.name)]
-    named = [file for file in paths if _TEST_FILE.fullmatch(file.name) and _has_masked_sentences(file)]
-    return trex or named or [file for file in paths if _JSONL.fullmatch(file.name) and _has_altered(file)]
-
-
-def _has_masked_sentences(file: Path) -> bool:
-    """Return whether ``test.jsonl``, a common name, is LAMA's; empty and unreadable files may be."""
-    return not beginning(file) or "masked_sentences" in keys_of(file)
-
-
-def _has_altered(file: Path) -> bool:
-    """Return whether a file belongs to primed and negated LAMA."""
-    keys = keys_of(file)
-    return "masked_sentences" in keys and not keys.isdisjoint(_ALTERED.values())
+    if trex := [file for file in paths if _TREX_FILE.fullmatch(file.name)]:
+        return trex
+    # "test.jsonl" is a common name; empty and unreadable files may be LAMA's.
+    jsonl = (file for file in paths if _JSONL.fullmatch(file.name))
+    masked = [file for file in jsonl if not beginning(file) or "masked_sentences" in keys_of(file)]
+    named = [file for file in masked if _TEST_FILE.fullmatch(file.name)]
+    return named or [file for file in masked if not keys_of(file).isdisjoint(_ALTERED.values())]
 
 
 def _choices(path: Path) -> list[Path]:

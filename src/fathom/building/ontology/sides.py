@@ -84,10 +84,10 @@ def gather_sides(
     )
     constraints = list(rows_of(sources, "constraints", **naming.values()))
     outside: dict[str, None] = {}
-    stated = _whole(_grouped(_known(domains, {}, home, known, outside)), notes)
-    included = _named(_grouped(_known(_as_one(rows_of(sources, "included_domains")), {}, home, known, outside)))
+    stated = _whole(_grouped(domains, {}, home, known, outside), notes)
+    included = _named(_grouped(rows_of(sources, "included_domains"), {}, home, known, outside, together=True))
     named = {iri: label.text for iri, label in best_labels(constraints, "class", naming.language).items() if label}
-    constrained = _named(_grouped(_known(_as_one(constraints), named, home, known, outside)))
+    constrained = _named(_grouped(constraints, named, home, known, outside, together=True))
     above = {class_.label: set(class_.superclasses) for class_ in classes.entries}
     answers: dict[Side, tuple[str, ...]] = {}
     one_of: set[Side] = set()
@@ -198,39 +198,33 @@ def _named(given: Mapping[Side, list[OneOf]]) -> dict[Side, list[OneOf]]:
     return {side: ways for side, ways in given.items() if any(name != _ANOTHER for way in ways for name in way)}
 
 
-def _as_one(rows: Iterable[Row]) -> list[Row]:
-    return [row | {"whole": "one of"} for row in rows]
-
-
-def _grouped(rows: Iterable[tuple[Side, str, str]]) -> dict[Side, list[OneOf]]:
-    labels: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
-    for side, whole, label in rows:
-        labels[side][whole][label] = None
-    return {side: list(ways.values()) for side, ways in labels.items()}
-
-
-def _known(
+def _grouped(
     rows: Iterable[Row],
     labels: Mapping[str, str],
     home: Mapping[str, str],
     known: Mapping[str, str],
     outside: dict[str, None],
-) -> Iterable[tuple[Side, str, str]]:
-    """Keep only classes of the list, found by IRI, by what is equivalent, or by their label.
+    together: bool = False,
+) -> dict[Side, list[OneOf]]:
+    """Group classes of the list, found by IRI, by what is equivalent, or by their label.
 
     :param labels: of classes, where the rows have some.
     :param outside: the others are added here.
-    :returns: of each row that counts the side, the union it is part of (a class by itself is its own) and the label;
-        what else a union contains is :data:`_ANOTHER`.
+    :param together: all rows of a side are one union; otherwise those with one ``whole``, and a class by itself.
+    :returns: unions by side; what else a union contains is :data:`_ANOTHER`.
     """
+    grouped: dict[Side, dict[str, OneOf]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        if row["property"] in home:
-            label = labels.get(row["class"])
-            name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
-            if name is None and row["class"]:
-                outside[label or row["class"]] = None
-            if name is not None or "whole" in row:
-                yield (home[row["property"]], row["side"]), row.get("whole", f"<{row['class']}>"), name or _ANOTHER
+        if row["property"] not in home:
+            continue
+        label = labels.get(row["class"])
+        name = known.get(row["class"]) or (known.get(clean(label).lower()) if label else None)
+        if name is None and row["class"]:
+            outside[label or row["class"]] = None
+        if name is not None or together or "whole" in row:
+            whole = "" if together else row.get("whole", f"<{row['class']}>")
+            grouped[home[row["property"]], row["side"]][whole][name or _ANOTHER] = None
+    return {side: list(ways.values()) for side, ways in grouped.items()}
 
 
 def _class_names(sources: Sequence[Source], classes: Classes) -> dict[str, str]:
