@@ -13,7 +13,8 @@ from fathom.reading import Faults, Missing, read_lines, read_text
 
 Row = dict[str, str]
 """A line of the table: cells by column."""
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 def write_sheet(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:

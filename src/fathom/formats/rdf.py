@@ -130,8 +130,8 @@ def _read_graph(files: list[Path], faults: Faults) -> KnowledgeGraph | None:
         if count:
             faults.note(files[0].parent, None, f"{count:,} triples about {what} are left out")
     if nameless := [id_ for id_ in reader.entities if not reader.name_of(id_).strip()]:
-        count = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}"
-        faults.note(files[0].parent, None, f"{count}: what asks of them is unscored")
+        message = f"{len(nameless):,} entities have no name, e.g. {nameless[0]}: what asks of them is unscored"
+        faults.note(files[0].parent, None, message)
     splits = consecutive({split: sum(map(len, parts)) for split, parts in rows.items()})
     columns = np.ascontiguousarray(triples.T)
     return KnowledgeGraph.from_used(reader.entity_table(), reader.relation_table(), list(columns), splits)

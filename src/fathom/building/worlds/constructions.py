@@ -65,7 +65,7 @@ def make_world(variant: Variant | str, materials: Materials) -> World:
     steps = _plan(chosen).items()
     plan = {step: materials.texts(step, material(materials)) for step, material in steps if step in COLUMNS}
     world = World(chosen, materials.graph)
-    if "mention" in plan and len(materials.rows("entities", "description")):
+    if "mention" in plan and len(materials.described):
         world = replace_names(world, materials.mentions, materials.options.shortest_mention, plan["mention"])
     if "description" in plan:
         world = describe(world, plan["description"])
@@ -131,9 +131,14 @@ class Materials:
         """Return the rows of a table of the graph that have a text in a column."""
         return np.flatnonzero(~is_blank(getattr(self.graph, table).column(column)))
 
+    @property
+    def described(self) -> NDArray[np.int64]:
+        """Rows of entities with a description."""
+        return self.rows("entities", "description")
+
     def refuse_undescribed(self) -> None:
         """:raises BadInput: no entity has a description."""
-        if not len(self.rows("entities", "description")):
+        if not len(self.described):
             raise BadInput("no entity has a description: there is nothing to change")
 
     @cached_property
