@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,10 @@ class Columns:
         except Unreadable as error:
             faults.keep(error)
         except pa.ArrowInvalid as error:
-            self._fail(error)
+            row = re.search(r"Row #(\d+)", str(error))
+            shown = "".join(sign if sign.isprintable() else " " for sign in str(error)[:200])
+            if "Empty CSV file" not in shown:
+                faults.add(file, int(row[1]) if row else None, f"cannot be read as columns: {shown}")
         except (OSError, EOFError) as error:
             faults.add(file, None, f"cannot be read: {error}")
         self._report_wrong()
@@ -107,26 +111,21 @@ class Columns:
             return self._parse(self._skip_row)
 
     def _parse(self, on_wrong_row: Callable[[Any], str] | None) -> pa.Table:
-        if self.file.suffix not in PACKED:
-            check_file(self.file)
-            return self._parsed(str(self.file), on_wrong_row)
-        with opened(self.file) as stream:
-            return self._parsed(stream, on_wrong_row)
-
-    def _parsed(self, file: str | BinaryIO, on_wrong_row: Callable[[Any], str] | None) -> pa.Table:
-        return pa.csv.read_csv(
-            file,
-            # One thread: only then are lines counted.
-            pa.csv.ReadOptions(column_names=list(self.names), use_threads=False, skip_rows=self.skip),
-            pa.csv.ParseOptions(
-                delimiter=self.delimiter,
-                quote_char=False,
-                escape_char=False,
-                ignore_empty_lines=False,
-                invalid_row_handler=on_wrong_row,
-            ),
-            pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False),
-        )
+        check_file(self.file)
+        with opened(self.file) if self.file.suffix in PACKED else nullcontext(str(self.file)) as source:
+            return pa.csv.read_csv(
+                source,
+                # One thread: only then are lines counted.
+                pa.csv.ReadOptions(column_names=list(self.names), use_threads=False, skip_rows=self.skip),
+                pa.csv.ParseOptions(
+                    delimiter=self.delimiter,
+                    quote_char=False,
+                    escape_char=False,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=on_wrong_row,
+                ),
+                pa.csv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False),
+            )
 
     def _skip_row(self, row: Any) -> str:
         self._wrong.append((row.number, row.text))
@@ -154,12 +153,6 @@ class Columns:
             )
         if len(wrong) > SHOWN:
             self.faults.add(self.file, None, f"{len(wrong) - SHOWN:,} more lines with another number of columns")
-
-    def _fail(self, error: pa.ArrowInvalid) -> None:
-        row = re.search(r"Row #(\d+)", str(error))
-        shown = "".join(sign if sign.isprintable() else " " for sign in str(error)[:200])
-        if "Empty CSV file" not in str(error):
-            self.faults.add(self.file, int(row[1]) if row else None, f"cannot be read as columns: {shown}")
 
 
 def first_lines(file: Path, count: int) -> list[str]:

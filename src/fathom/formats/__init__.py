@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from fathom.data.published import catalogue
+from fathom.data.published import catalogue, fetchable, fetched
 from fathom.data.queries import QuerySet
 from fathom.errors import BadInput, alike
 from fathom.formats import (
@@ -67,8 +67,6 @@ def locate(data: str | Path) -> Path:
     shelf = os.environ.get("FATHOM_DATA")
     if shelf and (Path(shelf) / data).is_dir():
         return Path(shelf) / data
-    from fathom.data.published import fetchable, fetched
-
     if (place := fetched(str(data))) is not None:
         return place
     names = {name.casefold(): name for name in fetchable(catalogue())}
