@@ -51,12 +51,10 @@ def export_every_eval_ever(run: RunFolder, out: Path, organisation: str = "unkno
         samples = folder / place / f"{unique}_samples.jsonl"
         write_json_lines(samples, (shared | {"model_id": f"{developer}/{model}"} | row for row in _samples(rows)))
         content = samples.read_bytes()
-        details: dict[str, Any] = {
-            "format": "jsonl",
-            "file_path": str(place / samples.name),
-            "hash_algorithm": "sha256",
+        details = {"format": "jsonl", "file_path": str(place / samples.name), "hash_algorithm": "sha256"} | {
+            "checksum": hashlib.sha256(content).hexdigest(),
+            "total_rows": content.count(b"\n"),
         }
-        details |= {"checksum": hashlib.sha256(content).hexdigest(), "total_rows": content.count(b"\n")}
         about = shared | _about(identity, f"{developer}/{model}", organisation)
         results = [
             _result(rows, line.scoring, name, number, line.unscored)
@@ -107,11 +105,8 @@ def _samples(rows: Rows) -> Iterator[dict[str, Any]]:
     names, credit = names_of(rows.candidates), rows.hits(1)
     written = rows.table.column("answers").to_pylist() if "answers" in rows.table.column_names else {}
     for place in rows.scored.nonzero()[0].tolist():
-        query, (prompt, _), evaluation = (
-            int(rows.query[place]),
-            rows.asked(place),
-            _evaluation(rows, rows.scoring[place]),
-        )
+        query, evaluation = int(rows.query[place]), _evaluation(rows, rows.scoring[place])
+        prompt, _ = rows.asked(place)
         gold, first = (
             [names.get(id_, id_) for id_ in ids] for ids in (rows.gold[query], sorted(rows.top_answers(place)))
         )

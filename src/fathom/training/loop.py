@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
@@ -45,10 +45,6 @@ def adafactor(groups: list[State], learning_rate: float) -> torch.optim.Optimize
 
     T5 needs it: its word vectors have entries of about 1, its matrices of 0.03 to 0.1. No single step size fits both.
     """
-    # transformers may load bitsandbytes here, whose optimizers bear the names of torch's. PyKEEN, which lists all that
-    # there are by name, must have done so before.
-    with suppress(ImportError):
-        import class_resolver.contrib.torch  # noqa: F401
     from transformers import Adafactor
 
     return Adafactor(  # type: ignore[no-any-return]
