@@ -73,6 +73,16 @@ def by_views(views: Sequence[str], right: Sequence[bool], relations: str = "", *
     return QueryRun(queries, [hit(f"q{n}", one) for n, one in enumerate(right)])
 
 
+# --- classes of numbers
+
+
+def test_classes_of_numbers_are_sorted_by_number():
+    classes = ("16 to 63", "0", "other", "4 to 15")
+    queries = [(f"q{n}", f"f{n}", "R", {"popularity": one}) for n, one in enumerate(classes)]
+    [parts] = summarise(QueryRun(queries, [hit(f"q{n}", True) for n in range(4)]), ["popularity"]).breakdowns
+    assert [part.keys for part in parts.parts] == [("0",), ("4 to 15",), ("16 to 63",), ("other",)]
+
+
 # --- bins
 
 

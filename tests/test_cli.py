@@ -22,6 +22,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from fathom.cli.formats import breakdown_command
 from fathom.formats import read
 from fathom.results.summary import summarise
 from tests.answerers import answered, constant, world
@@ -90,6 +91,10 @@ def test_probe_then_metrics(fathom, causal, tmp_path):
     ]
     code, _, _ = fathom("metrics", run, "--format", "csv", "-o", tmp_path / "m.csv")
     assert (tmp_path / "m.csv").read_text().count("\n") > 1
+
+
+def test_the_next_command_names_only_keys_of_the_run():
+    assert breakdown_command(Path("r"), ["relation", "template", "seen"]) == "fathom metrics r --by relation,template"
 
 
 def test_config_file_and_flags_that_win(fathom, causal, tmp_path):

@@ -100,7 +100,7 @@ def kgc(*words):
 def test_it_trains_and_answers_on_the_command_line(graph, tmp_path):
     given = ("--data", graph, "--out")
     said = ("--epochs", 20, "--learning-rate", 0.3, "--start", 0.5)
-    assert "ended by epochs" in kgc("train", "--model", "toy", *given, tmp_path / "model", *said)
+    assert "ended: epochs" in kgc("train", "--model", "toy", *given, tmp_path / "model", *said)
     manifest = json.loads((tmp_path / "model" / "link.json").read_text())["identity"]
     assert (manifest["kind"], manifest["options"]["start"]) == ("toy", 0.5)
 

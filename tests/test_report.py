@@ -15,7 +15,7 @@ import scipy.stats
 
 from fathom.errors import BadInput
 from fathom.metrics.table import METRICS
-from fathom.results.answers import _statement, error_table, reliability_table
+from fathom.results.answers import error_table, reliability_table
 from fathom.results.estimates import Estimate
 from fathom.results.recipes import combined, recipe
 from fathom.results.rows import Rows
@@ -320,10 +320,6 @@ def test_error_table_sorts_by_confidence_and_counts_ties() -> None:
     assert (first[2], first[4]) == ("q3", "Xylem is it.")  # a capital where the answer begins the sentence
     assert (second[4], second[5], second[8]) == ("It is Aachen.", 1.5, 3)
     assert len(error_table(Fake(rows), 1).rows) == 1
-    made = [
-        _statement(prompt, "yew", capitalize) for prompt in ("[Y] is it", "it is [Y]") for capitalize in (True, False)
-    ]
-    assert made == ["Yew is it", "yew is it", "it is yew", "it is yew"]
 
 
 def test_reliability_table() -> None:

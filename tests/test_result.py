@@ -82,6 +82,14 @@ def test_unscored_predictions_have_a_reason_and_no_numbers(tmp_path):
 
 def test_wrong_answers_can_be_printed(result):
     assert len(result.wrong(1).rows) == 1
-    assert "Surest wrong answers" in str(result.wrong())
+    assert "Most confident wrong answers" in str(result.wrong())
     with pytest.raises(BadInput, match="expected 0 or more"):
         result.wrong(-1)
+
+
+@pytest.mark.parametrize(("candidates", "expected"), [(20, "no wrong"), (1001, "fathom report")])
+def test_a_table_without_wrong_answers_says_why(tmp_path, candidates, expected):
+    """All answers are right, or there are too many candidates to keep their log-likelihoods."""
+    run = answered(tmp_path / "run", constant, world([[0], [0]], relations=1, size=candidates), probe="statement")
+    [note] = Result(run).wrong().notes
+    assert expected in note

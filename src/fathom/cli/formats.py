@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -53,6 +53,13 @@ class TableOptions(PrintOptions):
         if self.out is not None:
             write_tables(result.tables_in, self.out, name, result.answer, self.overwrite)
         self.show(result.tables_in(self.format), result.answer)
+
+
+def breakdown_command(
+    run: Path, known: Collection[str], wanted: Sequence[str] = ("relation", "cardinality", "domain", "template")
+) -> str:
+    """Return the command that breaks a run down by the *wanted* keys that it has."""
+    return f"fathom metrics {run} --by {','.join(key for key in wanted if key in known)}"
 
 
 def notes(lines: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import Device, Graph, NewFolder
 from fathom.cli.commands import add_command, described, flag, flags_of, free_flag, new_group
-from fathom.cli.formats import PrintOptions, say, say_unfinished
+from fathom.cli.formats import PrintOptions, breakdown_command, say, say_unfinished
 from fathom.cli.probe import RunFolder
 from fathom.errors import RunFailed
 from fathom.links import LINKS, PRESETS, Kind, named
@@ -142,7 +142,7 @@ def train(files: TrainFiles, given: Given) -> None:
     ended = manifest["ended"]
     best = f"; best epoch {ended['epoch']}: Hits@10 {ended['hits@10']:.4f} on validation" if ended.get("epoch") else ""
     say(
-        f"ended by {ended['why']}{best}\n"
+        f"training ended: {ended['why']}{best}\n"
         f"written to {files.out}; next: fathom kgc evaluate {files.out} --data {files.data} --out RUN"
     )
 
@@ -154,7 +154,7 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     """
     with starting("loading libraries"):
         from fathom.api import evaluate_links
-    from fathom.data.queries import SEEN
+    from fathom.data.queries import POPULARITY, SEEN
     from fathom.links.folder import read_manifest
 
     asking = {name: given.pop(name) for name in list(given) if name not in LinkOptions.model_fields}
@@ -171,8 +171,8 @@ def evaluate(files: EvaluateFiles, given: Given) -> None:
     for name, value in result.folder.manifest["circumstances"].items():
         if name not in NOTED_FOR_ALL:
             say(f"{name.replace('_', ' ')}: {value}")
-    more = f"fathom metrics {files.out} --by direction,relation,cardinality,seen,popularity"
-    say(f"\nwritten to {files.out}; more: {more}")
+    keys = ("direction", "relation", "cardinality", SEEN, POPULARITY)
+    say(f"\nwritten to {files.out}; more: {breakdown_command(files.out, result.keys, keys)}")
 
 
 def predict(options: PredictOptions, printed: PrintOptions) -> None:

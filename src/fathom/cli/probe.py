@@ -10,7 +10,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from fathom.cli.commands import add_command, flags_of, new_group
-from fathom.cli.formats import say, say_unfinished
+from fathom.cli.formats import breakdown_command, say, say_unfinished
 from fathom.options import Given, Group, opt
 from fathom.probes import PROBES, Entry
 from fathom.progress import starting
@@ -64,7 +64,7 @@ def _command(entry: Entry) -> Callable[..., None]:
             return
         summary = result.summary()
         say(summary.to_text())
-        more = f"fathom metrics {files.out} --by relation,cardinality,domain,template"
+        more = breakdown_command(files.out, result.keys)
         say(f"{_search_cost(*summary.searched)}\nwritten to {files.out}; more: {more}")
 
     return command

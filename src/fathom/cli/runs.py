@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fathom.building.options import NewFolder
 from fathom.cli.commands import single
-from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, notes, say, say_unfinished
+from fathom.cli.formats import Overwrite, PrintOptions, TableOptions, breakdown_command, notes, say, say_unfinished
 from fathom.data.selection.options import Words
 from fathom.errors import BadInput, refuse
 from fathom.options import ARGUMENT, CLUSTER, REPEATED, SCORING, TWO_WAYS, Group, also, opt
@@ -164,7 +164,7 @@ def resume(options: OneRun) -> None:
         say_unfinished(options.run, result.folder.describe())
         return
     say(result.summary().to_text())
-    say(f"written to {options.run}; more: fathom metrics {options.run} --by relation,template")
+    say(f"written to {options.run}; more: {breakdown_command(options.run, result.keys)}")
 
 
 def metrics(options: MetricsOptions) -> None:

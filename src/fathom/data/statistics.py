@@ -112,7 +112,7 @@ def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
         "relations": len(graph.relations),
         "triples": len(graph),
         **{f"triples, {name}": len(rows) for name, rows in graph.splits.items()},
-        "triples that stand twice": repeated_triples(graph),
+        "repeated triples": repeated_triples(graph),
         f"queries ({queryset.split or 'all triples'})": len(queryset.queries),
         "candidates": int(bearers.sum()),
         "entities without a name": len(names) - int(bearers.sum()),

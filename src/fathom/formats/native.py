@@ -21,7 +21,7 @@ from fathom.formats.base import (
 )
 from fathom.formats.rows import Columns, Row
 from fathom.prompts.questions import as_template
-from fathom.reading import Faults, Json, Unreadable, parquet_file, read_json_lines, shown, stands
+from fathom.reading import Faults, Json, Unreadable, first_few, parquet_file, read_json_lines, shown, stands
 from fathom.store.files import write_json_lines
 
 ALTERED = ("negated", "misprimed", "paraphrased", "truncated")
@@ -307,11 +307,18 @@ def _answers_in(
 
 
 def _check_ids(file: Path, queries: list[Query], faults: Faults) -> None:
-    counts = Counter((query.subject_id, query.candidates) for query in queries if query.subject_id)
-    for (subject, relation), count in counts.items():
-        if count > 1:
-            message = f"{subject!r} has {count} facts of {relation!r}: in each the other answers count as wrong"
-            faults.note(file, None, f"{message}; put them in one fact's 'answers', or in 'known'")
+    facts: dict[tuple[str, str], list[Query]] = {}
+    for query in queries:
+        if query.subject_id:
+            facts.setdefault((query.subject_id, query.candidates), []).append(query)
+    unknown = []
+    for (subject, relation), own in facts.items():
+        right = {id_ for query in own for id_ in query.gold}
+        if any(not right <= {*query.gold, *query.known} for query in own):
+            unknown.append(f"{subject!r} of {relation!r}")
+    if unknown:
+        message = f"other facts' answers count as wrong for {len(unknown):,} subjects with several facts of a relation"
+        faults.note(file, None, f"{message}: {first_few(unknown)}; put them in one fact's 'answers', or in 'known'")
     for id_, count in Counter(query.id for query in queries).items():
         for _ in range(count - 1):
             faults.add(file, None, f"two facts have the id {id_!r}: ids must differ")

@@ -128,7 +128,7 @@ def read_begun(folder: Path) -> Manifest:
         return store.read_manifest(folder, store.LinkManifest)
     except Missing as error:
         raise BadInput(
-            f"{folder} is no link predictor (it has no {MANIFEST}): fathom kgc train --out makes one"
+            f"{folder} is not a link predictor (it has no {MANIFEST}): fathom kgc train --out makes one"
         ) from error
 
 
@@ -161,7 +161,7 @@ def _start(folder: Path, identity: Given) -> Manifest:
     if folder.exists() and (
         not folder.is_dir() or any(entry.suffix != ".tmp" and entry.name != AT_WORK for entry in folder.iterdir())
     ):
-        raise BadInput(f"{folder} is not empty and no link predictor: choose another --out")
+        raise BadInput(f"{folder} is neither empty nor a link predictor: choose another --out")
     clear_temporaries(folder)
     manifest = {"format": store.FORMAT, "identity": identity, "ended": None, "notes": []}
     manifest["circumstances"] = {"host": platform.node(), **surroundings({})}

@@ -114,7 +114,7 @@ class Embedding(LinkTraining):
     negatives: int | None = opt(None, "Wrong triples per right one (slcwa); by default 1.", ge=1)
     negative_sampler: str | None = opt(None, "How wrong triples are drawn (slcwa): basic (the default) or bernoulli.")
     inverse_triples: bool = opt(
-        False, "Also learn (tail, inverse relation, head); heads are then asked for as its tails."
+        False, "Also learn (tail, inverse relation, head); heads are then queried as its tails."
     )
     model_kwargs: PyKeenArguments = Field(
         default_factory=dict,

@@ -11,6 +11,7 @@ from fathom.results.measures import measure
 from fathom.results.rows import Ints, Rows
 from fathom.results.tables import Cell, Table
 from fathom.store.folder import RunFolder
+from fathom.store.predictions import KEEP_SCORES_UP_TO
 
 NO_SCORES = "no confidence: no prediction has log-likelihoods of all candidates"
 
@@ -43,11 +44,20 @@ def error_table(run: RunFolder, count: int) -> Table:
     return Table(
         (*which, *first, "gold", "gold_rank", "gold_probability", "uncertainty"),
         tuple(body),
-        "Surest wrong answers",
+        "Most confident wrong answers",
         dict.fromkeys(("first_probability", "gold_probability", "uncertainty"), ".4f")
         | dict.fromkeys(("first_rank", "gold_rank"), "g"),
         hidden=frozenset({"relation", "query", "template", "first_rank", "gold_probability", "uncertainty"}),
-        notes=() if body else ("no wrong prediction with the log-likelihoods of all its candidates",),
+        notes=() if body else (_why_none(rows, run),),
+    )
+
+
+def _why_none(rows: Rows, run: RunFolder) -> str:
+    if any(len(confident(rows, name)) for name in rows.scorings):
+        return "no wrong prediction"
+    return (
+        f"{NO_SCORES}; a run without --max-rank keeps those of up to {KEEP_SCORES_UP_TO:,} candidates: "
+        f"see the best answers in the report (fathom report {run.path}), or probe with fewer candidates"
     )
 
 

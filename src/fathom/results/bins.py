@@ -67,6 +67,12 @@ def parse_bins(rows: Rows, typed: str) -> Bins | None:
     raise BadInput(f"--by {typed}: bins need numbers, {name} has values such as {wrong!r}: type --by {name}")
 
 
+def numbers_first(value: object) -> tuple[float, str]:
+    """Return a sort key: "4 to 15" comes before "16 to 63", and a text without a leading number last."""
+    number = re.match(r"\d+", str(value))
+    return (int(number[0]) if number else float("inf")), str(value)
+
+
 def parse_number(text: str) -> float | None:
     """Parse a number or the year of a date; NaN if unknown, None for any other text."""
     if text in _UNKNOWN:

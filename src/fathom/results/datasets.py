@@ -90,7 +90,7 @@ def _totals(queryset: QuerySet) -> Table:
         for name, data, queries in (*parts, *_pooled(queryset))
     )
     return Table(
-        ("part", "instances", "relations", "cannot be asked", "random baseline"),
+        ("part", "instances", "relations", "unscored", "random baseline"),
         tuple(rows),
         title=_title(queryset),
         formats={"random baseline": ".2%"},
@@ -181,7 +181,7 @@ def _relations_per_entity(graph: KnowledgeGraph) -> Table:
         (*rows, ("pairs", *(part.pairs for part in splits.values()))),
         title="relations per entity",
         formats=dict.fromkeys(splits, ".2%"),
-        notes=("of all pairs of an entity and a side (head or tail) that occur: how many have so many relations",),
+        notes=("share of all pairs of an entity and a side (head or tail) with that many distinct relations",),
     )
 
 

@@ -27,7 +27,7 @@ from fathom.results.baselines import (
     why_no_frequency,
     why_no_names,
 )
-from fathom.results.bins import OF_NUMBERS, Bins, parse_bins, trend_table
+from fathom.results.bins import OF_NUMBERS, Bins, numbers_first, parse_bins, trend_table
 from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
@@ -301,7 +301,7 @@ class RunNumbers:
 
         def in_order(part: tuple[str, tuple[Any, ...]]) -> tuple[Any, ...]:
             values = zip(by, part[1], strict=True)
-            own = (binned[key].order.index(value) if key in binned else value for key, value in values)
+            own = (binned[key].order.index(value) if key in binned else numbers_first(value) for key, value in values)
             return order[part[0]], *own
 
         return [
