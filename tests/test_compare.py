@@ -19,7 +19,7 @@ from fathom.errors import BadInput
 from fathom.metrics.significance import smallest_difference
 from fathom.metrics.table import metric
 from fathom.results import estimates
-from fathom.results.claims import FEWEST, NO_DIFFERENCE, SIGNIFICANT, UNDETERMINED
+from fathom.results.claims import FEWEST, NO_DIFFERENCE, NOT_SUPPORTED, SIGNIFICANT, UNDETERMINED
 from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
 from fathom.results.loading import read_facts, wanted_of
@@ -265,7 +265,41 @@ def test_what_is_said_of_the_chat_template(made, chat, shuffled, word, sign):
     found = compare(runs, metrics=["accuracy"])
     [claim] = found.controlled
     assert (claim.word, claim.sign) == (word, sign)
-    assert found.pairs[0].differs == ("chat templates (no and yes)",)
+    assert found.pairs[0].differs == ("chat templates (plain and chat)",)
+    assert [pair.one_model for pair in found.pairs] == [True] * len(found.pairs)
+
+
+def test_a_template_that_changes_no_more_than_its_shuffled_tokens(made):
+    """The first contrast is significant on its own, and the sentence says so; the table has each one's own p value."""
+    alike = [
+        made(knowing(facts), FORTY, model="m", options=WORDINGS[name])
+        for name, facts in (("plain", KNOWN), ("chat", MORE), ("shuffled", MORE))
+    ]
+    found = compare(alike, metrics=["accuracy"])
+    [claim] = found.controlled
+    assert claim.verdict == NOT_SUPPORTED
+    assert stated(found.answer, claim.claim.otherwise)
+    [table] = [one for one in found.tables if one.title == "claims that need a control"]
+    values = [row[table.columns.index("p")] for row in table.rows]
+    assert "p" not in table.hidden
+    assert values[0] < 0.05 < values[1]
+    assert found.pairs[2].differs == ("chat templates (chat and shuffled chat)",)
+
+
+def test_a_system_message_is_named(made):
+    runs = [made(knowing(KNOWN), FORTY, options={"chat": True, **more}) for more in ({}, {"system": "Be brief."})]
+    assert compare(runs).pairs[0].differs == ("system messages (none and Be brief.)",)
+
+
+@pytest.mark.parametrize(("first", "second", "above"), [
+    (LESS, numbered(0, 1, 20), "neither"), (MORE, LESS, "m1"), (MORE, MORE - {"q000"}, "both")
+])  # fmt: skip
+def test_a_pair_below_its_baselines_is_said_to_be(made, first, second, above):
+    """The majority baseline has half of the facts right: all of one relation, none of the other."""
+    data = world([[0]] * 20 + [[place] for place in range(20)], relations=2)
+    found = compare([made(knowing(facts), data, model=f"m{1 + n}") for n, facts in enumerate((first, second))])
+    assert found.pairs[0].above == above
+    assert stated(found.answer, "baselines") == (above == "neither")
 
 
 def test_a_chat_template_may_have_other_candidates(made):

@@ -284,8 +284,12 @@ def test_a_search_that_stopped_is_refused(made):
 def test_what_differs_in_the_asking_is_said(made):
     before = made(knowing(BEFORE), model="a")
     after = made(knowing(AFTER), model="a", reading="template-free")
-    said = " ".join(diff(before, after).to_text().split())
+    found = diff(before, after)
+    said = " ".join(found.to_text().split())
+    assert found.one_model
     assert "one model" in said
+    assert not stated(found.answer, "forgotten")  # nothing happened between the runs
+    assert not diff(before, made(knowing(AFTER), model="b")).one_model
     assert mentioned(said, "'template-based'", "'template-free'")
 
 

@@ -190,9 +190,10 @@ class RunBaselines:
     ``missing``: why a baseline that a claim needs was not computed.
     """
 
-    def __init__(self, facts: RunFacts) -> None:
+    def __init__(self, facts: RunFacts, rows: Rows | None = None) -> None:
+        """:param rows: the run without the scores of all candidates; the names baseline is then unknown."""
         self._facts = facts
-        rows = Rows(facts.run, cluster=facts.cluster)
+        rows = rows or Rows(facts.run, cluster=facts.cluster)
         self._ranked, self.missing = baselines(rows), why_no_frequency(rows)
 
     def hits(self, k: int, part: RunFacts | None = None) -> dict[str, Floats]:

@@ -18,6 +18,7 @@ from fathom.results.estimates import Estimate, format_value
 
 SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
+NOT_SUPPORTED = "not supported"
 MOST_SENTENCES = 3
 """Largest number of claims with a sentence each above the tables."""
 FEWEST = 6
@@ -44,12 +45,14 @@ class Claim(NamedTuple):
     :param contrasts: all of them must be significant, the undirected ones in the direction of the first.
     :param margin: smallest difference that matters; None if not given.
     :param objection: why significant contrasts would not support the claim; "" without any.
+    :param otherwise: the conclusion if the first contrast is significant and another is not; "" for the usual one.
     """
 
     name: str
     contrasts: tuple[Contrast, ...]
     margin: float | None = None
     objection: str = ""
+    otherwise: str = ""
 
 
 class Decision(NamedTuple):
@@ -82,6 +85,11 @@ class Decision(NamedTuple):
     def sign(self) -> int:
         """+1 or −1 if the claim is supported, else 0."""
         return _sign(self.claim.contrasts[0].estimate) if self.holds else 0
+
+    @property
+    def verdict(self) -> str:
+        """The word for readers: a claim with several contrasts, some of them significant, is "not supported"."""
+        return NOT_SUPPORTED if self.word == NO_DIFFERENCE and len(self.claim.contrasts) > 1 else self.word
 
     @property
     def estimate(self) -> Estimate | None:
@@ -219,7 +227,10 @@ def p_in_words(p_value: float) -> str:
 
 def sentence(decision: Decision) -> str:
     """Return "NAME: significant." or "NAME: cannot be determined (why)."."""
-    return f"{decision.claim.name}: {decision.word}{f' ({decision.reason})' if decision.reason else ''}."
+    first = _p_values(decision.claim)[0][1]
+    if decision.word == NO_DIFFERENCE and decision.claim.otherwise and first is not None and first < LEVEL:
+        return f"{decision.claim.otherwise}."
+    return f"{decision.claim.name}: {decision.verdict}{f' ({decision.reason})' if decision.reason else ''}."
 
 
 def sentences(decisions: Sequence[Decision], is_share: bool = True) -> list[str]:

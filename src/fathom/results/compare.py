@@ -7,7 +7,7 @@ One primary metric decides; all pairs, and claims that need a control, are one f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from fathom.metrics.table import METRICS, Metric, metric
 from fathom.options import separated
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
-from fathom.results.claims import Claim, Contrast, Decision, decide
+from fathom.results.baselines import RunBaselines, which_is_above
+from fathom.results.claims import Claim, Contrast, Decision, decide, decide_all
 from fathom.results.comparison import (
     AGREE_AT,
     ComparedPair,
@@ -41,14 +42,14 @@ COMPARED = ("accuracy", "hits@10", "mrr")
 _OPTION_NAMES = {
     **dict.fromkeys(("templates", "own_templates", "tail_template"), "templates"),
     **dict.fromkeys(("pool", "candidates", "add_candidates", "single_token"), "answer pools"),
-    **dict.fromkeys(("chat", "shuffle_chat", "system"), "chat templates"),
+    "system": "system messages",
     **dict.fromkeys(("reduction", "score", "pll"), "scorings"),
     "reading": "readings",
     "alter": "sentences",
     "shots": "numbers of examples",
     "limit": "selections of facts",
 }
-_DEFAULTS = {"chat": False, "shuffle_chat": False, "alter": UNALTERED, "limit": None, "pool": None}
+_DEFAULTS = {"system": "none", "alter": UNALTERED, "limit": None, "pool": None}
 
 
 def compare(
@@ -79,12 +80,18 @@ def compare(
     chosen: list[Metric] = []
     shared: Shared = {}
     folders = open_runs(runs)
-    _, facts = all_of(
+    _, read = all_of(
         lambda: chosen.extend(map(_metric, dict.fromkeys(metrics))),
-        lambda: read_runs(folders, scoring, cluster, lambda facts: facts.release(chosen, shared)),
+        lambda: read_runs(folders, scoring, cluster, lambda facts: (_floor(facts), facts.release(chosen, shared))),
     )
+    floors, facts = zip(*read, strict=True)
     changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
-    return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds)
+    return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors)
+
+
+def _floor(facts: RunFacts) -> Claim | None:
+    """Declare that a run is above the baselines that need no scores of candidates."""
+    return RunBaselines(facts, facts.rows).claim(1, facts.scored_facts)
 
 
 def compare_facts(
@@ -95,11 +102,13 @@ def compare_facts(
     detect: float | None = None,
     changed: Sequence[Alteration] = (),
     seeds: int = 1,
+    floors: Sequence[Claim | None] = (),
 ) -> Comparison:
     """Compare runs that were read.
 
     :param metrics: whose values each of them has; the first decides.
     :param changed: runs with altered sentences against the unmodified ones.
+    :param floors: that each run is above its baselines, a family of their own.
     :raises BadInput: no pair can be compared.
     """
     primary = metrics[0]
@@ -114,7 +123,8 @@ def compare_facts(
         raise BadInput(dict.fromkeys(one.why for one in refused))
     claims = [_differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined]
     decisions = decide([*claims, *_chat_claims(facts, primary), *altered_claims(changed)])
-    pairs = [one.pair(decision) for one, decision in zip(joined, decisions, strict=False)]
+    above = dict(zip((name for name, _ in sides), decide_all(floors), strict=False))
+    pairs = [one.pair(decision, above) for one, decision in zip(joined, decisions, strict=False)]
     plans: list[Row] = []
     if detect is not None and trained is not None:
         plans = detectable_with_seeds(*trained, detect)
@@ -169,8 +179,11 @@ class _RunPair(NamedTuple):
     facts: Sequence[str]
     differences: tuple[Difference, ...]
 
-    def pair(self, decision: Decision) -> ComparedPair:
-        """Add the verdict, and what else the comparison shows."""
+    def pair(self, decision: Decision, above: Mapping[str, Decision | None]) -> ComparedPair:
+        """Add the verdict, and what else the comparison shows.
+
+        :param above: whether each run is above its baselines, if known.
+        """
         return ComparedPair(
             *self.names,
             len(self.facts),
@@ -181,6 +194,8 @@ class _RunPair(NamedTuple):
             _agreement(*self.runs),
             what_differs(*self.runs, self.facts),
             decision,
+            self.runs[0].model == self.runs[1].model,
+            which_is_above([above.get(name) for name in self.names], self.names),
         )
 
 
@@ -213,6 +228,7 @@ def what_differs(first: RunFacts, second: RunFacts, facts: Sequence[str]) -> tup
         "readings": (first.reading, second.reading),
         "answer pools": (sizes[0], f"{sizes[1]} candidates") if spaces[0] != spaces[1] else ("", ""),
         "scorings": (first.scoring, second.scoring),
+        "chat templates": (first.wording, second.wording),
     }
     differing = {word: f"{word} ({one} and {other})" for word, (one, other) in words.items() if one != other}
     options = [{**_DEFAULTS, **side.options} for side in (first, second)]
@@ -276,7 +292,9 @@ def _chat_claims(facts: Sequence[RunFacts], primary: Metric) -> list[Claim]:
             Contrast("chat − plain", _chat_difference(chat, plain, primary)),
             Contrast("chat − its shuffled tokens", control, 0, missing),
         )
-        claims.append(Claim(f"the chat template of {model} changes its answers", contrasts))
+        name = f"The chat template of {model} changes its answers"
+        otherwise = f"{name}, but not significantly more than its shuffled tokens do"
+        claims.append(Claim(name, contrasts, otherwise=otherwise))
     return claims
 
 

@@ -84,6 +84,8 @@ class ComparedPair(NamedTuple):
     :param cells: None where Hits@1 is undefined.
     :param agreement: of two probes, or scorings, of one model; None for others, and without ranks.
     :param differs: in what but the model the runs differ.
+    :param one_model: whether the same model was evaluated twice.
+    :param above: which run is above its baselines: "both", "neither" or its name; None where that is unknown.
     """
 
     first: str
@@ -96,6 +98,8 @@ class ComparedPair(NamedTuple):
     agreement: Agreement | None
     differs: tuple[str, ...]
     decision: Decision
+    one_model: bool
+    above: str | None = None
 
     @property
     def higher(self) -> str | None:
@@ -179,7 +183,8 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     one, other, values = pair.first, pair.second, [own.first, own.second]
     if own.number.value < 0:
         one, other, values, decision = other, one, values[::-1], _turned(decision)
-    verb = "knows more" if primary.name == "accuracy" else f"has a higher {primary.name}"
+    knows = "scores higher" if pair.one_model else "knows more"
+    verb = knows if primary.name == "accuracy" else f"has a higher {primary.name}"
     verdict = {
         SIGNIFICANT: f"{one} {verb} than {other}",
         NO_DIFFERENCE: f"{one} and {other} show no significant difference in {primary.name}",
@@ -196,6 +201,8 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     if decision.not_worse is not None and decision.word != EQUIVALENT and margin is not None:
         what = "is not worse" if decision.not_worse else "may be worse"
         text += f" {pair.second} {what} than {pair.first} by more than {_in_units(margin, primary)}."
+    if pair.above == "neither":
+        text += " Neither is above its baselines."
     return text + differ
 
 
@@ -311,13 +318,13 @@ def _claims_table(decisions: Sequence[Decision], title: str) -> Table:
             "contrast": contrast.name,
             "difference": contrast.estimate,
             "p (Holm)": decision.p_value,
-            "verdict": decision.word,
+            "verdict": decision.verdict,
         }
         for decision in decisions
         for contrast in decision.claim.contrasts
     ]
-    notes = ["a claim needs every contrast to be significant; p (Holm): of the claim"]
-    return Table.of(rows, title, notes, hidden=["p"], formats={"p (Holm)": ".2g"})
+    notes = ["a claim needs every contrast to be significant; p: of the contrast alone; p (Holm): of the claim"]
+    return Table.of(rows, title, notes, formats={"p (Holm)": ".2g"})
 
 
 def _agreements_table(pairs: Sequence[ComparedPair]) -> Table:

@@ -103,6 +103,7 @@ class Change(Tabular):
     :param by: key of the groups; "" without groups.
     :param k: a fact is known up to that rank.
     :param listed: number of facts learnt, and forgotten, to list of each group for readers; programs see all.
+    :param one_model: the runs differ in settings alone, so nothing was learnt or forgotten between them.
     """
 
     parts: tuple[GroupChange, ...]
@@ -112,6 +113,7 @@ class Change(Tabular):
     not_compared: tuple[IncomparablePair, ...] = ()
     notes: tuple[str, ...] = ()
     edits: tuple[EditMeasure, ...] = ()
+    one_model: bool = False
 
     @property
     def answer(self) -> list[str]:
@@ -120,7 +122,9 @@ class Change(Tabular):
         assert changed is not None
         if changed.word == UNDETERMINED:
             return [f"Whether the model changed {UNDETERMINED}: {changed.reason} ({whole.facts:,} facts)."]
-        verb = {0: "shows no significant change", 1: "knows more than before", -1: "knows less than before"}
+        knows = "scores {} after than before" if self.one_model else "knows {} than before"
+        how = ("higher", "lower") if self.one_model else ("more", "less")
+        verb = {0: "shows no significant change", 1: knows.format(how[0]), -1: knows.format(how[1])}
         before, after = (percent(number.value) for number in (whole.before, whole.after))
         facts = f"{difference_in_words(changed)} ({whole.facts:,} facts)"
         sentences = [f"The model {verb[changed.sign]}: {before} before, {after} after, {facts}."]
@@ -132,7 +136,8 @@ class Change(Tabular):
             which = f": {', '.join(holds)}" if holds else ""
             sentences.append(f"{len(holds)} of {len(self.parts) - 1} groups by {self.by} changed significantly{which}.")
         learnt, forgotten = (percent(whole.became[what].value) for what in (LEARNT, FORGOTTEN))
-        sentences.append(f"Learnt: {learnt} of the facts; forgotten: {forgotten}.")
+        became = ("Right only after", "only before") if self.one_model else ("Learnt", "forgotten")
+        sentences.append(f"{became[0]}: {learnt} of the facts; {became[1]}: {forgotten}.")
         return [*sentences, *filter(None, [edits_sentence(self.edits)])]
 
     @property
@@ -188,8 +193,9 @@ def diff(
         except BadInput as error:
             refused.append(IncomparablePair(first.path, name, str(error)))
     decided = tuple(_decided(parts, baselines.missing))
-    edits = tuple(edit_measures(first, second))
-    return Change(decided, by, k, listed, tuple(refused), tuple(_different_settings(first, second)), edits)
+    edits, one_model = tuple(edit_measures(first, second)), first.content_hash == second.content_hash
+    notes = _different_settings(first, second, one_model)
+    return Change(decided, by, k, listed, tuple(refused), tuple(notes), edits, one_model)
 
 
 def _decided(parts: Sequence[GroupChange], missing: str) -> list[GroupChange]:
@@ -208,13 +214,13 @@ def _check_cut(side: RunFacts, k: int) -> None:
         raise BadInput(f"{side.path}: {side.why_undefined}, which Hits@{k} needs: compare without --k")
 
 
-def _different_settings(first: RunFacts, second: RunFacts) -> list[str]:
+def _different_settings(first: RunFacts, second: RunFacts, one_model: bool) -> list[str]:
     """Return notes on what but the model differs between the runs."""
     old, new = ({key: own for key, own in one.rows.identity.items() if key != "model"} for one in (first, second))
     lines = [line.strip() for line in differences(old, new)]
-    alike = first.content_hash == second.content_hash
-    notes = ["before and after are one model: their content_hash is the same"] if alike else []
-    return notes + [f"settings differ between before (there) and after (here): {'; '.join(lines)}"] * bool(lines)
+    alike = "before and after are one model, with the same content_hash: read learnt as right only after"
+    settings = f"settings differ between before (there) and after (here): {'; '.join(lines)}"
+    return [alike] * one_model + [settings] * bool(lines)
 
 
 def _part(name: str, first: RunFacts, second: RunFacts, k: int, baselines: RunBaselines) -> GroupChange:
@@ -329,7 +335,7 @@ def _became_table(change: Change) -> Table:
         for part in change.parts
         for what, share in part.became.items()
     ]
-    notes = ["of a fact known by a share (ties, templates that disagree) the least change counts"]
+    notes = ["a fact right in part (ties, templates that disagree) counts in part: min(before, after) is kept"]
     return Table.of(rows, "what became of the facts", notes)
 
 

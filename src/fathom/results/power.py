@@ -96,5 +96,6 @@ def detectable_table(plans: Sequence[Row]) -> Table:
     """Return one line per pair and number of seeds."""
     hidden = [] if any(one["seeds"] > 1 for one in plans) else ["seeds"]
     hidden += ["first", "second"] if len({(one["first"], one["second"]) for one in plans}) == 1 else []
-    note = f"so many units, with as many facts each as here, detect it in {POWER:.0%} of tests at {LEVEL:.0%}"
+    found = f"to find the difference in {POWER:.0%} of tests at {LEVEL:.0%}"
+    note = f"units needed: {found}, with as many facts per unit as here"
     return Table.of(plans, "what would detect it", [note], hidden=hidden, formats={"detect": ".1%"})

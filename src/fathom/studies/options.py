@@ -49,7 +49,7 @@ class PlannedOptions(StudyOptions):
 class ComparisonOptions(StudyOptions):
     metrics: Words = opt(
         ("accuracy", "hits@10", "mrr"),
-        "Metrics, separated by commas: accuracy, mrr, hits@K. The first decides, the others are secondary.",
+        "Metrics, separated by commas: accuracy, mrr, hits@K. Verdicts are on the first.",
     )
     scoring: Words = opt((), f"{SCORING} Several of one run are compared with each other.")
     to_first: bool = opt(False, "Compare each run with the first alone, not all pairs.")
