@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from fathom.training.loop import SCHEDULES, Epoch, Hooks, Loop, NotANumber, Rules, Share, Stage
-from fathom.training.saving import random_state, set_random_state
+from fathom.training.saving import TrainingFolder, load_weights, random_state, set_random_state
 from tests.messages import mentions
 
 CPU = torch.device("cpu")
@@ -95,3 +96,23 @@ def test_random_states_of_before_are_read():
     assert (random.random(), np.random.random(), torch.rand(1).item()) == drawn
     set_random_state({"cpu": state["torch"]})  # as version 0.1.0 kept it
     assert torch.rand(1).item() == drawn[2]
+
+
+def test_shared_weights_are_saved_once_and_always_as_the_same_bytes(tmp_path):
+    def network(seed: int) -> torch.nn.ModuleDict:
+        torch.manual_seed(seed)
+        words = torch.nn.Linear(3, 4)
+        return torch.nn.ModuleDict({"shared": words, "encoder": words, "head": words, "own": torch.nn.Linear(4, 3)})
+
+    folder, first, second = TrainingFolder(tmp_path), network(0), network(1)
+    folder.keep_weights(first)
+    content = folder.weights.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert header.keys() == {
+        "encoder.weight",
+        "encoder.bias",
+        "own.weight",
+        "own.bias",
+    }  # no other names, whose order varies
+    load_weights(second, folder.weights)
+    assert all(torch.equal(one, other) for one, other in zip(first.parameters(), second.parameters(), strict=True))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model, save_file
 from torch import nn
 
 from fathom.errors import BadInput, RunFailed
@@ -52,9 +52,15 @@ class TrainingFolder:
         self.weights, self._checkpoint = path / "weights.safetensors", path / "checkpoint.pt"
 
     def keep_weights(self, network: nn.Module) -> None:
-        """Write the weights. :raises RunFailed: they cannot be written, such as to a full disk."""
+        """Write the weights, the same bytes for the same values.
+
+        :raises RunFailed: they cannot be written, such as to a full disk.
+        """
+        # Shared tensors once: save_model would list their other names in an order that differs each time.
+        named = sorted(network.state_dict().items())
+        once = {(one.data_ptr() or name, one.shape): (name, one.contiguous()) for name, one in reversed(named)}
         with whole_tensors(self.weights) as temporary:
-            save_model(network, str(temporary))
+            save_file(dict(once.values()), temporary)
 
     def keep_curve(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write the learning curve. :raises RunFailed: it cannot be written."""
