@@ -191,7 +191,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
     assert len(read_curve(tmp_path / "whole")) == 4
     assert not (tmp_path / "whole" / "checkpoint.pt").exists()
 
-    keep, kept = base._Fit._keep_checkpoint, []
+    keep, kept = base.Fit._keep_checkpoint, []
 
     def killed(self, loop):
         keep(self, loop)
@@ -199,7 +199,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
         if len(kept) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(base._Fit, "_keep_checkpoint", killed)
+    monkeypatch.setattr(base.Fit, "_keep_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     with pytest.raises(BadInput, match="has not ended"):
@@ -219,7 +219,7 @@ def test_training_resumes_to_the_same_curve(data, tmp_path, monkeypatch):
 def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypatch):
     options = Options(epochs=4, patience=None, checkpoint_minutes=1e-9)
     train_links("toy", data, options, tmp_path / "whole")
-    after, steps = base._Fit.after_step, []
+    after, steps = base.Fit.after_step, []
 
     def killed(self, loop):
         steps.append(1)
@@ -227,7 +227,7 @@ def test_a_kill_within_an_epoch_costs_nothing_but_time(data, tmp_path, monkeypat
             raise KeyboardInterrupt
         after(self, loop)
 
-    monkeypatch.setattr(base._Fit, "after_step", killed)
+    monkeypatch.setattr(base.Fit, "after_step", killed)
     with pytest.raises(KeyboardInterrupt):
         train_links("toy", data, options, tmp_path / "killed")
     monkeypatch.undo()
@@ -421,15 +421,15 @@ def test_the_command_line(graph_folder, tmp_path):
 
 
 def test_a_full_disk_does_not_end_a_training(data, tmp_path, monkeypatch):
-    keep = base._Fit._keep_checkpoint
+    keep = base.Fit._keep_checkpoint
 
     def full(self, loop):
         raise RunFailed("cannot write: No space left on device")
 
-    monkeypatch.setattr(base._Fit, "_keep_checkpoint", full)
+    monkeypatch.setattr(base.Fit, "_keep_checkpoint", full)
     with pytest.raises(RunFailed, match="No space left"):
         train_links("toy", data, Options(epochs=2), tmp_path / "m")
-    monkeypatch.setattr(base._Fit, "_keep_checkpoint", keep)
+    monkeypatch.setattr(base.Fit, "_keep_checkpoint", keep)
     assert train_links("toy", data, Options(epochs=2), tmp_path / "m")["ended"]["why"] == "epochs"
 
 

@@ -296,7 +296,7 @@ def test_it_learns_a_small_graph_by_heart(graph_folder, options, tmp_path):
 def test_a_killed_training_goes_on_to_the_same_curve(data, options, tmp_path, monkeypatch):
     asked = options(epochs=3, patience=None, checkpoint_minutes=1e-9)
     train_links("simkgc", data, asked, tmp_path / "whole")
-    after, steps = base._Fit.after_step, []
+    after, steps = base.Fit.after_step, []
 
     def killed(self, loop):
         steps.append(loop.at.epoch)
@@ -305,7 +305,7 @@ def test_a_killed_training_goes_on_to_the_same_curve(data, options, tmp_path, mo
         after(self, loop)
 
     with monkeypatch.context() as patch:
-        patch.setattr(base._Fit, "after_step", killed)
+        patch.setattr(base.Fit, "after_step", killed)
         with pytest.raises(KeyboardInterrupt):
             train_links("simkgc", data, asked, tmp_path / "killed")
     train_links("simkgc", data, asked, tmp_path / "killed")

@@ -110,7 +110,7 @@ class Predictor(AnyModel):
         :raises NotANumber: the loss is NaN or infinite.
         :raises RunFailed: the disk is full; the same call resumes.
         """
-        return _Fit(self, folder, progress).run()
+        return Fit(self, folder, progress).run()
 
     def describe(self, folder: Path) -> None:
         """Write what the constructor needs of ``source`` (configuration, tokenizer), without the weights."""
@@ -245,7 +245,7 @@ class Course:
         self.kept = time.monotonic()
 
 
-class _Fit(Course, Hooks):
+class Fit(Course, Hooks):
     """A training by :class:`~fathom.training.loop.Loop`."""
 
     def run(self) -> Line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fathom.data.graph.queries import graph_of
 from fathom.errors import BadInput
 from fathom.plans.file import Plan
 from fathom.plans.links import LinkStep
@@ -16,6 +17,7 @@ from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 
 if TYPE_CHECKING:
+    from fathom.links.forecast import LinkForecast
     from fathom.run.forecast import Forecast
 
 FINISHED, CHANGED = "finished", "changed: needs --redo"
@@ -70,17 +72,17 @@ def _state(step: Step) -> tuple[str, float]:
 
 
 def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
-    """Estimate each run that is left; runs that differ in their seed alone share an estimate.
+    """Estimate each run that is left; runs that differ in their seed alone, and trainings in their world, share one.
 
     :raises BadInput: as :func:`run_states`.
     """
     opened = Opened()
     states = run_states(plan, out, opened)
-    left = [(state, state.step) for state in states if state.left and isinstance(state.step, ProbeStep)]
+    left = [(state, state.step) for state in states if state.left and state.step is not None]
     left.sort(key=lambda pair: str(pair[1].model))  # the shape of each model is opened once
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
-    trainings = sum(state.left > 0 and isinstance(state.step, LinkStep) for state in states)
-    notes = dict.fromkeys([f"runs of link predictors, not estimated: {trainings}"] * (trainings > 0))
+    own = ", ".join(state.run for state in states if state.step is None)
+    notes = dict.fromkeys([f"not estimated: {own}"] if own else [])
     minutes, estimate = 0.0, _Estimates(opened)
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))
@@ -90,10 +92,13 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
             notes[f"{run} is not estimated: {error}"] = None
             continue
         notes |= dict.fromkeys(f"assumed: {note}" for note in found.assumes)
-        rows[run] |= {"queries": found.queries, "texts": found.texts, "tokens": found.tokens, "calls": found.calls}
-        if found.seconds is not None and found.memory is not None:
+        known = found._asdict()
+        rows[run] |= {name: known.get(name) for name in ("queries", "texts", "tokens", "calls")}
+        if found.seconds is not None:
             minutes += found.seconds * share / 60
-            rows[run] |= {"minutes": found.seconds * share / 60, "GB": found.memory / 1e9}
+            rows[run] |= {"minutes": found.seconds * share / 60}
+        if known.get("memory") is not None:
+            rows[run] |= {"GB": known["memory"] / 1e9}
     distinct = [state for state in states if not state.state.startswith("same as")]
     total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished; "
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
@@ -105,18 +110,34 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 
 
 class _Estimates:
-    """Estimates of steps; those that differ in their seed alone are made once."""
+    """Estimates of steps; those of equal work are made once."""
 
     def __init__(self, opened: Opened) -> None:
         from fathom.run.forecast import Forecaster
 
         self._opened, self._forecaster = opened, Forecaster()
         self._known: dict[str, Forecast] = {}
+        self._trainings: dict[str, LinkForecast] = {}
 
-    def __call__(self, step: ProbeStep) -> Forecast:
+    def __call__(self, step: Step) -> Forecast | LinkForecast:
         """:raises BadInput: the run cannot be estimated."""
+        if isinstance(step, LinkStep):
+            return self._of_training(step)
+        assert isinstance(step, ProbeStep)
         key = repr((step.probe, step.model, step.data, step.options.model_copy(update={"seed": 0})))
         if key not in self._known:
             entry, data = PROBES.find(step.probe), self._opened.data(step.data)
             self._known[key] = self._forecaster.forecast(entry, str(step.model), data, step.options)
         return self._known[key]
+
+    def _of_training(self, step: LinkStep) -> LinkForecast:
+        """Estimate a training from the graph of its world, which may still have to be made."""
+        data = step.worlds.graph if step.worlds else str(step.data)
+        alike = {"seed": 0, "init": "random"} if "init" in type(step.training).model_fields else {"seed": 0}
+        key = repr((step.kind, data, step.training.model_copy(update=alike), step.options))
+        if key not in self._trainings:
+            from fathom.links.forecast import forecast_links
+
+            graph = graph_of(self._opened.data(data))
+            self._trainings[key] = forecast_links(step.kind, graph, step.training, step.options)
+        return self._trainings[key]
