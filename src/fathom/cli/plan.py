@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +17,9 @@ from fathom.errors import BadInput, RunFailed, refuse
 from fathom.options import ARGUMENT, CIRCUMSTANCE, REPEATED, Group, opt
 from fathom.plans.options import WorkerOptions
 from fathom.progress import is_quiet, shown, starting
+
+if TYPE_CHECKING:
+    from fathom.plans.file import Plan
 
 EXAMPLES = {
     "plan": "fathom plan plan.yaml --out results --dry-run",
@@ -103,12 +107,9 @@ def watch(chosen: WatchOptions, workers: WorkerOptions, printed: PrintOptions) -
 
 
 def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> None:
-    from fathom.plans.file import read_plan
-
     out = chosen.out
     with starting("checking the plan"):
-        file = _fill_preset(chosen)
-        plan = read_plan(file, out)
+        plan = _read_plan(chosen)
     if chosen.dry_run:
         from fathom.plans.forecast import forecast_table
 
@@ -144,7 +145,7 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
     for line in plan.skipped:
         say(line, err=printed.is_for_programs)
     if result.failures and not chosen.report_only:
-        retry = f"to retry them: fathom plan {file} --out {out} --retry-failed"
+        retry = f"to retry them: fathom plan {plan.file} --out {out} --retry-failed"
         runs = sum(bool(state.failed) for state in result.states)
         what = (
             f"{runs} runs failed; {retry}"
@@ -154,15 +155,24 @@ def plan(chosen: PlanFiles, workers: WorkerOptions, printed: PrintOptions) -> No
         raise RunFailed("\n".join([what, *(f"  {line}" for line in result.failures)]))
 
 
-def _fill_preset(chosen: PlanFiles) -> Path:
-    """Return the file of the plan: of a preset, filled in, the one in its folder."""
+def _read_plan(chosen: PlanFiles) -> Plan:
+    """Read the plan. A preset is filled in and written to its folder first, but for a dry run."""
+    from fathom.plans.file import read_plan
+
     given = {name: getattr(chosen, name) for name in ("models", "data", "limit", "device")}
     if not any(given.values()) and chosen.plan.is_file():
-        return chosen.plan
-    from fathom.plans.presets import find_preset, write_preset
+        return read_plan(chosen.plan, chosen.out)
+    from fathom.plans.presets import check_folder, find_preset, write_preset
 
     if not chosen.models:
         raise BadInput(f"{find_preset(chosen.plan)}: a preset needs --models")
     refuse(f"--data {one}: expected NAME=FOLDER" for one in chosen.data if "=" not in one)
-    places = dict(one.split("=", 1) for one in chosen.data)
-    return write_preset(chosen.plan, chosen.models, places, chosen.out, chosen.limit, chosen.device, chosen.overwrite)
+    about = chosen.plan, chosen.models, dict(one.split("=", 1) for one in chosen.data)
+    own: dict[str, Any] = {name: getattr(chosen, name) for name in ("limit", "device", "overwrite")}
+    if not chosen.dry_run:
+        return read_plan(write_preset(*about, chosen.out, **own), chosen.out)
+    with TemporaryDirectory() as folder:
+        plan = read_plan(write_preset(*about, Path(folder), **own), chosen.out)
+    if not chosen.overwrite:
+        check_folder(chosen.out, plan.title)
+    return plan

@@ -53,40 +53,58 @@ def write_preset(
     device: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Fill in a preset and write it to plan.yaml in *out*.
+    """Fill in a preset and write it to plan.yaml in *out*; see :func:`fill_preset`.
+
+    :param overwrite: replace a plan.yaml that was edited or has another title.
+    :raises BadInput: *out* has the tables of another preset.
+    """
+    content, file = fill_preset(name, models, places, limit, device), out / WRITTEN_PLAN
+    if overwrite:
+        file.unlink(missing_ok=True)
+    else:
+        check_folder(out, str(content["title"]))
+    write_output(file, yaml.safe_dump(content, sort_keys=False, allow_unicode=True), overwrite=overwrite)
+    return file
+
+
+def check_folder(out: Path, title: str) -> None:
+    """Refuse a folder whose tables a preset would remove. :raises BadInput: it has those of another one."""
+    file = out / WRITTEN_PLAN
+    other = read_yaml(file).get("title") if file.is_file() else title
+    if other != title:
+        raise BadInput(f"{file} is the plan of '{other}', not of '{title}': choose another --out, or give --overwrite")
+
+
+def fill_preset(
+    name: str | Path,
+    models: Sequence[str],
+    places: Mapping[str, str],
+    limit: int | None = None,
+    device: str | None = None,
+) -> Given:
+    """Return a preset as a plan of some models.
 
     :param models: names or folders.
     :param places: folders of data, by their names in the preset.
     :param limit: facts of each run, drawn at random.
-    :param overwrite: replace a plan.yaml that was edited.
-    :raises BadInput: no such preset, model or data; none of its data is here; *out* has the tables of another preset.
+    :raises BadInput: no such preset, model or data; none of its data is here.
     """
     file = find_preset(name)
     content = in_full(read_yaml(file))
-    _check_out(out, content.setdefault("title", file.stem))
+    content.setdefault("title", file.stem)
     content["models"] = fill_models(models, device)
     if content.get("values") and not (PAPERS / str(content["values"])).is_file():
         content["values"] = absolute(str(file.parent / content["values"]))
-    missing, runs = _fill_data(content, places, limit), content.get("runs") or {}
-    content["runs"], skipped = fill_runs(runs, models, content["models"])
+    missing, kinds = _fill_data(content, places, limit), kinds_of(models, content["models"])
+    content["runs"], skipped = fill_runs(content.get("runs") or {}, kinds, content["models"])
     _scale_limits(content["runs"], limit)
-    skipped |= _fill_studies(content.get("studies") or {}, kinds_of(models, content["models"]))
+    skipped |= _fill_studies(content.get("studies") or {}, kinds)
     content["missing"] = _lines(missing)
     content["skipped"] = [f"{name}: no model is {' or '.join(kinds)}" for name, kinds in skipped.items()]
     _drop_data(content, missing)
     if not content["data"]:
         raise BadInput(content["missing"])
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-    write_output(out / WRITTEN_PLAN, text, overwrite=overwrite)
-    return out / WRITTEN_PLAN
-
-
-def _check_out(out: Path, title: str) -> None:
-    """Refuse a folder whose tables this preset would remove. :raises BadInput: it has those of another preset."""
-    file = out / WRITTEN_PLAN
-    other = read_yaml(file).get("title") if file.is_file() else title
-    if other != title:
-        raise BadInput(f"{file} is the plan of '{other}', not of '{title}': choose another --out")
+    return content
 
 
 def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, Given]:
@@ -96,27 +114,24 @@ def fill_models(models: Sequence[str], device: str | None = None) -> dict[str, G
 
 
 def fill_runs(
-    runs: Mapping[str, Given], given: Sequence[str], models: Mapping[str, Given]
+    runs: Mapping[str, Given], kinds: Mapping[str, set[str]], models: Mapping[str, Given]
 ) -> tuple[dict[str, Given], dict[str, list[str]]]:
     """Return runs with the models of their kinds, and the kinds of those that no model is for.
 
-    :param given: names or folders of the models.
-    :raises BadInput: a model is missing, or its kind is unknown.
+    :param kinds: of each model, see :func:`kinds_of`.
     """
-    kinds = kinds_of(given, models)
     filled: dict[str, Given] = {}
     skipped: dict[str, list[str]] = {}
     for name, run in runs.items():
         own = {key: value for key, value in run.items() if key != "kinds"}
-        wanted = [
-            model for model, own_kinds in kinds.items() if own_kinds & set(separated(run.get("kinds", own_kinds)))
-        ]
-        if "kinds" in run and not wanted:
+        if own == run:
+            filled[name] = run
+            continue
+        wanted = [model for model, known in kinds.items() if known & set(separated(run["kinds"]))]
+        if not wanted:
             skipped[name] = list(separated(run["kinds"]))
         elif not run.get("predictor"):
-            filled[name] = {"models": wanted, **own} if "kinds" in run else own
-        elif "kinds" not in run:
-            filled[name] = own
+            filled[name] = {"models": wanted, **own}
         else:
             names = [name] if len(wanted) == 1 else [f"{name}-{model}" for model in wanted]
             weights = [{"weights": models[model]["model"]} for model in wanted]
@@ -125,7 +140,11 @@ def fill_runs(
 
 
 def kinds_of(given: Sequence[str], models: Iterable[str]) -> dict[str, set[str]]:
-    """Return the kind and the type of each model. :param given: names or folders. :param models: short names."""
+    """Return the kind and the type of each model.
+
+    :param given: names or folders. :param models: short names.
+    :raises BadInput: a model is missing, or its kind is unknown.
+    """
     kinds = {}
     for name, model in zip(models, given, strict=True):
         config = find_model(model)[1]
@@ -176,14 +195,15 @@ def _scale_limits(runs: Mapping[str, Given], limit: int | None) -> None:
 
 
 def _drop_data(content: Given, missing: Mapping[str, Given]) -> None:
-    """Remove missing data from runs, and runs that have no others."""
-    for name, run in list(content["runs"].items()):
-        named = separated(run.get("data", ()))
-        left = [one for one in named if one.partition("/")[0] not in missing]
-        if named and not left:
-            del content["runs"][name]
-        elif named:
-            run["data"] = left
+    """Remove missing data from runs and studies, and those that have no others."""
+    for parts in (content["runs"], content.get("studies") or {}):
+        for name, part in list(parts.items()):
+            named = separated(part.get("data", ()))
+            left = [one for one in named if one.partition("/")[0] not in missing]
+            if named and not left:
+                del parts[name]
+            elif named:
+                part["data"] = left
 
 
 def _lines(missing: Mapping[str, Given]) -> list[str]:

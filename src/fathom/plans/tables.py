@@ -31,11 +31,10 @@ from fathom.models.loading import load_tokenizer
 from fathom.plans.content import PlanContent, PlanFaults, TablePart, closest, path_from
 from fathom.plans.steps import Opened, PlannedStep, StepState
 from fathom.plans.studies import StudyResult, matching
-from fathom.plans.wide import AVERAGE, SPREAD, Key, Row, Wide, wide_table
+from fathom.plans.wide import SPREAD, Key, Row, wide_table
 from fathom.reading import read_text
 from fathom.results.answers import error_table
 from fathom.results.datasets import data_tables, leakage_tables
-from fathom.results.estimates import Estimate
 from fathom.results.tables import Table
 from fathom.scoring.tokens import token_counter
 
@@ -43,7 +42,7 @@ PAPERS = Path(__file__).parent / "papers"
 """Presets, and the values that papers print."""
 FOLDER = "papers"
 VALUES = ("table", "where", "row", "column", "value")
-"""Header of a file of values: the page or section is for readers."""
+"""Header of a file of values. *where* is for readers: the table, or the section with the value in its text."""
 FACTS = "facts"
 PAPER, AGREES = "paper", "against paper"
 Values = Mapping[tuple[str, str], float]
@@ -166,34 +165,7 @@ def make_table(
         replace(table, title=", ".join(filter(None, (planned.title, of, table.title if len(taken) > 1 else ""))))
         for of, table in taken
     ]
-    return [add_printed_values(planned, replace(table, notes=(*table.notes, *part.notes))) for table in named]
-
-
-def add_printed_values(planned: PlannedTable, table: Table) -> Table:
-    """Add the paper's values to a table of a study, if it prints any; *facts* say whether the data are the paper's."""
-    part, places = planned.part, {name: place for place, name in enumerate(table.columns)}
-    keys = [tuple(str(row[places[name]]) for name in part.rows if name in places) for row in table.rows]
-    values = {
-        key: {name: planned.values.get((" ".join(key).casefold(), name.casefold())) for name in places} for key in keys
-    }
-    printed = [name for name in places if any(own[name] is not None for own in values.values()) and name != FACTS]
-    if not printed:
-        return table
-    rows = []
-    for key, cells in zip(keys, table.rows, strict=True):
-        row, own = dict(zip(places, cells, strict=True)), {name: values[key][name] for name in printed}
-        is_other = values[key].get(FACTS) not in (None, row.get(FACTS))
-        other = {(key, name) for name in printed if is_other}
-        rows.append((*cells, *own.values(), _verdict(part, key, row, own, other)))
-    named = {name: f"{name} {PAPER}" for name in printed}
-    formats = {named[name]: table.formats[name] for name in printed if name in table.formats}
-    return replace(
-        table,
-        columns=(*table.columns, *named.values(), AGREES),
-        rows=tuple(rows),
-        formats={**table.formats, **formats},
-        notes=(*table.notes, _tolerance(part)),
-    )
+    return [with_paper(planned, table, part.rows) for table in named]
 
 
 def _wrong(run: PlannedStep, state: StepState, part: TablePart) -> Table:
@@ -227,7 +199,9 @@ def _joined(planned: PlannedTable, opened: Opened) -> Table:
             rows.setdefault((str(first),), {}).update(row)
             columns += [one for one in row if one not in columns]
             formats |= {f"{name} {head}": form for head, form in table.formats.items()}
-    return _with_paper(planned, Wide(rows, columns, set()), (key,), formats, [*notes])
+    listed = [{key: first, **row} for (first,), row in rows.items()]
+    table = Table.of(listed, planned.title, notes, columns=[key, *columns], formats=formats)
+    return with_paper(planned, table, (key,))
 
 
 def _statistics(planned: PlannedTable, opened: Opened) -> Iterator[tuple[str, Table]]:
@@ -249,51 +223,63 @@ def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepSt
     lacking = ", ".join(name for name in wanted if name not in finished)
     if not finished:
         raise BadInput(f"needs runs that failed or are missing: {lacking}")
-    table = wide_table(planned.part, planned.runs, finished, planned.facts)
+    part, wide = planned.part, wide_table(planned.part, planned.runs, finished, planned.facts)
     notes = [f"without runs that failed or are missing: {lacking}"] if lacking else []
-    if any(SPREAD in name for name in table.columns):
+    spreads = [name for name in wide.columns if f"{name} {SPREAD}" in wide.columns]
+    if spreads:
         notes.append(f"{SPREAD}: standard deviation over the templates")
-    return _with_paper(planned, table, planned.part.rows, {}, notes)
+    rows = [dict(zip(part.rows, key, strict=True)) | row for key, row in wide.rows.items()]
+    table = Table.of(rows, planned.title, notes, columns=[*part.rows, *part.about, *wide.columns])
+    forms = {f"{name} {SPREAD}": table.formats[name] for name in spreads}
+    return with_paper(planned, replace(table, formats={**table.formats, **forms}), part.rows, wide.other)
 
 
-def _with_paper(
-    planned: PlannedTable, table: Wide, keys: Sequence[str], formats: Mapping[str, str], notes: Sequence[str]
+def with_paper(
+    planned: PlannedTable, table: Table, keys: Sequence[str], other: Collection[tuple[Key, str]] = ()
 ) -> Table:
-    """Add the paper's values after the columns that have any, and whether the row's numbers agree with them."""
-    part, columns, rows, forms = planned.part, list[str](), list[Row](), dict(formats)
-    names = {row: " ".join(filter(None, row)).casefold() for row in table.rows}
-    printed = [
-        name for name in table.columns if any((row, name.casefold()) in planned.values for row in names.values())
+    """Add the paper's values after the columns that have any, and whether the row's numbers agree with them.
+
+    :param keys: columns that name a row. :param other: rows and columns of samples and of other data than the paper's;
+        a column of numbers of *facts* says so as well.
+    """
+    part, names = planned.part, table.columns
+    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
+    keyed = [tuple(str(row[name] or "") for name in keys if name in row) for row in rows]
+    texts = [" ".join(filter(None, key)).casefold() for key in keyed]
+    values = [{name: planned.values.get((text, name.casefold())) for name in names} for text in texts]
+    counts = FACTS if FACTS not in table.numbers else ""
+    printed = [name for name in names if name != counts and any(own[name] is not None for own in values)]
+    if not printed:
+        return replace(table, notes=(*table.notes, *part.notes))
+    last = {[name, *table.numbers.get(name, ())][-1]: name for name in printed}
+    columns = [one for name in names for one in (name, *([f"{last[name]} {PAPER}"] if name in last else []))]
+    cells = []
+    for key, row, own in zip(keyed, rows, values, strict=True):
+        known = {name: value for name in printed if (value := own[name]) is not None and row[name] is not None}
+        known = {name: value for name, value in known.items() if SPREAD not in name}
+        is_other = own.get(counts) not in (None, row.get(counts))
+        compared = {name: value for name, value in known.items() if not is_other and (key, name) not in other}
+        verdict = _verdict(part, row, compared) if compared else "other data" if known else None
+        row |= {f"{name} {PAPER}": own[name] for name in printed}
+        cells.append((*(row[name] for name in columns), verdict))
+    formats = {f"{name} {PAPER}": table.formats[name] for name in printed if name in table.formats}
+    return replace(
+        table,
+        columns=(*columns, AGREES),
+        rows=tuple(cells),
+        formats={**table.formats, **formats},
+        hidden=table.hidden.union(name for name in columns if name.endswith(f"{SPREAD} {PAPER}")),
+        notes=(*table.notes, *part.notes, _tolerance(part)),
+    )
+
+
+def _verdict(part: TablePart, row: Row, values: Mapping[str, float]) -> str:
+    """Return whether a row agrees with the paper, or in which columns it differs. :param values: the paper's."""
+    differing = [
+        name
+        for name, value in values.items()
+        if not abs(row[name] - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12
     ]
-    for name in table.columns:
-        columns += [name, *([f"{name} {PAPER}"] if name in printed else [])]
-        for form in (cell.form for row in table.rows.values() if isinstance(cell := row.get(name), Estimate)):
-            forms |= dict.fromkeys((f"{name} {PAPER}", f"{name} {SPREAD}", f"{name} {SPREAD} {PAPER}"), form)
-    for key, row in table.rows.items():
-        values = {name: planned.values.get((names[key], name.casefold())) for name in printed}
-        printed_values: Row = {f"{name} {PAPER}": value for name, value in values.items()}
-        if printed and key[0] != AVERAGE:
-            printed_values[AGREES] = _verdict(part, key, row, values, table.other)
-        rows.append(dict(zip(keys, key, strict=True)) | row | printed_values)
-    notes = [*notes, *part.notes, *([_tolerance(part)] if printed else [])]
-    columns = [*keys, *part.about, *columns, *([AGREES] if printed else [])]
-    hidden = [name for name in columns if name.endswith(f"{SPREAD} {PAPER}")]
-    return Table.of(rows, planned.title, notes, columns=columns, hidden=hidden, formats=forms)
-
-
-def _verdict(
-    part: TablePart, key: Key, row: Row, values: Mapping[str, float | None], other: set[tuple[Key, str]]
-) -> str | None:
-    """Return whether a row agrees with the paper, or in which columns it differs; None if nothing is compared."""
-    known = [name for name, value in values.items() if None not in (value, row.get(name)) and SPREAD not in name]
-    compared = [name for name in known if (key, name) not in other]
-    differing = []
-    for name in compared:
-        own, value = row[name].value if isinstance(row[name], Estimate) else row[name], values[name] or 0.0
-        if not abs(own - value) <= max(part.tolerance, part.relative * abs(value)) + 1e-12:
-            differing.append(name)
-    if not compared:
-        return "other data" if known else None
     return f"differs: {', '.join(differing)}" if differing else "agrees"
 
 

@@ -11,7 +11,7 @@ from fathom.errors import BadInput, refuse
 from fathom.formats import read
 from fathom.options import read_yaml
 from fathom.plans.content import absolute
-from fathom.plans.presets import fill_models, fill_runs
+from fathom.plans.presets import fill_models, fill_runs, kinds_of
 from fathom.plans.record import write_plan_file
 from fathom.reading import Faults, read_json_lines
 from fathom.results.design import FILE, read_design
@@ -45,7 +45,7 @@ def write_plan(
         _check_design(model, design, queryset)
     filled = fill_models(models, device)
     wanted = {name: run for name, run in known.items() if not probes or name in probes or run["probe"] in probes}
-    runs, _ = fill_runs(wanted, models, filled)
+    runs, _ = fill_runs(wanted, kinds_of(models, filled), filled)
     unseen = _unseen([design or Path(model) / FILE for model in models], queryset)
     for run in runs.values():
         if run.get("templates") == UNSEEN:

@@ -188,8 +188,8 @@ def _relations_per_entity(graph: KnowledgeGraph) -> Table:
 def _answers_in_descriptions(graph: KnowledgeGraph) -> Table:
     splits = answers_in_descriptions(graph)
     notes = [
-        "of all queries, (h, r, ?) and (?, r, t): the description of the given entity contains the answer's name, "
-        "ignoring case"
+        "of all queries, (h, r, ?) and (?, r, t): the description of the given entity contains the answer's name "
+        "in the same case"
     ]
     if not splits["total"].described:
         notes.append("no entity has a description: entity2textlong.txt, or a third column in entity2text.txt")
