@@ -46,7 +46,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "entailment": "studies/reasoning/entailment",
     "controls_memory grid": "studies/memory studies/memory_tables plans/links",
     "study_contract choice": "studies/reasoning/choice",
-    "presets_grid presets": "plans/wide plans/tables plans/presets",
+    "presets_cells presets": "plans/wide plans/tables plans/presets",
     "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
     "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",

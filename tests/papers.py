@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from fathom.data.queries import QuerySet
 from fathom.formats import read
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
@@ -19,16 +20,24 @@ KINDS = {"gpt2": "causal", "other": "causal", "bert-base-cased": "masked"}
 ANIMALS = ("fox", "dog", "cat", "owl", "bee", "bear", "wolf", "hare")
 RELATIONS = {"_hypernym": "hypernym", "_part": "part of"}
 WORDING = "One has to be a particular if one implies Therefore What is the type of has the Answer Reply"
+QUESTIONS = {
+    "rdfs9-02": "X is a class {}. Therefore, ",
+    "rdfs9-12": "X is the class {}. Therefore, ",
+    "rdfs9-22": "class {} is a kind. X is a class {}. Therefore, ",
+    "rdfs11-02": "X implies class {}. Therefore, ",
+    "rdfs11-22": "class {} is a kind. X implies class {}. Therefore, ",
+}
+"""Files of questions by rule and premises, with what is said before the question."""
 TEMPLATES = {
     "P36": ("The capital of [X] is [Y].", "[Y] is the capital of [X].", "[X] has the capital [Y]."),
     "P30": ("[X] is in [Y].", "[X] is part of [Y].", "The continent of [X] is [Y]."),
 }
 
 
-def plant_models(folder: Path, data: Path, kinds: Mapping[str, str] = KINDS) -> list[Path]:
+def plant_models(folder: Path, data: QuerySet, kinds: Mapping[str, str], **options: Any) -> list[Path]:
     """Models of these kinds that have read the facts."""
     for seed, (name, kind) in enumerate(kinds.items()):
-        plant(read(data), PlantOptions(kind=kind, seed=seed, **SHAPE), folder / name)
+        plant(data, PlantOptions(kind=kind, seed=seed, **SHAPE, **options), folder / name)
     return [folder / name for name in kinds]
 
 
@@ -141,11 +150,13 @@ def write_ontology(folder: Path, items: int = 24) -> list[str]:
     choices = " ".join(
         f"({letter}) {kind}{',' * (letter != 'f')}" for letter, kind in zip("abcdef", kinds, strict=True)
     )
-    for part, asked in (("memorizing/type", "thing {}"), ("reasoning/rdfs9-02", "X"), ("reasoning/rdfs9-22", "X")):
-        said = {"02": "X is a class {}. Therefore, ", "22": "class {} is a kind. X is a class {}. Therefore, "}
+    for part in ("memorizing/type", "memorizing/subClassOf", *(f"reasoning/{rule}" for rule in QUESTIONS)):
+        given = QUESTIONS.get(part.rpartition("/")[2], "")
+        asked = "X" if given else f"{'thing' if part.endswith('type') else 'class'} {{}}"
         lines = [
-            {"prompt": f"{said.get(part[-2:], '')}What is the type of {asked}? {choices}".replace("{}", str(n))}
+            {"prompt": f"{given}What is the type of {asked}? {choices}".replace("{}", str(n))}
             | {"gold": f"({'abcdef'[n % 6]}) {kinds[n % 6]}"}
+            | ({} if not given or part.endswith("-22") else {"premise": f"subClassOf/{n}"})
             for n in range(8)
         ]
         _write(folder / "multiple_choice" / f"{part}.jsonl", lines)
@@ -153,29 +164,28 @@ def write_ontology(folder: Path, items: int = 24) -> list[str]:
     return [*kinds, *above, *patterns, choices, *(f"thing {n} class {n} property {n}" for n in places), WORDING]
 
 
-def write_places(folder: Path) -> Path:
+def write_places(folder: Path, capitals: int = 12) -> Path:
     """A graph of countries, capitals and continents in the layout of WN18RR; every third capital is held out."""
     folder.mkdir(parents=True)
-    triples = [(subject, name, answer) for name, pairs in facts(12, 6).items() for subject, answer in pairs]
-    held_out = {"dev": triples[1:12:3], "test": triples[0:12:3]}
+    triples = [(subject, name, answer) for name, pairs in facts(capitals, 6).items() for subject, answer in pairs]
+    held_out = {"dev": triples[1:capitals:3], "test": triples[0:capitals:3]}
     train = [one for one in triples if one not in [*held_out["dev"], *held_out["test"]]]
     for split, own in {"train": train, **held_out}.items():
         lines = ("\t".join(part.replace(" ", "_") for part in one) for one in own)
         (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in lines))
-    entities = dict.fromkeys(part for subject, _, answer in triples for part in (subject, answer))
-    described = (f"{name.replace(' ', '_')}\t{name}, a place called {name} on maps\n" for name in entities)
+    entities = list(dict.fromkeys(part for subject, _, answer in triples for part in (subject, answer)))
+    near = [f" near {other}" * (place % 4 == 0) for place, other in enumerate([*entities[1:], ""])]
+    described = (
+        f"{name.replace(' ', '_')}\t{name}\ta place on maps{about}\n"
+        for name, about in zip(entities, near, strict=True)
+    )
     (folder / "entity2text.txt").write_text("".join(described))
     (folder / "relation2text.txt").write_text("P36\thas the capital\nP30\tis in\n")
     return folder
 
 
-def tables_of(out: Path, name: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each table of a number in the paper, by title."""
-    tables: dict[str, list[dict[str, Any]]] = json.loads((out / "papers" / f"{name}.json").read_text())
-    return tables
-
-
 def table(out: Path, name: str) -> list[dict[str, Any]]:
-    """Return the rows of the only table of a number."""
-    [rows] = tables_of(out, name).values()
-    return rows
+    """Return the rows of the only table of a number in the paper."""
+    [rows] = json.loads((out / "papers" / f"{name}.json").read_text()).values()
+    found: list[dict[str, Any]] = rows
+    return found

@@ -1,28 +1,26 @@
-"""``fathom plan bear --models …``: the tables of a paper, cell by cell, next to the values that the paper prints."""
+"""``fathom plan bear --models …``: the values of a paper next to one's own, data that are not here, and bad input."""
 
 from __future__ import annotations
 
-import shutil
-import signal
-import time
+import csv
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from fathom.errors import BadInput
-from fathom.plans import tables
+from fathom.formats import read
+from fathom.plans.content import TablePart
+from fathom.plans.execution import carry_out
 from fathom.plans.file import read_plan
 from fathom.plans.presets import PAPERS, write_preset
-from fathom.plans.tables import read_values
-from tests.forked import ForkedCall
+from fathom.plans.tables import PlannedTable, read_values, with_paper
+from fathom.results.tables import Table
 from tests.messages import mentions
-from tests.papers import KINDS, plant_models, table, write_bear, write_trex
-from tests.sharing import called
+from tests.papers import KINDS, plant_models, table, write_bear, write_graph, write_places, write_trex
 
 Command = Callable[..., tuple[int, str, str]]
 Row = dict[str, Any]
@@ -35,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_bear(root / "bear")
     write_bear(root / "bear-big", capitals=10)
     write_trex(root / "trex", subjects=5)
-    plant_models(root / "models", root / "bear")
+    plant_models(root / "models", read(root / "bear"), KINDS)
     return root
 
 
@@ -45,131 +43,35 @@ def words(folder: Path, out: Path, models: Sequence[str] = tuple(KINDS), data: s
     return ["plan", "bear", "--models", listed, "--data", places, "--out", out, "--device", "cpu"]
 
 
-@pytest.fixture(scope="module")
-def made(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the preset for all models."""
-    out = tmp_path_factory.mktemp("made") / "out"
-    process = ForkedCall(
-        called, [str(out.parent / "log"), "0", *map(str, words(folder, out))], said=out.parent / "said"
-    )
-    code, printed = process.ended(600)
-    assert code == 0, printed
-    return out
-
-
-def hit(row: Row) -> float:
-    """Expected Hits@1, from the definition: the gold answer shares its rank with others at random."""
-    first, last = row["rank_optimistic"], row["rank_pessimistic"]
-    return 1 / (last - first + 1) if first == 1 else 0.0
-
-
-def naive(
-    out: Path, run: str, scoring: str = "sum/full", of: Callable[[Row], bool] = lambda row: True
-) -> dict[int, float]:
-    """Accuracy of each template, by a loop over the Parquet files."""
-    folder = out / "runs" / run
-    queries = {row["query_id"]: row for row in pq.read_table(folder / "queries.parquet").to_pylist()}
-    hits: dict[int, list[float]] = {}
-    for file in sorted((folder / "predictions").glob("*.parquet")):
-        for row in pq.read_table(file).to_pylist():
-            query = queries[row["query_id"]]
-            known = {**query, "template": row["template"], "groups": dict(query["groups"])}
-            if row["scoring"] == scoring and of(known):
-                hits.setdefault(row["template"], []).append(hit(row))
-    return {template: fmean(own) for template, own in hits.items()}
-
-
-def is_one_to_one(row: Row) -> bool:
-    return row["groups"]["cardinality"] == "1:1"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "run", "data"), [("table-3", "bear", "bear"), ("table-4", "big", "bear-big")])
-def test_scores_of_each_model_are_means_over_templates(made: Path, name: str, run: str, data: str) -> None:
-    rows = {row["model"]: row for row in table(made, name)}
-    assert rows.keys() == {*KINDS, "random"}
-    parts: dict[str, Callable[[Row], bool]] = {
-        "BEAR": lambda row: True, "BEAR 1:1": is_one_to_one, "BEAR 1:N": lambda row: not is_one_to_one(row)
-    }  # fmt: skip
-    for model in KINDS:
-        for column, of in parts.items():
-            own = naive(made, f"{run}/{model}/{data}", of=of)
-            assert len(own) == 3
-            assert rows[model][column] == pytest.approx(fmean(own.values()))
-            assert rows[model][f"{column} ±"] == pytest.approx(stdev(own.values()), abs=1e-12)
-        assert rows[model]["type"] == {"causal": "CLM", "masked": "MLM"}[KINDS[model]]
-    capitals = {"table-3": 6, "table-4": 10}[name]
-    assert rows["random"]["BEAR 1:1"] == pytest.approx(1 / capitals)
-    assert rows["random"]["BEAR 1:N"] == pytest.approx(1 / 3)
-    assert rows["random"]["BEAR"] == pytest.approx((1 + 4) / (capitals + 12))
-    assert list(rows)[-1] == "random"
-    scores = [row["BEAR"] for row in rows.values()][:-1]
-    assert scores == sorted(scores, reverse=True)
-
-
-@pytest.mark.slow
-def test_ways_of_scoring_and_every_template_of_every_relation(made: Path) -> None:
-    for name, columns in (("figure-6", {"full": "sum/full", "conditional": "sum/conditional"}),
-                          ("figure-7", {"sum": "sum/full", "mean": "mean/full"})):  # fmt: skip
-        rows = table(made, name)
-        assert [row["model"] for row in rows] == list(KINDS)
-        for row in rows:
-            for column, scoring in columns.items():
-                own = naive(made, f"bear/{row['model']}/bear", scoring)
-                assert row[column] == pytest.approx(fmean(own.values()))
-    [row] = table(made, "figure-10")
-    assert row["model"] == "bert-base-cased"
-    for reduction in ("sum", "mean"):
-        for masking, run in (("within-word-l2r", "bear"), ("original", "original")):
-            own = naive(made, f"{run}/bert-base-cased/bear", f"{reduction}/full")
-            assert row[f"{masking}, {reduction}"] == pytest.approx(fmean(own.values()))
-    rows = table(made, "figure-9")
-    assert [(row["relation"], row["template"]) for row in rows] == [
-        (one, str(n)) for one in ("P36", "P30") for n in range(3)
-    ]
-    for row in rows:
-        for model in KINDS:
-            own = naive(made, f"bear/{model}/bear", of=lambda one, row=row: one["relation"] == row["relation"])
-            assert row[model] == pytest.approx(own[int(row["template"])])
-
-
-@pytest.mark.slow
-def test_tables_of_data_and_of_studies(made: Path) -> None:
-    by_part = {row["part"]: row for row in table(made, "table-2")}
-    assert [by_part["all"][f"{name} instances"] for name in ("trex", "bear-big", "bear")] == [21, 22, 18]
-    assert by_part["all"]["trex instances paper"] == 31479
-    assert by_part["all"]["against paper"].startswith("differs: ")
-    assert [row["relation"] for row in table(made, "table-1")] == ["P30", "P36", "mean of relations"]
-    for name in ("figure-5", "figure-8"):
-        assert {row["model"] for row in table(made, name)} == set(KINDS)
-    assert (made / "papers" / "table-5.md").read_text().count("most confident wrong answers") == 3
-    page = (made / "report.html").read_text()
-    assert "Table 3: BEAR scores" in page
-
-
-@pytest.mark.slow
-def test_the_paper_is_compared_where_the_data_are_its_own(made: Path, tmp_path: Path) -> None:
+def test_the_paper_is_compared_where_the_data_are_its_own(folder: Path, tmp_path: Path) -> None:
     """Other data are not compared; the same number of facts is, within the tolerance of the table."""
-    rows = {row["model"]: row for row in table(made, "table-3")}
-    assert rows["gpt2"]["BEAR paper"] == 0.135
-    assert rows["gpt2"]["BEAR ± paper"] == 0.008
-    assert rows["gpt2"]["against paper"] == rows["random"]["against paper"] == "other data"
-    assert rows["other"]["BEAR paper"] is rows["other"]["against paper"] is None
-    own = tmp_path / "out"
-    shutil.copytree(made, own)
-    content = yaml.safe_load((own / "plan.yaml").read_text())
-    content["data"]["bear"]["facts"] = 18
-    near, far = rows["gpt2"]["BEAR"] + 0.004, rows["bert-base-cased"]["BEAR"] + 0.006
+    plan = {
+        "models": {name: str(folder / "models" / name) for name in KINDS},
+        "data": {"bear": {"data": str(folder / "bear"), "facts": 18}},
+        "runs": {"bear": {"probe": "statement", "device": "cpu"}},
+        "tables": {"table-3": {"caption": "scores", "columns": {"BEAR": {}}, "random": True, "tolerance": 0.005}},
+    }
+    scores = {row["model"]: row["BEAR"] for row in made(plan, tmp_path / "first")}
+    near, far = scores["gpt2"] + 0.004, scores["bert-base-cased"] + 0.006
     lines = [f"table-3,here,GPT2,BEAR,{near}", f"table-3,here,bert-base-cased,BEAR,{far}"]
     (tmp_path / "values.csv").write_text("\n".join(["table,where,row,column,value", *lines]))
-    content["values"] = str(tmp_path / "values.csv")
-    file = tmp_path / "plan.yaml"
-    file.write_text(yaml.safe_dump(content, sort_keys=False))
-    from fathom.plans.execution import carry_out
-
-    carry_out(read_plan(file, own), own, report_only=True)
-    verdicts = {row["model"]: row["against paper"] for row in table(own, "table-3")}
+    plan["values"] = str(tmp_path / "values.csv")
+    rows = {row["model"]: row for row in made(plan, tmp_path / "second")}
+    verdicts = {model: row["against paper"] for model, row in rows.items()}
     assert verdicts == {"gpt2": "agrees", "bert-base-cased": "differs: BEAR", "other": None, "random": None}
+    assert rows["gpt2"]["BEAR paper"] == near
+    plan["data"]["bear"]["facts"] = 17
+    rows = {row["model"]: row for row in made(plan, tmp_path / "third")}
+    assert [rows[model]["against paper"] for model in ("gpt2", "other")] == ["other data", None]
+
+
+def made(plan: dict[str, Any], folder: Path) -> list[Row]:
+    """The only table of a plan."""
+    folder.mkdir()
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False))
+    out = folder / "out"
+    carry_out(read_plan(folder / "plan.yaml", out), out)
+    return table(out, "table-3")
 
 
 @pytest.mark.slow
@@ -217,6 +119,16 @@ def test_no_data_at_all_and_wrong_options(folder: Path, tmp_path: Path, fathom: 
     assert not out.exists()
 
 
+def test_one_wrong_model_among_several_is_named_in_one_line(folder: Path, tmp_path: Path, fathom: Command) -> None:
+    models = ",".join(str(folder / "models" / name) for name in ("gpt2", "none", "other"))
+    line = "--models", models, "--data", f"bear={folder / 'bear'}", "--out", tmp_path / "out"
+    code, _, log = fathom("plan", "bear", *line)
+    assert code == 2
+    [error] = [one for one in log.splitlines() if one.startswith("error: ")]
+    assert str(folder / "models" / "none") in error
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_preset_is_one_file_and_its_cost_is_stated(folder: Path, tmp_path: Path, fathom: Command) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(
@@ -229,6 +141,7 @@ def test_a_preset_is_one_file_and_its_cost_is_stated(folder: Path, tmp_path: Pat
     code, printed, log = fathom(*line, "--dry-run")
     assert code == 0, log
     assert "minutes left" in " ".join(printed.split())
+    assert not (tmp_path / "out").exists()
     code, _, log = fathom(*line)
     assert code == 0, log
     rows = table(tmp_path / "out", "table-1")
@@ -244,14 +157,22 @@ def test_an_edited_plan_is_not_replaced(folder: Path, tmp_path: Path) -> None:
     file.write_text("# mine\n" + file.read_text())
     with pytest.raises(BadInput, match=mentions("plan.yaml", "--overwrite")):
         write_preset("bear", models, places, tmp_path / "out")
+    (tmp_path / "out" / "plan.json").write_text("{}")  # it has been carried out
+    file.write_text(file.read_text().replace("title: BEAR", "title: mine"))
+    with pytest.raises(BadInput, match=mentions("plan.yaml", "--overwrite")):
+        write_preset("bear", models, places, tmp_path / "out")
+    assert write_preset("bear", models, places, tmp_path / "out", overwrite=True) == file
+    assert "title: BEAR" in file.read_text()
 
 
 def test_the_folder_of_another_preset_is_refused(folder: Path, tmp_path: Path, fathom: Command) -> None:
     models, out = folder / "models" / "gpt2", tmp_path / "out"
     before = write_preset("bear", [str(models)], {"bear": str(folder / "bear")}, out).read_text()
-    code, _, log = fathom("plan", "deer", "--models", models, "--data", f"bear={folder / 'bear'}", "--out", out)
-    assert code == 2
-    assert all(part in log for part in ("plan.yaml", "BEAR", "DEER", "choose another --out")), log
+    for more in ([], ["--dry-run"]):
+        line = "--models", models, "--data", f"bear={folder / 'bear'}", "--out", out
+        code, _, log = fathom("plan", "deer", *line, *more)
+        assert code == 2
+        assert all(part in log for part in ("plan.yaml", "BEAR", "DEER", "choose another --out")), log
     assert (out / "plan.yaml").read_text() == before
 
 
@@ -265,6 +186,9 @@ def test_data_without_a_command_that_fetches_them(folder: Path, tmp_path: Path) 
 def test_values_belong_to_tables_of_the_preset(file: Path) -> None:
     content = yaml.safe_load(file.with_suffix(".yaml").read_text())
     assert read_values(file).keys() <= content["tables"].keys()
+    with file.open(newline="") as lines:
+        places = {row["where"] for row in csv.DictReader(lines)}
+    assert [place for place in places if not re.fullmatch(r"Table \d+(, .+)?|.+, text", place)] == []
 
 
 @pytest.mark.parametrize("text", ["table,row\n", "table,where,row,column,value\ntable-3,x,gpt2,BEAR,much\n"])
@@ -293,19 +217,36 @@ def test_what_a_table_of_a_plan_cannot_be(folder: Path, tmp_path: Path) -> None:
         assert any(part in fault for fault in found.value.faults), part
 
 
+def test_a_sample_has_fewer_timed_queries(folder: Path, tmp_path: Path) -> None:
+    write_graph(tmp_path / "graph")
+    model = str(folder / "models" / "gpt2")
+    file = write_preset("deer", [model], {"triples": str(tmp_path / "graph")}, tmp_path / "out", limit=20)
+    content = yaml.safe_load(file.read_text())
+    for name in ("times-bear", "times-deer"):
+        assert content["runs"][name]["matrix"]["limit"] == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+    assert [table.name for table in read_plan(file, tmp_path / "out").tables] == ["table-2"]
+
+
 @pytest.mark.slow
-def test_killed_twice_it_ends_with_the_same_tables(folder: Path, made: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    line = [str(tmp_path / "log"), "0.2", *map(str, words(folder, out))]
-    for parts in (3, 9):
-        process, until = ForkedCall(called, line, said=tmp_path / f"said-{parts}"), time.monotonic() + 120
-        while len([*out.rglob("part-*.parquet")]) < parts and process.goes_on():
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        process.send(signal.SIGKILL)
-        process.ended()
-    code, printed = ForkedCall(called, [line[0], "0", *line[2:]], said=tmp_path / "said").ended()
-    assert code == 0, printed
-    for file in sorted((made / "papers").glob("*.*")):
-        assert (out / "papers" / file.name).read_bytes() == file.read_bytes(), file.name
-    assert tables.FOLDER == "papers"
+def test_all_worlds_are_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FATHOM_DATA", raising=False)
+    monkeypatch.setenv("FATHOM_CACHE", str(tmp_path / "cache"))
+    graph = write_places(tmp_path / "graph")
+    kinds = {"masked": "masked", "t5": "t5", "bart": "bart"}
+    models = map(str, plant_models(tmp_path / "models", read(write_bear(tmp_path / "bear")), kinds))
+    file = write_preset("sakai2024", [*models], {"wn18rr": str(graph)}, tmp_path / "out")
+    plan = read_plan(file, tmp_path / "out")
+    assert len(plan.steps) == 1 + 4 * 2 * 13
+    assert {run.keys["run"] for run in plan.runs} == {"TransE", "simkgc", "knn-kge", "kgt5", "genkgc"}
+    assert ["FB15k-237" in line for line in plan.missing] == [True, False]
+    assert {"figure-6", "figure-7"} <= set(plan.skipped[-1].replace(",", " ").split())
+
+
+def test_values_next_to_the_table_of_a_study() -> None:
+    rows = (("a", 9, 0.5), ("b", 9, 0.5), ("c", 8, 0.5), ("d", 9, 0.5))
+    values = {("a", "r"): 0.54, ("a", "facts"): 9.0, ("b", "r"): 0.6, ("b", "facts"): 9.0}
+    values |= {("c", "r"): 0.5, ("c", "facts"): 9.0}
+    part = TablePart(caption="x", study="agreement", tolerance=0.05)
+    planned = PlannedTable("table-3", part, {}, {}, {}, {}, values)
+    found = with_paper(planned, Table(("model", "facts", "r"), rows), ("model",)).objects()
+    assert [row["against paper"] for row in found] == ["agrees", "differs: r", "other data", None]

@@ -1,0 +1,110 @@
+"""The presets of the five papers for three small planted models each: every cell of every table, killed or not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from html import unescape
+from importlib import import_module
+from typing import Any
+
+import pytest
+import yaml
+
+from fathom.plans.presets import PAPERS
+from tests.naive.bear import Naive
+from tests.naive.check import check_table
+from tests.prepared import PREPARE, Prepared
+
+pytestmark = pytest.mark.slow
+CELLS = {"bear": 590, "shaier2024": 450, "sakai2024": 800, "deer": 750, "wu2023": 13_000}
+"""Numbers that are recomputed, at least."""
+MEASURED = {"deer": ("table-2",)}
+"""Tables of times, which differ each time."""
+
+
+PART = {"bear": "bear-big", "shaier2024": "trex", "sakai2024": "wikidata5m", "deer": "bear", "wu2023": "questions"}
+"""Data that alone make some tables, and one of these."""
+OF_PART = {
+    "bear": "table-4",
+    "shaier2024": "table-2",
+    "sakai2024": "figure-7",
+    "deer": "figure-18",
+    "wu2023": "table-6",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_else_is_here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("FATHOM_DATA", raising=False)
+        patch.setenv("FATHOM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module", params=PREPARE)
+def preset(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """A preset whose tables are in the folder *out*."""
+    prepared = PREPARE[request.param](tmp_path_factory.mktemp(request.param))
+    code, printed = prepared.begin(prepared.root / "out").ended(900)
+    assert code == bool(prepared.lacking), printed[-2000:]
+    assert "unexpected" not in printed
+    assert [line for line in prepared.lacking if line not in printed] == []
+    return prepared
+
+
+def test_every_cell_equals_a_loop_over_the_files(preset: Prepared) -> None:
+    """Fails for a table, a column or a row without a recomputation."""
+    content = yaml.safe_load(preset.file.read_text())
+    papers = preset.root / "out" / "papers"
+    recomputed: Mapping[str, Any] = import_module(f"tests.naive.{preset.name}").TABLES
+    made = {file.stem for file in papers.glob("[!.]*.json")}
+    assert made == recomputed.keys() == content["tables"].keys()
+    naive, cells = Naive(preset, preset.root / "out"), 0
+    for name, compute in recomputed.items():
+        part = content["tables"][name]
+        keys = () if "statistics" in part else part.get("rows", ["model"])
+        cells += check_table(name, papers / f"{name}.json", compute(naive), PAPERS / f"{preset.name}.csv", keys)
+    assert cells >= CELLS[preset.name]
+
+
+def test_the_report_has_all_tables_and_every_study_is_saved(preset: Prepared) -> None:
+    content, out = yaml.safe_load(preset.file.read_text()), preset.root / "out"
+    page = unescape((out / "report.html").read_text())
+    assert [part["caption"] for part in content["tables"].values() if part["caption"] not in page] == []
+    assert [name for name in content["studies"] if not [*(out / "studies" / name).rglob("*.json")]] == []
+
+
+def test_killed_twice_it_ends_with_the_same_tables(preset: Prepared) -> None:
+    whole, out = preset.root / "out", preset.root / "killed"
+    parts = len([*whole.rglob("part-*.parquet")])
+    for share in (0.3, 0.7):
+        process, until = preset.begin(out, 0.02), time.monotonic() + 300
+        while len([*out.rglob("part-*.parquet")]) < share * parts and process.goes_on():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert process.goes_on()
+        process.send(signal.SIGKILL)
+        process.ended()
+    code, printed = preset.begin(out).ended(900)
+    assert code == bool(preset.lacking), printed[-2000:]
+    for file in sorted((whole / "papers").glob("[!.]*.*")):
+        if file.stem not in MEASURED.get(preset.name, ()):
+            assert (out / "papers" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_without_some_data_the_rest_is_made(preset: Prepared) -> None:
+    """Each data set that is not here is named."""
+    part, name, out = PART[preset.name], OF_PART[preset.name], preset.root / "part"
+    process = preset.begin(out, places=[part])
+    code, printed = process.ended(900)
+    assert code == 1, printed[-2000:]
+    assert "unexpected" not in printed
+    content = yaml.safe_load(preset.file.read_text())
+    missing = [line for line in printed.splitlines() if " is not here: published at " in line]
+    for data in content["data"]:
+        assert (data == part) != any(data in line.partition(" is not here")[0] for line in missing)
+    for kind in ("csv", "json"):
+        file = f"papers/{name}.{kind}"
+        assert (out / file).read_bytes() == (preset.root / "out" / file).read_bytes()
