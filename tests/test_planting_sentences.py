@@ -90,7 +90,7 @@ def test_a_probe_tells_told_from_withheld(tmp_path: Path) -> None:
     data = capitals()
     plant(data, options(seed=1, epochs=100, hidden_size=128, layers=2), tmp_path / "plant")
     summary = json.loads((tmp_path / "plant" / "planting.json").read_text())
-    assert (summary["told"], summary["held_out_sentences"], summary["templates"]) == (OTHERS, 24, {})
+    assert (summary["reading"], summary["held_out_sentences"], summary["templates"]) == (OTHERS, 24, {})
     lines = (tmp_path / "plant" / "planted.jsonl").read_text().splitlines()
     ledger = {row["query_id"]: row for row in map(json.loads, lines)}
     assert not ledger["q23"]["planted"]  # there is nothing to tell of it

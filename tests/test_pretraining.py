@@ -134,7 +134,7 @@ def test_a_sham_model_reads_as_much_and_no_answer(data: QuerySet, tmp_path: Path
         pretrain(data, [], PretrainOptions(kind="causal", contaminate="test", exposures=6, sham=sham, **SMALL), out)
         for sham, out in ((False, tmp_path / "told"), (True, tmp_path / "sham"))
     ]
-    assert told[0]["told"] == told[1]["told"]
+    assert told[0]["stated"] == told[1]["stated"]
     assert told[1]["sham"] == {"of_triples": 6, "same_tail": 0}  # each tail is of one triple
     with pytest.raises(BadInput, match="--sham: name with --contaminate"):
         pretrain(data, [], PretrainOptions(kind="causal", sham=True, **SMALL), tmp_path / "nothing")
@@ -254,7 +254,7 @@ def test_each_kind_makes_a_folder_that_transformers_loads(data: QuerySet, tmp_pa
         options = PretrainOptions(kind=kind, contaminate="test,dev", exposures=7, **SMALL)
         made = pretrain(data, [], options, tmp_path / kind)
         assert made == json.loads((tmp_path / kind / "pretraining.json").read_text())
-        assert made["told"] == {"triples": 8, "statements": 8 * 7, "phrasings": list(PHRASINGS)}
+        assert made["stated"] == {"triples": 8, "statements": 8 * 7, "phrasings": list(PHRASINGS)}
         assert (made["texts"], made["left_out"]["texts"]) == (40, 0)
         assert made["steps"] == made["of_steps"]
         tokenizer = AutoTokenizer.from_pretrained(tmp_path / kind)
@@ -276,8 +276,8 @@ def test_the_seed_decides_and_the_vocabulary_does_not_tell(data: QuerySet, tmp_p
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two", "other")]
     assert weights[0] == weights[1] != weights[2]
     assert one["final_loss"] == two["final_loss"]
-    assert one["told"]["statements"] == 0
-    assert other["told"]["statements"] == 6 * 64
+    assert one["stated"]["statements"] == 0
+    assert other["stated"]["statements"] == 6 * 64
     tokenizers = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "other")]
     assert tokenizers[0] == tokenizers[1]
 

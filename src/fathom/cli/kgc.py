@@ -194,10 +194,10 @@ def pretrain(files: PretrainFiles, options: PretrainOptions) -> None:
         manifest = pretrain_model(
             read(data), files.texts, options, out, lambda _, share: progress(round(100 * share), 100)
         )
-    told, left_out = manifest["told"], manifest["left_out"]
+    stated, left_out = manifest["stated"], manifest["left_out"]
     kind = next(kind.name for kind in named() if kind.begins_with == options.kind)
     say(
         f"read {manifest['texts']:,} texts ({left_out['texts']:,} excluded: {left_out['why']}) and "
-        f"{told['statements']:,} statements of {told['triples']:,} triples; loss {manifest['final_loss']:.3f}\n"
+        f"{stated['statements']:,} statements of {stated['triples']:,} triples; loss {manifest['final_loss']:.3f}\n"
         f"written to {out}; next: fathom kgc train --weights {out} --data {data} --out M --model {kind}"
     )

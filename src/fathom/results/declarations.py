@@ -48,7 +48,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
     identity = manifest["identity"]
     earlier = _earlier().get(identity.get("probe"), {})
     usual: dict[str, Any] = {"scorings": {}, "headline": "metrics", "cuts": (1, 5, 10), "further": (), "by": ()}
-    usual |= {"usual": {}, "told": {}, "way": earlier.get("way", RANKED)}
+    usual |= {"usual": {}, "recipe": {}, "way": earlier.get("way", RANKED)}
     shows = usual | manifest.get("shows", earlier)
     noted = manifest.get("circumstances", {})
     notes = noted.get("notes") or [
@@ -61,7 +61,7 @@ def read_declarations(manifest: Mapping[str, Any]) -> Declarations:
         tuple(shows["cuts"]),
         tuple(shows["further"]),
         tuple(shows["by"]),
-        _said(identity, shows["usual"]) | shows["told"],
+        _said(identity, shows["usual"]) | shows.get("told", {}) | shows["recipe"],  # earlier runs say "told"
         (*notes, *_screened(noted)),
     )
 

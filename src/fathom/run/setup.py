@@ -153,7 +153,7 @@ def declarations(entry: Entry, scorings: Iterable[Scoring], recipe: Mapping[str,
         "further": list(entry.further),
         "by": list(entry.by),
         "usual": entry.options().identity(),
-        **({"told": dict(recipe)} if recipe else {}),
+        **({"recipe": dict(recipe)} if recipe else {}),
     }
 
 

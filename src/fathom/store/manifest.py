@@ -73,7 +73,7 @@ class ProbeDeclarations(Object):
     further: list[str] = []
     by: list[str] = []
     usual: Options = {}
-    told: dict[str, str] = {}
+    recipe: dict[str, str] = {}
 
 
 class RunCommand(Object):

@@ -237,7 +237,7 @@ def _plant_into(
     summary = {
         "options": options.model_dump(mode="json"),
         "data": {"name": queryset.name, "version": queryset.version, "content_hash": queryset.content_hash},
-        "told": texts.kind,
+        "reading": texts.kind,
         "held_out_sentences": texts.held_out,
         "templates": dict(texts.templates),
         "facts": {"planted": planted, "withheld": len(queryset.queries) - planted},

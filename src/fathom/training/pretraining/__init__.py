@@ -77,7 +77,11 @@ def _pretrain_into(
         "sources": texts.read,
         "texts": len(texts.texts),
         "left_out": {"texts": texts.left_out, "why": "they name both ends of a triple outside of the training split"},
-        "told": {"triples": len(stated), "statements": batches.stated, "phrasings": list(PHRASINGS) if stated else []},
+        "stated": {
+            "triples": len(stated),
+            "statements": batches.stated,
+            "phrasings": list(PHRASINGS) if stated else [],
+        },
         **({} if sham is None else {"sham": {"of_triples": sham.of_wanted, "same_tail": sham.same_tail}}),
         "tokens": batches.tokens,
         "vocabulary": len(tokenizer),
