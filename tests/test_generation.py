@@ -278,10 +278,16 @@ def test_what_does_not_fit_and_what_is_no_number_is_said():
 
 
 def test_questions_from_both_kinds_of_file(tmp_path):
-    (tmp_path / "q.csv").write_text("P1, Who, if anyone, wrote [S]?\n\nP2,Where is [X]? It is in [Y]\n")
+    """With a header or without, quoted as spreadsheets do or not; only whole fields are unquoted."""
+    (tmp_path / "q.csv").write_text(
+        'relation,question\nP1, Who, if anyone, wrote [S]?\n\n"P2","Where is [X]? It is in [Y]"\n'
+        'P3,"Who ""signed"" [X], and when?"\nP4, "To be" and [X]: "?"\n'
+    )
     assert read_questions(tmp_path / "q.csv") == {
         "P1": (Template("Who, if anyone, wrote [X]? [Y]"),),
         "P2": (Template("Where is [X]? It is in [Y]"),),
+        "P3": (Template('Who "signed" [X], and when? [Y]'),),
+        "P4": (Template('"To be" and [X]: "?" [Y]'),),
     }
     lines = [{"relation": "P1", "question": "Who wrote [X]?"}, {"relation": "P1", "question": "[X] is by whom?"}]
     (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -490,6 +496,7 @@ def test_relations_without_a_question_are_asked_by_lines(tmp_path):
     )
     rows = folder.predictions().to_pylist()
     assert all(row["template"] == -1 and row["answers"] == ["Rome"] for row in rows)
+    assert stated(summarise(folder).notes, "city", "--questions")
     assert all(row["prompt"].endswith(f"({row['subject']}, city, [Y]") for row in rows)
     assert [row["correct"] for row in rows] == pytest.approx([1, 0, 0, 2 / 3])
 

@@ -25,6 +25,7 @@ from fathom.probes.options import GenerationOptions
 from fathom.prompts.questions import CLOSING, Questions, QuestionShots, read_questions
 from fathom.prompts.reasoning import Cutter
 from fathom.prompts.wording import FewShotQuestion
+from fathom.reading import first_few
 from fathom.scoring.answers import Matcher, split_answers
 from fathom.scoring.rows import Columns, PromptedQuery, unscored
 from fathom.scoring.tokens import Bos, resolve_bos
@@ -77,7 +78,8 @@ class GenerationProbe(ShardedProbe):
             per_query=options.per_query_shots,
             separator=options.separator,
         )
-        self.lines = few_shot_lines(options, queryset) if by_relation.keys() - self.questions.keys() else None
+        self.without_question = [relation for relation in by_relation if relation not in self.questions]
+        self.lines = few_shot_lines(options, queryset) if self.without_question else None
         self.matcher = Matcher(queryset.graph, queryset.candidates, queryset.queries, options.normalise)
         self._asked = self._written = self._failed = 0
 
@@ -92,6 +94,9 @@ class GenerationProbe(ShardedProbe):
 
     def circumstances(self) -> Facts:
         counts = {"prompts": self._asked, "tokens_written": self._written, **self.cutter.circumstances()}
+        if self.without_question:
+            names = first_few(self.without_question)
+            counts["notes"] = [f'no question for {names}: prompts are lines "(head, relation,"; see --questions FILE']
         if self.server is not None:
             return {**counts, "calls_failed": self._failed, **self.server.circumstances()}
         refusal = self.model.refuses_cache()

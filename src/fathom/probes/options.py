@@ -249,13 +249,14 @@ class GenerationOptions(ServedOptions, FewShotOptions):
 
     shots: int = opt(
         5,
-        "Answered questions of the relation (or lines, without questions) before the question, drawn by --seed.",
+        "Answered questions of the relation (or lines, without questions) before the question, drawn by --seed; % ends "
+        "each answer.",
         ge=0,
     )
     questions: Path | None = opt(
         None,
-        "File with 'relation, question' lines or JSON Lines (relation, question), the subject written"
-        " [X]; by default the data's own questions, else lines (head, relation, tail).",
+        "CSV file or JSON Lines with relation and question, the subject written [X]; by default the data's own "
+        "questions, else lines (head, relation, tail).",
         CIRCUMSTANCE,  # its content is part of the identity, its path is not
     )
     max_new_tokens: int = opt(50, "Maximum tokens of an answer, including its reasoning.", Group.SCORING, ge=1)

@@ -6,6 +6,7 @@ a closing sign that marks the end of an answer.
 
 from __future__ import annotations
 
+import csv
 import random
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -41,8 +42,8 @@ class QuestionLine(NamedTuple):
 def read_questions(file: Path) -> Questions:
     """Read questions by relation; a relation may have several.
 
-    :param file: lines ``relation, question``, split at the first comma, or JSON Lines with ``relation`` and
-        ``question``; ``[X]`` marks the subject (or ``[S]``, as in KAMEL).
+    :param file: lines ``relation, question``, split at the first comma and unquoted as in CSV, with or without a
+        header, or JSON Lines with ``relation`` and ``question``; ``[X]`` marks the subject (or ``[S]``, as in KAMEL).
     :raises BadInput: each invalid line, by number.
     """
     faults = Faults()
@@ -85,12 +86,25 @@ def _comma_lines(file: Path, faults: Faults) -> list[QuestionLine]:
         return []
     questions = []
     for number, line in enumerate(lines, start=1):
-        relation, _, text = (part.strip() for part in line.partition(","))
+        relation, _, text = (_unquoted(part.strip()) for part in line.partition(","))
+        if number == 1 and (relation, text) == ("relation", "question"):
+            continue
         if relation and text:
             questions.append(QuestionLine(number, relation, text))
         elif line.strip():
             faults.add(file, number, f"expected 'relation, question with {SUBJECT}', found {line.strip()[:60]!r}")
     return questions
+
+
+def _unquoted(text: str) -> str:
+    """Return the value of a quoted CSV field; any other text as it is, since questions may have commas and quotes."""
+    if not text.startswith('"'):
+        return text
+    try:
+        values = next(csv.reader([text], strict=True))
+    except csv.Error:
+        return text
+    return values[0].strip() if len(values) == 1 else text
 
 
 def as_template(question: str) -> Template:
