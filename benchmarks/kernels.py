@@ -271,7 +271,7 @@ def head() -> None:
 def states(queries: int = 4, rounds: int = 3) -> None:
     """Compare a shared prefix run once with plain batches, for recurrent and hybrid models."""
     from fathom.scoring import causal as engine
-    from fathom.scoring.levels import by_levels
+    from fathom.scoring.causal import by_levels
     from fathom.scoring.tokens import encode_causal
     from fathom.scoring.trie import build_trie
 

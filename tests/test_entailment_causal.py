@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.models.base import Attention
-from fathom.probes import entailment_causal
-from fathom.probes.entailment_causal import CausalEntailmentProbe
+from fathom.probes import entailment as of_probe
+from fathom.probes.entailment import CausalEntailmentProbe
 from fathom.probes.statement import StatementProbe
 from fathom.prompts.alterations import COMBINES, NEEDED, OF_MEMORY, OF_TEXT, REMEMBERS, WHOLE
 from fathom.prompts.entailment import GIVEN
@@ -172,7 +172,7 @@ def test_who_reasons_is_distinguished_from_who_does_not(tmp_path, monkeypatch):
     of_memory = lambda probe, wording, queries, space: {query.id: [answer(probe, query)] for query in queries}  # noqa: E731
     monkeypatch.setattr(StatementProbe, "_scored", of_memory)
     monkeypatch.setattr(
-        entailment_causal, "pseudoword_scores", lambda model, texts, *more: [np.zeros(len(text.rest)) for text in texts]
+        of_probe, "pseudoword_scores", lambda model, texts, *more: [np.zeros(len(text.rest)) for text in texts]
     )
     model = causal("GPT2LMHeadModel", byte_level([f"thing{number} is a kind ." for number in range(120)]))
     for answerer, word in ((remembers_anyone, NO_DIFFERENCE), (reasoner, SIGNIFICANT)):

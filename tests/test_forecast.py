@@ -21,8 +21,7 @@ from fathom.probes import PROBES
 from fathom.probes.options import OntologyOptions
 from fathom.probes.statement import StatementProbe
 from fathom.progress import unseen
-from fathom.run.counted import Pass, Stopwatch, counted
-from fathom.run.forecast import Forecaster
+from fathom.run.forecast import Forecaster, Pass, Stopwatch, counted
 from fathom.run.setup import set_up
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget

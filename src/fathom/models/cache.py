@@ -1,7 +1,7 @@
 """Caches of causal models for the tokens they have run: keys and values, or the states of recurrent layers.
 
 Recurrent and hybrid models accept no tree mask, because a state holds all earlier tokens in a fixed size. So branches
-are rows of their own, and the state after a shared prefix is copied to each (:mod:`fathom.scoring.levels`).
+are rows of their own, and the state after a shared prefix is copied to each (:mod:`fathom.scoring.causal`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The statements become a token trie (:mod:`fathom.scoring.trie`). There are four 
   only, for the tokens of their children only.
 - With a cache, where blocks would run long shared prefixes again (few-shot lines, instructions): nodes run in preorder,
   in short passes, and only the keys and values of the path to the next node are kept.
-- Level by level (:mod:`fathom.scoring.levels`) if a model fails the self-check of such masks but keeps states (Mamba,
+- Level by level (:func:`by_levels`) if a model fails the self-check of such masks but keeps states (Mamba,
   hybrids).
 - Plain batches of distinct sequences otherwise; the head still runs once per node.
 """
@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fathom.models.base import Model
-from fathom.models.cache import KeyValues
+from fathom.models.cache import KeyValues, States
 from fathom.models.checks import rows_log_probs
 from fathom.scoring.evidence import TOKENS, some_of
 from fathom.scoring.head import target_log_probs
-from fathom.scoring.levels import by_levels
 from fathom.scoring.memory import Budget, on_device
 from fathom.scoring.trie import Block, Ints, Lookup, Trie, blocks_from, build_trie
 
@@ -34,6 +33,10 @@ BLOCK = 128
 """Nodes per packed sequence: large enough to run few shared prefixes again, small enough for the quadratic mask."""
 AGAIN = 1.25
 """Nodes that blocks would run per node of the trie from which on a cache is used instead."""
+ROWS_SHARE = 16
+"""Tokens of the budget per row of a pass by levels: each row has a state."""
+STATE_BYTES = 256 * 2**20
+"""Memory for the states of one such pass."""
 
 
 def causal_log_probs(
@@ -202,6 +205,90 @@ def _narrow(model: Model, path: _Path, nodes: Ints) -> _Path:
         return _Path(None, nodes)
     columns = np.searchsorted(path.nodes, nodes)
     return _Path(path.cache.keep(on_device(columns, model.device)), nodes)
+
+
+def by_levels(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
+    """Return log p of each node given its ancestors, from copies of the states after them; NaN at first tokens.
+
+    All nodes of a pass have the same depth, so their states have the same size. The deepest nodes run first, so that
+    only one path of passes is in memory.
+
+    :param vectors: see :func:`causal_log_probs`.
+    """
+    return _Levels(model, trie, budget, vectors).run()
+
+
+class _Levels:
+    """One run over a trie; the stack holds states, nodes to run, and the row of the states that each starts from."""
+
+    def __init__(self, model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> None:
+        self.model, self.trie, self.budget, self.vectors = model, trie, budget, vectors
+        self.children = Lookup(trie.parent)
+        self.scores = np.full(len(trie.tokens), np.nan, dtype=np.float32)
+        self.stack: list[tuple[States | None, Ints, Ints]] = []
+
+    def run(self) -> NDArray[np.float32]:
+        self._run_prefix()
+        while self.stack:
+            states, nodes, rows = self.stack.pop()
+            if len(nodes):
+                self._step(states, nodes, rows)
+        return self.scores
+
+    def _run_prefix(self) -> None:
+        """Run the prefix that all sequences share; without one, or memory for it, start with the first tokens."""
+        roots = np.flatnonzero((self.trie.parent < 0) & self.trie.is_inner)
+        prefix = self._prefix(roots)
+        output = self.budget.attempt(lambda: self._advance(None, prefix[None])) if len(prefix) > 1 else None
+        if output is None:
+            self.stack.append((None, roots, np.zeros(len(roots), dtype=np.int64)))
+        else:
+            self._score(prefix, *output)
+
+    def _prefix(self, roots: Ints) -> Ints:
+        """Return the nodes before the first branch."""
+        path, below = [], roots
+        while len(below) == 1 and self.trie.is_inner[below[0]]:
+            path.append(below[0])
+            _, below = self.children.find(below)
+        return np.array(path, dtype=np.int64)
+
+    def _step(self, states: States | None, nodes: Ints, rows: Ints) -> None:
+        """Run the first of *nodes*, each from its row of *states*, and postpone the others."""
+        size = self._size(states)
+        first = nodes[:size]
+
+        def run() -> tuple[Tensor, States]:
+            past = None if states is None else states.select(on_device(rows[:size], self.model.device))
+            return self._advance(past, first[:, None])
+
+        output = self.budget.attempt(run)
+        if output is None:
+            self.stack.append((states, nodes, rows))
+        else:
+            self.stack.append((states, nodes[size:], rows[size:]))
+            self._score(first, *output)
+
+    def _size(self, states: States | None) -> int:
+        room = STATE_BYTES // states.bytes_per_row() if states is not None else self.budget.tokens
+        return max(1, min(self.budget.tokens // ROWS_SHARE, room))
+
+    def _advance(self, past: States | None, nodes: Ints) -> tuple[Tensor, States]:
+        """Run *nodes*, shape (rows, n). :returns: their hidden states, shape (rows · n, d), and each row's states."""
+        ids = on_device(self.trie.tokens[nodes], self.model.device)
+        hidden, grown = self.model.advance(past, self.model.embed_with(ids, self.vectors))
+        return hidden.flatten(0, 1), grown
+
+    def _score(self, nodes: Ints, hidden: Tensor, grown: States) -> None:
+        """Score the children of *nodes*, and postpone those that have children.
+
+        :param grown: of the last ``grown.rows`` of *nodes*: all, or the one that ends a shared prefix.
+        """
+        parent, child = self.children.find(nodes)
+        self.scores[child] = target_log_probs(self.model, hidden, parent, self.trie.tokens[child]).cpu().numpy()
+        row = parent - (len(nodes) - grown.rows)
+        onward = self.trie.is_inner[child] & (row >= 0)
+        self.stack.append((grown, child[onward], row[onward]))
 
 
 def _by_plain_batches(model: Model, trie: Trie, budget: Budget, vectors: Tensor | None) -> NDArray[np.float32]:
