@@ -16,7 +16,7 @@ def watch(layers: int = 12, hidden: int = 768, rounds: int = 2) -> None:
     """
     import torch
 
-    from fathom.api.watch import EVERY, evaluate, sample_facts
+    from fathom.watch import EVERY, evaluate, sample_facts
 
     model, words = network("GPT2LMHeadModel", n_layer=layers, n_embd=hidden), tokenizer("gpt2")
     optimizer = torch.optim.AdamW(model.parameters())
