@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ TWENTY = [f"e{number:02}" for number in range(20)]
 Make = Callable[..., RunFolder]
 
 
-def values(numbers: Sequence[Estimate]) -> list[float]:
+def values(numbers: Iterable[Estimate]) -> list[float]:
     return [number.value for number in numbers]
 
 
@@ -481,14 +481,16 @@ def test_repeated_by_hand(make: Make) -> None:
     second = ["x", "y", *ids[2:10]]
     more = [{"top_ids": first}, {"top_ids": second}, {"top_ids": None}]
     [found] = repeated([make("m", "D", FREE, [1, 2, None], candidates=ids, more=more)]).runs
-    assert (found.prompts, found.unscored) == (2, 1)
+    assert (found.about["prompts"], found.about["unscored"]) == (2, 1)
     # top 1: x of 2 predictions; top 5: x 0 1 2 3 and x y 0 1 2, six of 10; top 10: x 0…8 and x y 0…7, eleven of 20
-    assert found.distinct == (1, 6, 11)
-    assert values(found.shares) == pytest.approx([1 / 2, 6 / 10, 11 / 20])
-    assert found.entities[0][:2] == ("x", "name x")
-    assert values(found.entities[0].shares) == [1, 1, 1]
-    assert [entity.id for entity in found.entities[:4]] == ["x", "0", "1", "2"]  # all in both top 10, the next in top 5
-    assert values(found.entities[-1].shares) == pytest.approx([0, 0, 1 / 2])
+    assert [found.about[f"distinct@{k}"] for k in (1, 5, 10)] == [1, 6, 11]
+    shares = [found.about[f"distinct share@{k}"] for k in (1, 5, 10)]
+    assert values(shares) == pytest.approx([1 / 2, 6 / 10, 11 / 20])
+    assert (found.entities[0]["id"], found.entities[0]["entity"]) == ("x", "name x")
+    assert values(found.entities[0][f"top {k}"] for k in (1, 5, 10)) == [1, 1, 1]
+    # All are in both top 10, the next in top 5.
+    assert [entity["id"] for entity in found.entities[:4]] == ["x", "0", "1", "2"]
+    assert values(found.entities[-1][f"top {k}"] for k in (1, 5, 10)) == pytest.approx([0, 0, 1 / 2])
 
 
 def test_the_overlap_of_two_facts_by_hand() -> None:
@@ -524,12 +526,13 @@ def test_repetition_changes_from_template_to_sentence(make: Make) -> None:
     ]
     found = repeated(runs)
     [both] = found.in_both
-    assert (both.model, len(both.by_fact), [change.k for change in both.changes]) == ("m", 4, [1, 5, 10])
-    assert values([change.based for change in both.changes]) == pytest.approx([1, 1, 1])
-    assert values([change.free for change in both.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
-    assert values([change.difference for change in both.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
-    assert both.changes[0].right is not None
-    assert both.changes[0].right.value == pytest.approx(1)
+    assert (both.model, len(both.by_fact), [change["of"] for change in both.changes]) == (
+        "m", 4, ["top 1", "top 5", "top 10"],
+    )  # fmt: skip
+    assert values([change[BY_TEMPLATE] for change in both.changes]) == pytest.approx([1, 1, 1])
+    assert values([change[FREE] for change in both.changes]) == pytest.approx([1 / 6, 1 / 30, 1 / 60])
+    assert values([change["difference"] for change in both.changes]) == pytest.approx([-5 / 6, -29 / 30, -59 / 60])
+    assert both.changes[0]["right answers"].value == pytest.approx(1)
     assert [plot.name for plot in repeated_study.plots(found)] == [
         *(f"repeated-{number}" for number in range(3)), "repeated-readings-0",
     ]  # fmt: skip
@@ -548,14 +551,14 @@ def test_both_readings_stand_side_by_side_on_their_common_facts(make: Make) -> N
     ]
     found = repeated(runs)
     [both] = found.in_both
-    told = [(one.id, one.right.value, *values(one.shares)) for one in both.entities]
+    told = [(one["id"], *values(one[name] for name in ("right answers", BY_TEMPLATE, FREE))) for one in both.entities]
     assert told[:2] == [("e00", 1, 1, pytest.approx(1 / 2)), ("e01", 0, 1, pytest.approx(1 / 2))]
     assert told[10] == ("e10", 0, 0, pytest.approx(1 / 3))
     assert told[20] == ("e20", 0, 0, pytest.approx(1 / 6))
     assert len(told) == 30
     # Of the run by template alone: four prompts, one right answer.
-    assert found.runs[0].right.value == 1 / 4
-    assert values([found.runs[0].entities[n].right for n in range(2)]) == [1, 0]
+    assert found.runs[0].about["right answers"].value == 1 / 4
+    assert values([found.runs[0].entities[n]["right answers"] for n in range(2)]) == [1, 0]
     [last] = [table for table in repeated_study.tables(found) if table.title.startswith("most repeated in both")]
     assert len(last.rows) == 15
     assert stated(render([last], "text"), "the 3 facts", "both readings")
@@ -609,7 +612,7 @@ def test_readings_that_are_not_laid_side_by_side_say_why(make: Make) -> None:
 
 def test_fewer_than_ten_candidates_are_no_fault_and_a_short_list_is(make: Make) -> None:
     [found] = repeated([make("m", "D", FREE, [1, 1], candidates=TWENTY[:3])]).runs
-    assert values(found.shares) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
+    assert values(found.about[f"distinct share@{k}"] for k in (1, 5, 10)) == pytest.approx([1 / 2, 3 / 6, 3 / 6])
     with pytest.raises(BadInput, match=mentions(2, 10, "--top-k 10")):
         repeated([make("m", "E", FREE, [1], more=[{"top_ids": ["e00", "e01"]}])])
 
@@ -801,5 +804,5 @@ def test_bars_of_repetition_stand_at_their_shares(make: Make) -> None:
     found = repeated([make("a", "D", BY_TEMPLATE, [1, 1, 6])])
     repeated_plots(found)[0].draw(axes)
     best = found.runs[0].entities[0]
-    assert axes.patches[0].get_height() == pytest.approx(100 * best.shares[-1].value)
-    assert axes.collections[0].get_segments()[0][0][1] == pytest.approx(100 * best.right.value)
+    assert axes.patches[0].get_height() == pytest.approx(100 * best["top 10"].value)
+    assert axes.collections[0].get_segments()[0][0][1] == pytest.approx(100 * best["right answers"].value)

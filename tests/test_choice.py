@@ -30,7 +30,7 @@ from fathom.probes.choice_replies import chosen
 from fathom.prompts.choices import CUT_OFF, UNPARSED, Choices, choices, question_of, shown, statements_of
 from fathom.reading import Faults
 from fathom.results.estimates import NOTHING
-from fathom.studies.reasoning.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, ChoiceLine
+from fathom.studies.reasoning.choice import GIVEN, MEMORISED, NOT_MEMORISED, UNKNOWN, Row
 from fathom.studies.reasoning.choice import analyse as choice
 from fathom.studies.reasoning.choice import tables as choice_tables
 from tests.conftest import build, load_bert_uncased, load_gpt2, make_local
@@ -338,27 +338,27 @@ def test_memorised_or_not(serve, quiz, tmp_path):
     whole = ask(server, quiz, tmp_path / "whole").folder
     found = choice([whole])
     [memory] = found.memorizing
-    assert (memory.task, memory.questions, memory.unparsed, memory.unscored) == ("subClassOf", 4, 1, 0)
-    assert (memory.accuracy.value, memory.all_wrong.value) == (pytest.approx(2 / 3), 0.5)
-    assert memory.all_wrong.low < 0.5 < memory.all_wrong.high
-    lines = {line.premise: line for line in found.reasoning}
-    assert {premise: line.questions for premise, line in lines.items()} == {
+    assert [memory[name] for name in ("task", "questions", "unparsed", "unscored")] == ["subClassOf", 4, 1, 0]
+    assert (memory["accuracy"].value, memory["all wrong"].value) == (pytest.approx(2 / 3), 0.5)
+    assert memory["all wrong"].low < 0.5 < memory["all wrong"].high
+    lines = {line["P1"]: line for line in found.reasoning}
+    assert {premise: line["questions"] for premise, line in lines.items()} == {
         NOT_MEMORISED: 1, MEMORISED: 2, UNKNOWN: 1, GIVEN: 4,
     }  # fmt: skip
-    assert lines[NOT_MEMORISED].accuracy.value == 0
-    assert lines[MEMORISED].accuracy.value == lines[GIVEN].accuracy.value == 1
+    assert lines[NOT_MEMORISED]["accuracy"].value == 0
+    assert lines[MEMORISED]["accuracy"].value == lines[GIVEN]["accuracy"].value == 1
     unknown = lines[UNKNOWN]
-    assert (unknown.accuracy.plain()["value"], unknown.unparsed, unknown.all_wrong.value) == (None, 1, 0)
-    assert (unknown.accuracy.low, unknown.accuracy.note) == (None, NOTHING)
-    assert all("|rule:rdfs9|P1:" in line.accuracy.recipe for line in found.reasoning)
+    accuracy = unknown["accuracy"]
+    assert (accuracy.plain()["value"], unknown["unparsed"], unknown["all wrong"].value) == (None, 1, 0)
+    assert (accuracy.low, accuracy.note) == (None, NOTHING)
+    assert all("|rule:rdfs9|P1:" in line["accuracy"].recipe for line in found.reasoning)
     with pytest.raises(BadInput, match=mentions("subClassOf/0", "tiny chat")):
         choice([whole, parts[0]])
 
 
-def without_recipes(line: ChoiceLine) -> ChoiceLine:
+def without_recipes(line: Row) -> Row:
     """Two data sets have two digests."""
-    accuracy, all_wrong = (number._replace(recipe="") for number in (line.accuracy, line.all_wrong))
-    return line._replace(accuracy=accuracy, all_wrong=all_wrong)
+    return line | {name: line[name]._replace(recipe="") for name in ("accuracy", "all wrong")}
 
 
 def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):
@@ -367,8 +367,8 @@ def test_memorising_and_reasoning_in_two_runs(serve, quiz, tmp_path):
     whole = ask(server, quiz, tmp_path / "whole").folder
     for one, other in zip(choice(parts)[:2], choice([whole])[:2], strict=True):
         assert list(map(without_recipes, one)) == list(map(without_recipes, other))
-    assert "data:memorizing@" in choice(parts).reasoning[0].accuracy.recipe
-    assert {line.premise for line in choice(parts[1:]).reasoning} == {UNKNOWN, GIVEN}
+    assert "data:memorizing@" in choice(parts).reasoning[0]["accuracy"].recipe
+    assert {line["P1"] for line in choice(parts[1:]).reasoning} == {UNKNOWN, GIVEN}
 
 
 def test_models_whose_folders_are_called_alike_stay_two(serve, quiz, tmp_path):
@@ -379,12 +379,12 @@ def test_models_whose_folders_are_called_alike_stay_two(serve, quiz, tmp_path):
         for name, part in (("one/tiny", "memorizing"), ("two/tiny", "reasoning"))
     ]
     found = choice(runs)
-    assert {line.model for line in found.memorizing} == {"one/tiny"}
-    assert {(line.model, line.premise) for line in found.reasoning} == {("two/tiny", UNKNOWN), ("two/tiny", GIVEN)}
+    assert {line["model"] for line in found.memorizing} == {"one/tiny"}
+    assert {(line["model"], line["P1"]) for line in found.reasoning} == {("two/tiny", UNKNOWN), ("two/tiny", GIVEN)}
     again = fathom.probe("choice", "two/tiny", quiz / "memorizing", tmp_path / "again", server=server.url).folder
     both = choice([*runs, again])
-    assert [(line.model, line.questions) for line in both.memorizing] == [("one/tiny", 4), ("two/tiny", 4)]
-    assert {line.model for line in choice([runs[0]]).memorizing} == {"tiny"}, "short where nothing is mistaken"
+    assert [(line["model"], line["questions"]) for line in both.memorizing] == [("one/tiny", 4), ("two/tiny", 4)]
+    assert {line["model"] for line in choice([runs[0]]).memorizing} == {"tiny"}, "short where nothing is mistaken"
 
 
 @pytest.mark.parametrize("limit", range(1, 13))
@@ -407,9 +407,9 @@ def test_a_sample_knows_what_was_remembered(serve, quiz, tmp_path):
     server = serve(each=knows)
     for seed in range(4):
         run = ask(server, quiz, tmp_path / str(seed), limit=6, seed=seed).folder
-        lines = [line for line in choice([run]).reasoning if line.premise == UNKNOWN]
+        lines = [line for line in choice([run]).reasoning if line["P1"] == UNKNOWN]
         elm = "rdfs9-02/3" in run.queries().column("query_id").to_pylist()
-        assert [line.questions for line in lines] == [1] * elm
+        assert [line["questions"] for line in lines] == [1] * elm
 
 
 def test_an_unfinished_run_is_noted(serve, quiz, tmp_path, monkeypatch):
@@ -485,7 +485,7 @@ def test_what_goes_wrong_and_passes(serve, quiz, tmp_path):
     assert all(rows[f"subClassOf/{n}"]["answers"] == ["a"] for n in range(3))
     assert result.folder.manifest["circumstances"]["calls_failed"] == 1
     [line] = choice([result.folder]).memorizing
-    assert (line.questions, line.unparsed, line.unscored) == (4, 0, 1)
+    assert (line["questions"], line["unparsed"], line["unscored"]) == (4, 0, 1)
 
 
 def test_what_the_user_must_put_right(serve, quiz, tmp_path, monkeypatch):

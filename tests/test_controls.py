@@ -259,17 +259,18 @@ class TestRepeated:
     def test_a_constant_answerer_repeats_itself_throughout(self, made: RunMaker) -> None:
         """A hundred prompts have 1, 5 and 10 distinct answers among 100, 500 and 1000."""
         [found] = repeated([made(constant, world(EVEN))]).runs
-        assert found.distinct == (1, 5, 10)
-        assert values(found.shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
-        shares = [values(entity.shares) for entity in found.entities]
+        assert [found.about[f"distinct@{k}"] for k in (1, 5, 10)] == [1, 5, 10]
+        shares = [found.about[f"distinct share@{k}"] for k in (1, 5, 10)]
+        assert values(shares) == pytest.approx([1 / 100, 5 / 500, 10 / 1000])
+        shares = [values(entity[f"top {k}"] for k in (1, 5, 10)) for entity in found.entities]
         assert shares == [[1, 1, 1], *[[0, 1, 1]] * 4, *[[0, 0, 1]] * 5]
 
     def test_an_answerer_by_lot_repeats_nothing(self, made: RunMaker) -> None:
         """Every candidate is first in about a twentieth of the prompts, and among ten in about half of them."""
         [found] = repeated([made(at_random(0), world(EVEN))]).runs
-        assert found.distinct == (20, 20, 20)
-        for place, expected in enumerate((1 / 20, 5 / 20, 10 / 20)):
-            told = [entity.shares[place].value for entity in found.entities]
+        assert [found.about[f"distinct@{k}"] for k in (1, 5, 10)] == [20, 20, 20]
+        for k, expected in ((1, 1 / 20), (5, 5 / 20), (10, 10 / 20)):
+            told = [entity[f"top {k}"].value for entity in found.entities]
             assert np.mean(told) == pytest.approx(expected)
             assert max(told) < expected + 0.2
 
@@ -277,8 +278,8 @@ class TestRepeated:
         """Twenty facts with an answer each: no first answer repeats another."""
         data = world(EVEN[:20])
         [found] = repeated([made(knowing({query.id for query in data.queries}), data)]).runs
-        assert found.distinct[0] == 20
-        assert found.shares[0].value == 1
+        assert found.about["distinct@1"] == 20
+        assert found.about["distinct share@1"].value == 1
 
     def test_only_one_who_repeats_templates_changes_from_them_to_sentences(self, tmp_path: Path) -> None:
         """By template the same to everything, by sentence by lot: the overlap falls. By lot both times, and knowing
@@ -296,13 +297,13 @@ class TestRepeated:
                 for reading, answer in (("template-based", based), ("template-free", free))
             ]
             first = repeated(runs).in_both[0].changes[0]
-            assert first.right is not None
-            assert first.right.value == pytest.approx(4 / 99)  # each of twenty is right five times of a hundred
+            # Each of twenty is right five times of a hundred.
+            assert first["right answers"].value == pytest.approx(4 / 99)
             if name == "repeats":
-                assert first.based.value == pytest.approx(1)
-                assert first.difference.high < -0.9
+                assert first["template-based"].value == pytest.approx(1)
+                assert first["difference"].high < -0.9
             else:
-                assert first.difference.low <= 0 <= first.difference.high
+                assert first["difference"].low <= 0 <= first["difference"].high
 
 
 # --- pools: a larger answer pool costs accuracy

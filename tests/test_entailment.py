@@ -387,12 +387,12 @@ def test_the_better_half_is_remembered_better(done):
         order = sorted((id_ for id_ in ranks if id_.startswith(task)), key=lambda id_: -ranks[id_])
         assert len(order) % 2 == 1  # 19 classes and 9 domains
         rule = next(rule for rule, its in RULES.items() if its == task)
-        [told] = [one for one in done.found.remembered if (one.rule, one.premise) == (rule, "P1")]
+        [told] = [one for one in done.found.remembered if (one["rule"], one["premise"]) == (rule, "P1")]
         middle = order[len(order) // 2]
-        assert told.middle == (next(query.subject for query in data.queries if query.id == middle),)
-        assert told.better.value == pytest.approx(np.mean([ranks[id_] for id_ in order[: len(order) // 2]]))
-        assert (told.better.low, told.better.note) == (None, HALVED)
-        assert told.better.recipe.startswith("mrr|data:town@")
+        assert told["left out"] == next(query.subject for query in data.queries if query.id == middle)
+        assert told["better half"].value == pytest.approx(np.mean([ranks[id_] for id_ in order[: len(order) // 2]]))
+        assert (told["better half"].low, told["better half"].note) == (None, HALVED)
+        assert told["better half"].recipe.startswith("mrr|data:town@")
         assert not any(about["item"] == middle for about in own)
 
 
@@ -540,9 +540,9 @@ def test_a_memory_of_several_ways_counts_the_studys_own(done, narrow, tmp_path):
             own.setdefault(row["query_id"], []).append(1 / row["rank"])
     assert [len(ranks) for ranks in own.values()] == [1, 1, 1, 1]
     best, second, third, last = sorted((ranks[0] for ranks in own.values()), reverse=True)
-    [told] = [one for one in found.remembered if one.premise == "P1"]
-    assert told.better.value == pytest.approx((best + second) / 2)
-    assert told.worse.value == pytest.approx((third + last) / 2)
+    [told] = [one for one in found.remembered if one["premise"] == "P1"]
+    assert told["better half"].value == pytest.approx((best + second) / 2)
+    assert told["worse half"].value == pytest.approx((third + last) / 2)
     with pytest.raises(BadInput, match=mentions("two-ways", "mask-max, mask-mean", "mask-first")):
         asked(done.model, done.folder, tmp_path, ["rdfs9"], memory=[narrow], reduction="first")
 

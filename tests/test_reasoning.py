@@ -183,7 +183,7 @@ def test_entailment_from_end_to_end(things, small, tmp_path, monkeypatch, answer
     )
     [shares] = found.counterfactuals
     if answerer is reader:
-        assert (shares.text.value, shares.memory.value, shares.items) == (1.0, 0.0, 100)
+        assert (shares["text"].value, shares["memory"].value, shares["items"]) == (1.0, 0.0, 100)
         [gain] = [contrast for contrast in found.conclusions[0].decision.claim.contrasts if contrast.name == "gain"]
         assert gain.estimate.value > 0.8
     assert any("smallest" in note for table in entailment.tables(found) for note in table.notes)
@@ -194,7 +194,7 @@ def test_a_rememberer_follows_memory_against_the_text(things, small, tmp_path, m
     answer_slots(monkeypatch, scoring(remembers_anyone, world), scoring(at_random, world))
     options = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, untrained=0)
     [shares] = entailment.analyse([("who", lambda: small)], things, options, tmp_path, quiet).counterfactuals
-    assert (shares.text.value, shares.memory.value) == (0.0, 1.0)
+    assert (shares["text"].value, shares["memory"].value) == (0.0, 1.0)
 
 
 def test_half_a_memory_is_used(things, small, tmp_path, monkeypatch):
@@ -242,7 +242,7 @@ def test_choice_from_end_to_end(things, tmp_path, answerer):
     expected = [SIGNIFICANT, SIGNIFICANT] if answerer is reasoner else [NO_DIFFERENCE, NO_DIFFERENCE]
     assert [one.decision.word for one in found.conclusions] == expected
     if answerer is copies_if_stated:
-        assert [(one.text.value, one.memory.value) for one in found.counterfactuals] == [(1.0, 0.0)]
+        assert [(one["text"].value, one["memory"].value) for one in found.counterfactuals] == [(1.0, 0.0)]
     asked = EntailmentStudyOptions(rules=("rdfs9",), pairs=2, options=8)
     chat = Reasoning(answerer, world, words)
     also = entailment.analyse([("chat", lambda: chat)], things, asked, tmp_path / "chat", quiet)
@@ -439,7 +439,9 @@ def test_counterfactual_shares_by_hand():
     place = ("counterfactual premise", "rdfs9", "1", "plain")
     texts = {"answer of the text": {"a": 1.0, "b": 1.0, "c": 0.0}, "answer of memory": {"a": 0.0, "b": 0.0, "c": 1.0}}
     [found] = counterfactuals("m", {place: texts}, "made")
-    assert (found.items, found.text.value, found.memory.value) == (3, pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert (found["items"], found["text"].value, found["memory"].value) == (
+        3, pytest.approx(2 / 3), pytest.approx(1 / 3),
+    )  # fmt: skip
 
 
 # --- shortcuts by hand

@@ -103,18 +103,18 @@ class TestChoice:
 
     @pytest.mark.parametrize("key", ["subject", "query"])
     def test_by_hand(self, memory: RunFolder, key: str) -> None:
-        lines = {line.task: line for line in choice([memory], ChoiceStudyOptions(cluster=key)).memorizing}
+        lines = {line["task"]: line for line in choice([memory], ChoiceStudyOptions(cluster=key)).memorizing}
         hits = [float(rank == 1) for rank in RANKS]
-        number = lines[ALL].accuracy
+        number = lines[ALL]["accuracy"]
         assert told(number) == pytest.approx(by_hand(hits, key))
         assert number.recipe.endswith(f"|task:all|cluster:{key}")
-        assert (number.sample, lines[ALL].all_wrong[:4]) == (key, number[:4])
+        assert (number.sample, lines[ALL]["all wrong"][:4]) == (key, number[:4])
 
     def test_two_questions_of_a_fact_are_one_value(self, memory: RunFolder) -> None:
         [number] = [
-            line.accuracy
+            line["accuracy"]
             for line in choice([memory], ChoiceStudyOptions(cluster="fact")).memorizing
-            if line.task == ALL
+            if line["task"] == ALL
         ]
         facts = sorted(set(FACTS))
         means = [np.mean([rank == 1 for rank, own in zip(RANKS, FACTS, strict=True) if own == fact]) for fact in facts]
@@ -123,7 +123,7 @@ class TestChoice:
         assert (number.clusters, number.sample) == (12, "fact within relation")
 
     def test_by_default_the_questions_of_each_task(self, memory: RunFolder) -> None:
-        [number] = [line.accuracy for line in choice([memory]).memorizing if line.task == ALL]
+        [number] = [line["accuracy"] for line in choice([memory]).memorizing if line["task"] == ALL]
         hits = [float(rank == 1) for rank in RANKS]
         assert told(number) == pytest.approx(interval(hits, within=tasks_of_items(), limits=SHARE)[:4])
         assert number.recipe.endswith("|cluster:question within task")
@@ -132,15 +132,15 @@ class TestChoice:
         """Questions without it count for themselves, those of one fact together: the 24 that memorise ask for 12."""
         found = choice([memory, reasoning], ChoiceStudyOptions(cluster="premise"))
         [line] = found.reasoning
-        assert line.premise == UNKNOWN
+        assert line["P1"] == UNKNOWN
         hits = [float(rank == 1) for rank in RANKS[::-1]]
-        assert told(line.accuracy) == pytest.approx(interval(hits, [n // 3 for n in range(COUNT)], limits=SHARE)[:4])
-        assert [one.accuracy.clusters for one in found.memorizing if one.task == ALL] == [12]
+        assert told(line["accuracy"]) == pytest.approx(interval(hits, [n // 3 for n in range(COUNT)], limits=SHARE)[:4])
+        assert [one["accuracy"].clusters for one in found.memorizing if one["task"] == ALL] == [12]
 
     def test_one_task_says_nothing_of_others(self, memory: RunFolder) -> None:
         one, *_ = choice([memory], ChoiceStudyOptions(cluster="task")).memorizing
-        assert one.accuracy.low is None
-        assert mentioned(one.accuracy.note, "one task", "no interval")
+        assert one["accuracy"].low is None
+        assert mentioned(one["accuracy"].note, "one task", "no interval")
 
     def test_keys_that_there_are_not(self, memory: RunFolder, reasoning: RunFolder, tmp_path: Path, fathom) -> None:
         there = "query, fact, relation, subject, answer, task, options, rule, premise"

@@ -39,67 +39,38 @@ CHOSEN = "no interval: the entities are chosen by these shares"
 FEW_FACTS = "no interval: an overlap needs three facts or more"
 
 
-class Entity(NamedTuple):
-    """An entity among the best answers.
-
-    :param shares: of the prompts, whose top 1, 5 and 10 contain it; of both readings: of the facts, whose top 10
-        contains it by template (their predictions averaged) and by sentence.
-    :param right: share that it answers rightly.
-    """
-
-    id: str
-    name: str
-    shares: tuple[Estimate, ...]
-    right: Estimate
+Row = dict[str, Any]
 
 
 class RunRepetition(NamedTuple):
     """One run.
 
-    :param prompts: number of predictions with a rank.
-    :param distinct: number of entities in any prompt's top 1, 5, 10.
-    :param shares: those ÷ (k · prompts), 1 where no prediction repeats another; fewer candidates than k count as many
-        as there are.
-    :param right: distinct gold answers ÷ prompts: the first share of a model that knows all.
-    :param entities: the most repeated in the top 10 first; ties by top 5, top 1 and id.
+    :param about: "prompts": number of predictions with a rank; "distinct@k": of entities in any prompt's top k;
+        "distinct share@k": those ÷ (k · prompts), 1 where no prediction repeats another; fewer candidates than k count
+        as many as there are; "right answers": distinct gold answers ÷ prompts: the first share of a model that knows
+        all.
+    :param entities: share of the prompts whose top 1, 5 and 10 contain each, and that it answers rightly; the most
+        repeated in the top 10 first; ties by top 5, top 1 and id.
     """
 
-    model: str
-    data: str
-    reading: str
-    prompts: int
-    unscored: int
-    distinct: tuple[int, ...]
-    shares: tuple[Estimate, ...]
-    right: Estimate
-    entities: list[Entity]
-
-
-class Overlap(NamedTuple):
-    """Overlap of the *k* best answers to two facts, for one model on one data set in both readings.
-
-    :param right: overlap of the gold answers, for k = 1.
-    :param difference: template-free − template-based, paired by fact.
-    """
-
-    k: int
-    right: Estimate | None
-    based: Estimate
-    free: Estimate
-    difference: Estimate
+    about: Row
+    entities: list[Row]
 
 
 class InBoth(NamedTuple):
     """One model on one data set in both readings.
 
-    :param entities: all in a top 10 of either reading, the most repeated in one of them first.
+    :param changes: overlap of the k best answers to two facts, and of their gold answers for k = 1; the difference is
+        template-free − template-based, paired by fact.
+    :param entities: all in a top 10 of either reading, the most repeated in one of them first; shares of the facts,
+        with their predictions averaged.
     :param by_fact: change at the deepest cut of each fact that both readings ranked.
     """
 
     model: str
     data: str
-    changes: list[Overlap]
-    entities: list[Entity]
+    changes: list[Row]
+    entities: list[Row]
     based: RunFacts
     by_fact: Mapping[str, float]
 
@@ -150,25 +121,18 @@ def _repeated(outcome: RunFacts) -> RunRepetition:
     def share(why: str, name: str, value: float) -> Estimate:
         return point_estimate(why, outcome.recipe(name), value, n, ".1%")
 
-    return RunRepetition(
-        outcome.model,
-        outcome.data,
-        outcome.reading,
-        n,
-        len(outcome.places) - n,
-        tuple(map(len, counts)),
-        tuple(share(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / count.total()) for k, count in cuts),
-        share(NO_INTERVAL, "distinct right answers/prompts", len(right) / n),
-        [
-            Entity(
-                id_,
-                names.get(id_, id_),
-                tuple(share(CHOSEN, f"share of top {k}", count[id_] / n) for k, count in cuts),
-                share(CHOSEN, f"share of {RIGHT}", right[id_] / n),
-            )
-            for id_ in sorted(counts[-1], key=lambda id_: (*(-count[id_] for count in reversed(counts)), id_))
-        ],
-    )
+    about: Row = {"model": outcome.model, "data": outcome.data, "reading": outcome.reading, "prompts": n}
+    about |= {"unscored": len(outcome.places) - n} | {f"distinct@{k}": len(count) for k, count in cuts}
+    for k, count in cuts:
+        about[f"distinct share@{k}"] = share(NO_INTERVAL, f"distinct/predictions@{k}", len(count) / count.total())
+    about[RIGHT] = share(NO_INTERVAL, "distinct right answers/prompts", len(right) / n)
+    entities: list[Row] = [
+        {"entity": names.get(id_, id_), "id": id_}
+        | {f"top {k}": share(CHOSEN, f"share of top {k}", count[id_] / n) for k, count in cuts}
+        | {RIGHT: share(CHOSEN, f"share of {RIGHT}", right[id_] / n)}
+        for id_ in sorted(counts[-1], key=lambda id_: (*(-count[id_] for count in reversed(counts)), id_))
+    ]
+    return RunRepetition(about, entities)
 
 
 def _in_both(outcomes: Sequence[RunFacts]) -> InBoth | None:
@@ -206,7 +170,7 @@ def _claims(paired: Sequence[InBoth], untrained: str) -> list[Claim]:
     claims = []
     for both in paired:
         if both.model != untrained:
-            change = Contrast("sentence − template", both.changes[-1].difference)
+            change = Contrast("sentence − template", both.changes[-1]["difference"])
             beyond = _beyond_twin(both, twins[both.data]) if both.data in twins else None
             name = f"{both.model} on {both.data} repeats its answers differently by sentence"
             claims.append(Claim(name, (change, Contrast("beyond the untrained twin", beyond, 0, NO_TWIN))))
@@ -222,7 +186,7 @@ def _beyond_twin(trained: InBoth, twin: InBoth) -> Estimate | None:
     return estimates.difference(own, other, trained.based.sample(shared), recipe, (-2.0, 2.0))
 
 
-def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Overlap:
+def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Row:
     name = f"overlap of top {k}"
     first, second = _overlaps(based, facts, k), _overlaps(free, facts, k)
     change = point_estimate(FEW_FACTS, free.recipe(name))
@@ -233,8 +197,8 @@ def _change(based: RunFacts, free: RunFacts, facts: Sequence[str], k: int) -> Ov
         golds = [dict.fromkeys(gold, 1 / len(gold)) for gold in based.gold_ids_of(facts)]
         overlaps = _by_fact(based, facts, pseudo_values(golds, 1))
         right = _mean_overlap(based, "overlap of right answers", overlaps, facts)
-    means = _mean_overlap(based, name, first, facts), _mean_overlap(free, name, second, facts)
-    return Overlap(k, right, *means, change)
+    means = {BY_TEMPLATE: _mean_overlap(based, name, first, facts), FREE: _mean_overlap(free, name, second, facts)}
+    return {"of": f"top {k}", RIGHT: right, **means, "difference": change}
 
 
 def _mean_overlap(outcome: RunFacts, name: str, values: Floats, facts: Sequence[str]) -> Estimate:
@@ -292,24 +256,22 @@ def _total(shares: Sequence[Mapping[str, float]]) -> Counter[str]:
     return total
 
 
-def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[Entity]:
+def _entities_in_both(based: RunFacts, free: RunFacts, facts: Sequence[str]) -> list[Row]:
     """Return the most repeated first; ties by the share in the other reading, then by id."""
     names = names_of(free.rows.candidates) | names_of(based.rows.candidates)
     right = [dict.fromkeys(gold, 1.0) for gold in based.gold_ids_of(facts)]
-    totals = [
-        (outcome.recipe(f"share of {name}"), _total(shares))
-        for name, outcome, shares in (
-            (RIGHT, based, right),
-            *((f"top {MOST}", side, _shares(_tops(side, facts, MOST))) for side in (based, free)),
-        )
+    totals = {RIGHT: (based.recipe(f"share of {RIGHT}"), _total(right))}
+    for side in (based, free):
+        totals[side.reading] = side.recipe(f"share of top {MOST}"), _total(_shares(_tops(side, facts, MOST)))
+    entities: list[Row] = [
+        {"entity": names.get(id_, id_), "id": id_}
+        | {
+            name: point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%")
+            for name, (recipe, total) in totals.items()
+        }
+        for id_ in dict.fromkeys([*totals[BY_TEMPLATE][1], *totals[FREE][1]])
     ]
-    entities = []
-    for id_ in dict.fromkeys([*totals[1][1], *totals[2][1]]):
-        of_right, *shares = (
-            point_estimate(CHOSEN, recipe, total[id_] / len(facts), len(facts), ".1%") for recipe, total in totals
-        )
-        entities.append(Entity(id_, names.get(id_, id_), tuple(shares), of_right))
-    return sorted(entities, key=lambda one: (*sorted(-share.value for share in one.shares), one.id))
+    return sorted(entities, key=lambda one: (*sorted(-one[reading].value for reading in READINGS), one["id"]))
 
 
 def conclude(findings: Repetition) -> list[str]:
@@ -321,14 +283,13 @@ def conclude(findings: Repetition) -> list[str]:
 def tables(findings: Repetition) -> list[Table]:
     shares = (*(f"distinct share@{k}" for k in CUTS), RIGHT)
     counts = ("unscored", *(f"distinct@{k}" for k in CUTS))
-    columns = ("model", "data", "reading", "prompts", *counts, *shares)
-    rows = [(*line[:5], *line.distinct, *line.shares, line.right) for line in findings.runs]
     notes = (
         "distinct share@k: entities that any prompt has among its k best ÷ (prompts × k)",
         f"{RIGHT}: distinct ones ÷ prompts, as a model that knows all would have them @1",
     )
+    rows = [line.about for line in findings.runs]
     return [
-        Table.of(rows, "distinct predictions", notes, columns=columns, without_interval=shares, hidden=counts),
+        Table.of(rows, "distinct predictions", notes, without_interval=shares, hidden=counts),
         *(_entities_table(line, SHOWN) for line in findings.runs),
         *([_changes_table(findings.in_both)] if findings.in_both else []),
         *(_both_table(both, SHOWN) for both in findings.in_both),
@@ -343,17 +304,19 @@ def files(findings: Repetition) -> dict[str, Table]:
 
 
 def _entities_table(line: RunRepetition, shown: int | None = None) -> Table:
-    shares = (*(f"top {k}" for k in CUTS), RIGHT)
-    rows = [(one.name, one.id, *one.shares, one.right) for one in line.entities[:shown]]
-    title = f"most repeated: {line.model}, {line.data}, {line.reading}"
+    title = f"most repeated: {_name(line.about)}"
     notes = ("share of the prompts whose top k contains the entity", f"{RIGHT}: share of those whose gold answer it is")
-    return Table.of(rows, title, notes, columns=("entity", "id", *shares), without_interval=shares)
+    shares = (*(f"top {k}" for k in CUTS), RIGHT)
+    return Table.of(line.entities[:shown], title, notes, without_interval=shares)
+
+
+def _name(about: Row) -> str:
+    return f"{about['model']}, {about['data']}, {about['reading']}"
 
 
 def _changes_table(paired: Sequence[InBoth]) -> Table:
-    columns = ("model", "data", "facts", "of", RIGHT, BY_TEMPLATE, FREE, "difference")
     rows = [
-        (both.model, both.data, len(both.by_fact), f"top {change.k}", *change[1:])
+        {"model": both.model, "data": both.data, "facts": len(both.by_fact)} | change
         for both in paired
         for change in both.changes
     ]
@@ -364,18 +327,16 @@ def _changes_table(paired: Sequence[InBoth]) -> Table:
     )
     title = "repetition, template-based and template-free"
     same = ("data",) if len({both.data for both in paired}) == 1 else ()  # all tables before name it
-    return Table.of(rows, title, notes, columns=columns, main="difference", hidden=("p", *same))
+    return Table.of(rows, title, notes, main="difference", hidden=("p", *same))
 
 
 def _both_table(both: InBoth, shown: int | None = None) -> Table:
-    shares = (RIGHT, BY_TEMPLATE, FREE)
-    rows = [(one.name, one.id, one.right, *one.shares) for one in both.entities[:shown]]
     notes = (
         f"share of the {len(both.by_fact):,} facts that both readings ranked whose top {MOST} contains the entity; "
         f"{RIGHT}: whose gold answer it is",
     )
     title = f"most repeated in both readings: {both.model}, {both.data}"
-    return Table.of(rows, title, notes, columns=("entity", "id", *shares), without_interval=shares)
+    return Table.of(both.entities[:shown], title, notes, without_interval=(RIGHT, *READINGS))
 
 
 def plots(findings: Repetition) -> list[Plot]:
@@ -392,34 +353,37 @@ def plots(findings: Repetition) -> list[Plot]:
 
 
 def _draw(line: RunRepetition, axes: Any) -> None:
-    shown = line.entities[:SHOWN]
-    distinct = ", ".join(f"{share.value:.1%} of top {k}" for share, k in zip(line.shares, CUTS, strict=True))
-    about = f"{line.model}, {line.data}, {line.reading}, {line.prompts:,} prompts"
-    title = f"{about}\ndistinct: {distinct}, {line.right.value:.1%} of right answers"
-    _draw_bars(axes, shown, {f"in the top {MOST}": [one.shares[-1] for one in shown]}, title)
+    shown, about = line.entities[:SHOWN], line.about
+    distinct = ", ".join(f"{about[f'distinct share@{k}'].value:.1%} of top {k}" for k in CUTS)
+    title = f"{_name(about)}, {about['prompts']:,} prompts"
+    title += f"\ndistinct: {distinct}, {about[RIGHT].value:.1%} of right answers"
+    _draw_bars(axes, shown, {f"in the top {MOST}": f"top {MOST}"}, title)
 
 
 def _draw_both(both: InBoth, axes: Any) -> None:
-    shown, deepest = both.entities[:SHOWN], both.changes[-1]
-    bars = dict(zip(READINGS, zip(*(one.shares for one in shown), strict=True), strict=True))
-    title = f"{both.model}, {both.data}, {len(both.by_fact):,} facts; overlap of top {deepest.k}: "
-    title += f"{deepest.based.value:.1%} by template, {deepest.free.value:.1%} by sentence"
-    value, low, high = deepest.difference[:3]
+    deepest = both.changes[-1]
+    title = f"{both.model}, {both.data}, {len(both.by_fact):,} facts; overlap of {deepest['of']}: "
+    title += f"{deepest[BY_TEMPLATE].value:.1%} by template, {deepest[FREE].value:.1%} by sentence"
+    value, low, high = deepest["difference"][:3]
     if low is not None and high is not None:
         title += f",\n{100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points, 95 % interval"
-    _draw_bars(axes, shown, {f"{reading}: in the top {MOST}": shares for reading, shares in bars.items()}, title)
+    bars = {f"{reading}: in the top {MOST}": reading for reading in READINGS}
+    _draw_bars(axes, both.entities[:SHOWN], bars, title)
 
 
-def _draw_bars(axes: Any, entities: Sequence[Any], bars: Mapping[str, Sequence[Estimate]], title: str) -> None:
-    """Draw bars side by side, a line at the share of right answers, and the legend above, where it hides no bar."""
+def _draw_bars(axes: Any, entities: Sequence[Row], bars: Mapping[str, str], title: str) -> None:
+    """Draw bars side by side, a line at the share of right answers, and the legend above, where it hides no bar.
+
+    :param bars: share of each label.
+    """
     middles, width = np.arange(len(entities)), 0.8 / len(bars)
-    for number, (label, shares) in enumerate(bars.items()):
+    for number, (label, share) in enumerate(bars.items()):
         shift = (number - (len(bars) - 1) / 2) * width
-        axes.bar(middles + shift, [100 * share.value for share in shares], width, label=label)
-    right = [100 * one.right.value for one in entities]
+        axes.bar(middles + shift, [100 * one[share].value for one in entities], width, label=label)
+    right = [100 * one[RIGHT].value for one in entities]
     axes.hlines(right, middles - 0.4, middles + 0.4, colors="black", label="right answer of")
     # Long names would leave no room for the bars.
-    names = [one.name if len(one.name) <= 24 else f"{one.name[:23]}…" for one in entities]
+    names = [name if len(name) <= 24 else f"{name[:23]}…" for name in (one["entity"] for one in entities)]
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     legend = axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=7, title=title, ncols=3, frameon=False)
     legend.get_title().set(fontsize=8, multialignment="center")

@@ -9,8 +9,8 @@ ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from fathom.store.folder import RunFolder
 from fathom.studies.options import ChoiceStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
-    Counterfactual,
     conclusion_tables,
     counterfactuals,
     evidence_of,
@@ -84,34 +83,23 @@ class ModelQuestions(NamedTuple):
         return combined(name, self.recipes, " and ")
 
 
-class ChoiceLine(NamedTuple):
-    """One model on the questions of one task or rule.
-
-    :param premise: how P1 comes to the model; "" for memorising tasks.
-    :param unparsed: questions whose reply names no option.
-    :param unscored: other questions without an answer.
-    :param all_wrong: accuracy if questions without an answer count as wrong.
-    """
-
-    model: str
-    scoring: str
-    task: str
-    premise: str
-    questions: int
-    accuracy: Estimate
-    unparsed: int
-    unscored: int
-    all_wrong: Estimate
+Row = dict[str, Any]
 
 
 class ChoiceLines(NamedTuple):
-    """The findings. :param notes: unfinished runs."""
+    """The findings, of each model the questions of each task or rule.
 
-    memorizing: list[ChoiceLine]
-    reasoning: list[ChoiceLine]
+    :param memorizing: "unparsed": questions whose reply names no option; "unscored": others without an answer; "all
+        wrong": accuracy if both count as wrong.
+    :param reasoning: likewise; "P1": how it comes to the model.
+    :param notes: unfinished runs.
+    """
+
+    memorizing: list[Row]
+    reasoning: list[Row]
     notes: list[str]
     conclusions: list[Conclusion]
-    counterfactuals: list[Counterfactual]
+    counterfactuals: list[Row]
 
 
 def analyse(runs: Sequence[RunFolder], options: ChoiceStudyOptions = ChoiceStudyOptions()) -> ChoiceLines:
@@ -151,13 +139,13 @@ def _asked_text(question: MarkedQuestion) -> AskedText:
     )
 
 
-def _memorizing(model: ModelQuestions) -> list[ChoiceLine]:
+def _memorizing(model: ModelQuestions) -> list[Row]:
     tasks = grouped((one.groups["task"], one) for one in model.questions.values() if "task" in one.groups)
     lines = [_line(model, task, "", {task: own}) for task, own in tasks.items()]
     return lines + ([_line(model, ALL, "", tasks)] if len(tasks) > 1 else [])
 
 
-def _reasoning(model: ModelQuestions) -> list[ChoiceLine]:
+def _reasoning(model: ModelQuestions) -> list[Row]:
     parts = grouped(
         ((question.groups["rule"], _premise(question, model.questions)), question)
         for question in model.questions.values()
@@ -183,7 +171,7 @@ def _premise(question: MarkedQuestion, questions: Mapping[str, MarkedQuestion]) 
     return MEMORISED if is_remembered(memory.credit) else NOT_MEMORISED
 
 
-def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Sequence[MarkedQuestion]]) -> ChoiceLine:
+def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Sequence[MarkedQuestion]]) -> Row:
     """:param parts: questions by task or rule, the clusters of an interval over several."""
     questions = [(part, question) for part, own in parts.items() for question in own]
 
@@ -197,17 +185,16 @@ def _line(model: ModelQuestions, task: str, premise: str, parts: Mapping[str, Se
 
     answered = [(part, question) for part, question in questions if not np.isnan(question.credit)]
     unparsed = sum(question.reason in NO_OPTION for _, question in questions)
-    return ChoiceLine(
-        model.model,
-        model.scoring,
-        task,
-        premise,
-        len(questions),
-        number("accuracy", answered),
-        unparsed,
-        len(questions) - len(answered) - unparsed,
-        number("accuracy, all wrong", questions),
-    )
+    return {
+        "model": model.model,
+        "scoring": model.scoring,
+        **({"rule": task, "P1": premise} if premise else {"task": task}),
+        "questions": len(questions),
+        "accuracy": number("accuracy", answered),
+        "unparsed": unparsed,
+        "unscored": len(questions) - len(answered) - unparsed,
+        "all wrong": number("accuracy, all wrong", questions),
+    }
 
 
 # --- questions
@@ -284,13 +271,7 @@ def tables(findings: ChoiceLines) -> list[Table]:
     published = [_AS_PUBLISHED, *([] if findings.conclusions else [NO_ARGUMENTS])]
     tables = (
         *conclusion_tables(findings.conclusions, findings.counterfactuals, findings.notes),
-        _lines(findings.memorizing, "memorising", ("task",), notes),
-        _lines(findings.reasoning, "reasoning", ("rule", "P1"), (*published, _PREMISE, *notes)),
+        Table.of(findings.memorizing, "memorising", notes, main="accuracy"),
+        Table.of(findings.reasoning, "reasoning", (*published, _PREMISE, *notes), main="accuracy"),
     )
     return [table for table in tables if table.rows]
-
-
-def _lines(lines: Sequence[ChoiceLine], title: str, about: tuple[str, ...], notes: Iterable[str]) -> Table:
-    columns = ("model", "scoring", *about, "questions", "accuracy", "unparsed", "unscored", "all wrong")
-    rows = [(*line[:2], *line[2:4][: len(about)], *line[4:]) for line in lines]
-    return Table.of(rows, title, notes, columns=columns, main="accuracy")

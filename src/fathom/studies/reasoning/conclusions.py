@@ -11,7 +11,7 @@ than for the others. Where there are untrained twins, a conclusion also needs a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -177,21 +177,12 @@ def in_depth(rule: str, depth: int) -> str:
     return rule if depth == 1 else f"{rule}, depth {depth}"
 
 
-class Counterfactual(NamedTuple):
-    """Which answer a model gives where premise 1 names another item's answer.
+def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> list[dict[str, Any]]:
+    """Return which answer a model gives where premise 1 names another item's answer, for each rule.
 
-    :param text: share of items for which the stated answer is first, *memory* the answer that is true of the world.
+    :param values: whether each answer is first.
+    :return: "text": share of items for which the stated answer is first; "memory": for which the true one is.
     """
-
-    model: str
-    rule: str
-    items: int
-    text: Estimate
-    memory: Estimate
-
-
-def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> list[Counterfactual]:
-    """Return the shares of each rule. :param values: whether each answer is first."""
     found = []
     for (conclusion, rule, *_), texts in values.items():
         if conclusion == COUNTERFACTUAL and OF_TEXT in texts:
@@ -199,7 +190,7 @@ def counterfactuals(model: str, values: Mapping[Place, Values], made: str) -> li
             pairs = np.array([(texts[OF_TEXT][item], texts[OF_MEMORY][item]) for item in both]).reshape(-1, 2)
             pairs = pairs[~np.isnan(pairs).any(axis=1)]
             text, memory = (mean(column, Sample(_ITEMS), f"{made}|rule:{rule}|{conclusion}") for column in pairs.T)
-            found.append(Counterfactual(model, rule, len(pairs), text, memory))
+            found.append({"model": model, "rule": rule, "items": len(pairs), "text": text, "memory": memory})
     return found
 
 
@@ -328,7 +319,7 @@ def summarise(conclusions: Sequence[Conclusion]) -> list[str]:
 
 
 def conclusion_tables(
-    conclusions: Sequence[Conclusion], against: Sequence[Counterfactual] = (), notes: Sequence[str] = ()
+    conclusions: Sequence[Conclusion], against: Sequence[Mapping[str, Any]] = (), notes: Sequence[str] = ()
 ) -> list[Table]:
     """Return the verdicts, the gains over each altered text, the items that each shortcut solves, and the answers to
     counterfactual premises, without empty tables."""
@@ -355,7 +346,7 @@ def conclusion_tables(
         Table.of(over, "gain over each altered text", ["mean over the items of the verdict"], main="gain"),
         Table.of(alone, "items that shortcuts solve", ["without a model: docs/methods/reasoning.md"]),
         Table.of(
-            [one._asdict() for one in against],
+            against,
             "counterfactual premises",
             ["text: share of items for which the stated answer is first; memory: the answer that it replaces"],
             inline=True,

@@ -28,7 +28,6 @@ from fathom.studies import Announce
 from fathom.studies.options import EntailmentStudyOptions
 from fathom.studies.reasoning.conclusions import (
     Conclusion,
-    Counterfactual,
     conclusion_tables,
     counterfactuals,
     evidence_of_runs,
@@ -37,7 +36,7 @@ from fathom.studies.reasoning.conclusions import (
     values_of_run,
 )
 from fathom.studies.reasoning.plan import PAIR, EntailmentPlan, Loader, draw_items, given_runs, memories, planned
-from fathom.studies.reasoning.runs import ModelRuns, PremiseMemory, run_arguments
+from fathom.studies.reasoning.runs import ModelRuns, run_arguments
 from fathom.studies.reasoning.shortcuts import asked_texts, solved_items
 
 LEVELS = (EXPLICIT, IMPLICIT, ABSENT)
@@ -127,9 +126,9 @@ class Entailment:
     lines: list[EntailmentLine]
     means: list[Mean]
     by_wording: dict[str, tuple[Estimate, Estimate]]
-    remembered: list[PremiseMemory]
+    remembered: list[dict[str, Any]]
     conclusions: list[Conclusion]
-    counterfactuals: list[Counterfactual]
+    counterfactuals: list[dict[str, Any]]
     runs: list[RunFolder]
     notes: list[str]
 
@@ -297,10 +296,9 @@ def tables(findings: Entailment) -> list[Table]:
         *([_wordings(findings)] if len(findings.by_wording) > 1 else []),
         *(_rule(findings, rule, published) for rule in rules),
         Table.of(
-            [(*one[:-1], "; ".join(one.middle) or None) for one in findings.remembered],
+            findings.remembered,
             "how premises are remembered",
             ["mean 1 / rank in the memorising runs; left out: in the middle of an odd count", *findings.notes],
-            columns=("model", "templates", "rule", "premise", "items", "better half", "worse half", "left out"),
         ),
     ]
 

@@ -47,7 +47,7 @@ from fathom.prompts.entailment import (
 )
 from fathom.prompts.nonce import NonceWords, excerpt_of
 from fathom.prompts.ontology import RULES, TEMPLATES
-from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.estimates import point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import Floats, Rows, grouped
 from fathom.run import run
@@ -73,24 +73,6 @@ OF_CHAT = (
     "more often than not; a server's model has no untrained twin"
 )
 HALVED = "no interval: the items were put into this half by the values themselves"
-
-
-class PremiseMemory(NamedTuple):
-    """Memory of the two halves of a premise.
-
-    :param premise: P1 or P2.
-    :param better: mean 1 / rank (chat models: share of right choices) of the better half, *worse* of the other.
-    :param middle: names of items in neither half; for P2 with the pair.
-    """
-
-    model: str
-    wording: str
-    rule: str
-    premise: str
-    items: int
-    better: Estimate
-    worse: Estimate
-    middle: tuple[str, ...]
 
 
 class Split(NamedTuple):
@@ -205,6 +187,8 @@ class ModelRuns:
     """The runs of one model, and how well it remembers the premises.
 
     :ivar measure: name of the measure of a right answer.
+    :ivar remembered: a row for each rule's premises: mean 1 / rank (or share of right choices) of both halves,
+        and the items in neither, for P2 with the pair.
     :ivar of_wording: predictions of the hypothesis, by wording.
     :ivar memory: how well the finest answer of each item's P1 is remembered, by rule; empty if nothing is by words.
     """
@@ -227,7 +211,7 @@ class ModelRuns:
         self.measure = "MRR" if self.chat is None else "accuracy"
         self.runs: list[RunFolder] = []
         self.notes = [] if self.chat is None else [OF_CHAT]
-        self.remembered: list[PremiseMemory] = []
+        self.remembered: list[dict[str, Any]] = []
         self.of_wording: dict[str, Rows] = {}
         self.memory: dict[str, dict[str, float]] = {}
         for learnt in dict.fromkeys(wording.templates for wording in plan.wordings):
@@ -368,12 +352,12 @@ class ModelRuns:
         """:param splits: one for each pair, whose means are averaged."""
         made = recipe(rows, self.measure.lower(), self.way)
         means = np.mean([(split.better, split.worse) for split in splits], axis=0).tolist()
-        better, worse = (
-            point_estimate(HALVED, f"{made}|rule:{rule}|{premise}:{half} half", mean, len(items) // 2)
-            for half, mean in zip(("better", "worse"), means, strict=True)
-        )
-        about = (self.name, templates.name, rule, premise, len(items))
-        self.remembered.append(PremiseMemory(*about, better, worse, tuple(filter(None, middle))))
+        about = {"model": self.name, "templates": templates.name, "rule": rule, "premise": premise, "items": len(items)}
+        of_halves = {
+            half: point_estimate(HALVED, f"{made}|rule:{rule}|{premise}:{half}", mean, len(items) // 2)
+            for half, mean in zip(("better half", "worse half"), means, strict=True)
+        }
+        self.remembered.append(about | of_halves | {"left out": "; ".join(filter(None, middle)) or None})
 
 
 def _without_folds(learnt: bool) -> dict[str, Any]:
