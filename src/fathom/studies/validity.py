@@ -27,7 +27,7 @@ from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ValidityOptions
-from fathom.studies.validity_estimates import BIASES, PairedPreferences, Probe, ProbeValidity
+from fathom.studies.validity_estimates import BIASES, PairedPreferences, Probe, ProbeValidity, Row
 
 NO_SUBJECT = "no-subject"
 MARGIN = 0.1
@@ -36,23 +36,15 @@ _NOT_BOTH = (Contrast("both probes", None, 1, "this model has no run of both pro
 LARGER = "no probe of another model: two models of different sizes are needed"
 
 
-class ProbePair(NamedTuple):
-    """Two probes of one model. :param agreement: correlation of their ranks within relations and exposures."""
-
-    model: str
-    first: str
-    second: str
-    agreement: Estimate
-
-
 class Validity(NamedTuple):
-    """:param expected: claims to test.
+    """:param pairs: correlation of the ranks of two probes of a model within relations and exposures.
+    :param expected: claims to test.
     :param practised: facts of a run that were practised, or are not in the design.
     :param left_out: probes that scored too few facts, with the reason.
     """
 
     probes: list[ProbeValidity]
-    pairs: list[ProbePair]
+    pairs: list[Row]
     expected: list[Claim]
     practised: int
     left_out: list[str]
@@ -82,7 +74,7 @@ def analyse(runs: Sequence[RunFolder], options: ValidityOptions = ValidityOption
         raise BadInput([*left_out, "plant more facts, or evaluate more of them (--limit)"])
     claims = _expected_claims(probes, options)
     pairs = [
-        ProbePair(one.facts.model, one.name, other.name, one.agreement(other))
+        {"model": one.facts.model, "probe": one.name, "and": other.name, "Pearson r": one.agreement(other)}
         for one, other in combinations(probes, 2)
         if one.facts.content_hash == other.facts.content_hash and one.facts.path != other.facts.path
     ]
@@ -233,32 +225,36 @@ def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
     said = [f"{control}never read differ as well."] if failed else []
     if not sound:
         return said or [f"{model}: no probe tells facts that it has read from facts that it has not."]
-    best = max(sound, key=lambda one: one.by_rank.value)
-    most = best.levels[-1]
+    best = max(sound, key=lambda one: one.numbers["AUROC"].value)
+    read, chance, fastest = best.levels[-1]["exposures"], best.numbers["chance"], min(sound, key=_seconds)
     said += [
-        f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {most.exposures} times ranks better "
-        f"than one never read in {_interval(best.by_rank)} of pairs.",
-        f"How wrong it can be: it has {percent(best.levels[0].accuracy.value)} of the facts never read right"
-        f"{'' if best.chance is None else f' (chance {percent(best.chance)})'}, and misses "
-        f"{percent(1 - most.accuracy.value)} of those read {most.exposures} times.",
+        f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {read} times ranks better "
+        f"than one never read in {_interval(best.numbers['AUROC'])} of pairs.",
+        f"How wrong it can be: it has {percent(best.numbers['never read'].value)} of the facts never read right"
+        f"{'' if chance is None else f' (chance {percent(chance)})'}, and misses "
+        f"{percent(1 - best.numbers['read'].value)} of those read {read} times.",
     ]
-    if others := [f"{one.name} {one.by_rank.value:.2f}" for one in probes if one is not best]:
+    if others := [f"{one.name} {one.numbers['AUROC'].value:.2f}" for one in probes if one is not best]:
         said.append(f"AUROC of the others: {', '.join(others)}.")
     said += _of_biases(probes)
-    fastest = min(sound, key=lambda one: one.seconds)
-    said.append(f"The cheapest of these is {fastest.name}: {1000 * fastest.seconds:.1f} s per 1,000 facts.")
+    said.append(f"The cheapest of these is {fastest.name}: {_seconds(fastest):.1f} s per 1,000 facts.")
     return said
+
+
+def _seconds(one: ProbeValidity) -> float:
+    return float(one.numbers["s per 1,000"])
 
 
 def _failed_controls(probes: Sequence[ProbeValidity]) -> list[str]:
     """Return the scorings that tell two halves of the facts never read apart, tested as one family."""
-    claims = [Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.unread),)) for one in probes]
+    claims = [Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.numbers["halves"]),)) for one in probes]
     return [one.name for one, decision in zip(probes, decide(claims), strict=True) if decision.holds]
 
 
 def _claim(one: ProbeValidity, has_failed: bool) -> Claim:
     """Declare that a scoring tells facts apart, better than the training frequency of their answers does."""
-    frequency = Contrast("AUROC − that of training frequency", one.beyond, 1, "answers without a training frequency")
+    beyond, lacking = one.numbers["over frequency"], "answers without a training frequency"
+    frequency = Contrast("AUROC − that of training frequency", beyond, 1, lacking)
     contrasts = (Contrast("AUROC − 0.5", one.above, 1), frequency)
     objection = "two halves of the facts never read differ as well" if has_failed else ""
     return Claim(f"{one.name} tells facts read from facts never read", contrasts, objection=objection)
@@ -301,34 +297,13 @@ def tables(findings: Validity) -> list[Table]:
     if findings.practised:
         notes.append(f"{findings.practised} facts that were practised, or are not in the design, are excluded")
     notes += findings.left_out
-    main = [
-        {
-            "model": one.model,
-            "probe": one.name,
-            "AUROC": one.by_rank,
-            "by score": one.by_score,
-            "over frequency": one.beyond,
-            "halves": one.unread,
-            "read": one.levels[-1].accuracy,
-            "never read": one.levels[0].accuracy,
-            "chance": one.chance,
-            "ECE": one.calibration,
-            "s per 1,000": 1000 * one.seconds,
-        }
-        for one in findings.probes
-    ]
-    levels = [
-        (one.model, one.name, level.exposures, level.accuracy.n, level.accuracy, level.auroc)
-        for one in findings.probes
-        for level in one.levels
-    ]
     biases = [(one.model, one.name, name, *one.biases[name]) for one in findings.probes for name in BIASES]
     corrections = [
         (one.model, one.name, name, number) for one in findings.probes for name, number in one.corrections.items()
     ]
     made = [
         Table.of(
-            main,
+            [{"model": one.model, "probe": one.name} | one.numbers for one in findings.probes],
             "validity of probes",
             notes,
             main="AUROC",
@@ -336,9 +311,8 @@ def tables(findings: Validity) -> list[Table]:
             formats={"chance": ".1%", "s per 1,000": ".1f"},
         ),
         Table.of(
-            levels,
+            [{"model": one.model, "probe": one.name} | level for one in findings.probes for level in one.levels],
             "by exposures",
-            columns=("model", "probe", "exposures", "facts", "accuracy", "AUROC"),
             main="accuracy",
             inline=True,
         ),
@@ -356,7 +330,7 @@ def tables(findings: Validity) -> list[Table]:
         made.append(Table.of(corrections, title, columns=("model", "probe", "prior of", "change"), main="change"))
     if findings.pairs:
         title = "agreement of probes among facts read equally often: correlation of log10 ranks"
-        made.append(Table.of(findings.pairs, title, columns=("model", "probe", "and", "Pearson r"), main="Pearson r"))
+        made.append(Table.of(findings.pairs, title, main="Pearson r"))
     return made
 
 
@@ -370,8 +344,8 @@ def plots(findings: Validity) -> list[Plot]:
 
 def _draw(probes: Sequence[ProbeValidity], axes: Any) -> None:
     for one in probes:
-        xs = [level.exposures for level in one.levels]
-        axes.plot(xs, [level.accuracy.value for level in one.levels], marker="o", markersize=3, label=one.name)
+        xs = [level["exposures"] for level in one.levels]
+        axes.plot(xs, [level["accuracy"].value for level in one.levels], marker="o", markersize=3, label=one.name)
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xticks(sorted({level.exposures for one in probes for level in one.levels}))
+    axes.set_xticks(sorted({level["exposures"] for one in probes for level in one.levels}))
     axes.legend(fontsize=6)

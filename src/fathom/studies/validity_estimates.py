@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,45 +34,31 @@ FEWEST = 10
 """Facts of a class without which nothing is estimated."""
 
 
-class Level(NamedTuple):
-    """Facts that were read so often. :param auroc: against facts never read, by rank; None for these."""
-
-    exposures: int
-    accuracy: Estimate
-    auroc: Estimate | None
+Row = dict[str, Any]
 
 
 class ProbeValidity(NamedTuple):
     """One scoring of one run.
 
     :param name: probe and scoring, with what distinguishes it from others.
-    :param by_score: AUROC of the facts read most often against those never read, by the margin.
-    :param by_rank: the same by the rank.
+    :param numbers: "AUROC": of the facts read most often against those never read, by rank; "by score": by the margin;
+        "over frequency": less that of the answer's training frequency alone, the second control; "halves": AUROC − 0.5
+        of one half of the facts never read against the other, the control; "chance": expected accuracy of guessing,
+        None for written answers; "ECE": of softmax confidence, None without it.
     :param above: AUROC by rank − 0.5, for the claim.
-    :param beyond: AUROC by rank − that of the answer's training frequency alone: the second control.
-    :param unread: AUROC − 0.5 of one half of the facts never read against the other: the control.
-    :param levels: by exposures, the facts never read first.
-    :param chance: expected accuracy of guessing; None for written answers.
-    :param calibration: expected calibration error of softmax confidence; None without it.
+    :param levels: of facts that were read equally often, "exposures", "accuracy" and "AUROC" against those never read,
+        by rank; these first.
     :param biases: correlation of log10 rank with each property, of facts never read and of those read most often.
     :param corrections: AUROC by rank with a prior subtracted − AUROC without, by the name of the prior.
-    :param seconds: per fact.
     """
 
     model: str
     name: str
-    run: str
-    by_score: Estimate
-    by_rank: Estimate
+    numbers: Row
     above: Estimate
-    beyond: Estimate | None
-    unread: Estimate
-    levels: list[Level]
-    chance: float | None
-    calibration: Estimate | None
+    levels: list[Row]
     biases: Mapping[str, tuple[Estimate, Estimate]]
     corrections: Mapping[str, Estimate]
-    seconds: float
 
 
 class PairedPreferences(NamedTuple):
@@ -127,22 +113,21 @@ class Probe:
         frequency = self._frequencies()
         beyond = self._auroc_difference("AUROC by rank − AUROC by training frequency", places, frequency)
         seconds = float(facts.run.manifest["circumstances"].get("seconds", np.nan))
-        return ProbeValidity(
-            facts.model,
-            self.name,
-            facts.path,
-            self._auroc("margin", margins, self.most),
-            self._auroc("rank", places, self.most),
-            self._auroc("rank", places, self.most, above_chance),
-            None if np.isnan(places + frequency).all() else beyond,
-            self._halves(places),
-            [self._level(places, level) for level in sorted({*self.exposures.tolist()})],
-            float(np.mean(1 / sizes)) if (sizes := facts.sizes[facts.at(self.used)]).all() else None,
-            measure(rows, metric("ece"), facts.places[np.isin(facts.fact_of, facts.at(self.used))]),
-            self._biases(places),
-            corrections,
-            seconds / len(facts.rows.query_ids),
-        )
+        levels = [self._level(places, level) for level in sorted({*self.exposures.tolist()})]
+        sizes, asked = facts.sizes[facts.at(self.used)], np.isin(facts.fact_of, facts.at(self.used))
+        numbers = {
+            "AUROC": self._auroc("rank", places, self.most),
+            "by score": self._auroc("margin", margins, self.most),
+            "over frequency": None if np.isnan(places + frequency).all() else beyond,
+            "halves": self._halves(places),
+            "read": levels[-1]["accuracy"],
+            "never read": levels[0]["accuracy"],
+            "chance": float(np.mean(1 / sizes)) if sizes.all() else None,
+            "ECE": measure(rows, metric("ece"), facts.places[asked]),
+            "s per 1,000": 1000 * seconds / len(rows.query_ids),
+        }
+        above = self._auroc("rank", places, self.most, above_chance)
+        return ProbeValidity(facts.model, self.name, numbers, above, levels, self._biases(places), corrections)
 
     @cached_property
     def preferences(self) -> Preference:
@@ -207,10 +192,11 @@ class Probe:
         recipe = self.facts.recipe("AUROC − 0.5 of halves")
         return above_chance(values[unread], is_first, sample, recipe, designed=True)
 
-    def _level(self, places: Floats, level: int) -> Level:
+    def _level(self, places: Floats, level: int) -> Row:
         facts = [fact for fact, own in zip(self.used, self.exposures.tolist(), strict=True) if own == level]
         accuracy = self.facts.mean("accuracy", self.facts.hits(1), facts)
-        return Level(level, accuracy, self._auroc("rank", places, level) if level else None)
+        of_rank = self._auroc("rank", places, level) if level else None
+        return {"exposures": level, "facts": accuracy.n, "accuracy": accuracy, "AUROC": of_rank}
 
     def length_bias(self) -> Estimate:
         """Correlate rank and answer length among facts never read."""
