@@ -247,8 +247,8 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         for how, answer in each.items()
     ]
     random.Random(0).shuffle(runs)
-    verdicts = {(line.model, line.how): verdict for line, verdict in judged(runs)}
-    found = {(line.model, line.how): line for line in alterations(runs)}
+    verdicts = {(line.asked[0], line.how): verdict for line, verdict in judged(runs)}
+    found = {(line.asked[0], line.how): line for line in alterations(runs)}
     assert verdicts == {
         ("follower", "negated"): FOLLOWS,
         ("follower", "misprimed"): FOLLOWS,
@@ -259,13 +259,12 @@ def test_a_follower_of_keywords_is_told_from_one_who_knows(tmp_path):
         ("lot", "misprimed"): OPEN,
     }
     primed = found["follower", "misprimed"]
-    assert primed.primed is not None
-    assert (primed.primed.share.value, primed.primed.anyway.value, primed.same.value) == (1, 0, 0)
-    assert primed.primed.more_than_anyway.value == 1
-    assert primed.primed.more_than_chance.value == pytest.approx(1 - primed.primed.by_chance.value)
-    assert primed.change.value == -1
-    assert found["follower", "negated"].same.value == 1
-    assert found["holder", "negated"].same.value == pytest.approx(1 / 20, abs=0.08)
+    assert [primed.numbers[name].value for name in ("prime", "anyway", "same answer", "change")] == [1, 0, 0, -1]
+    than_anyway, than_chance = primed.more
+    assert than_anyway.value == 1
+    assert than_chance.value == pytest.approx(1 - primed.numbers["by chance"].value)
+    assert found["follower", "negated"].numbers["same answer"].value == 1
+    assert found["holder", "negated"].numbers["same answer"].value == pytest.approx(1 / 20, abs=0.08)
     whole = compare(runs)
     assert len(whole.alterations) == 7
     assert [one.claim.name for one in whole.controlled if one.holds]
@@ -294,7 +293,7 @@ def test_whom_any_words_throw_off_follows_none(tmp_path):
     verdicts = [verdict for _, verdict in others]
     assert verdicts.count(FOLLOWS) <= 1
     assert DOES_NOT not in verdicts
-    assert all(line.primed.share.value > line.primed.anyway.value == 0 for line, _ in others)
+    assert all(line.numbers["prime"].value > line.numbers["anyway"].value == 0 for line, _ in others)
 
 
 def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
@@ -312,8 +311,8 @@ def test_what_it_does_not_know_is_not_held_against_it(tmp_path):
         for how, answer in (("no", knows), ("negated", holds), ("misprimed", knows))
     ]
     (negated, one), (misprimed, other) = judged(runs)
-    assert (negated.same.value, negated.known.value) == (0.7, 0)
-    assert (misprimed.same.value, misprimed.known.value) == (1, 1)
+    assert [negated.numbers[name].value for name in ("same answer", "same of known")] == [0.7, 0]
+    assert [misprimed.numbers[name].value for name in ("same answer", "same of known")] == [1, 1]
     assert {one, other} == {DOES_NOT}
 
 
@@ -337,9 +336,9 @@ def test_the_chance_of_a_prime_by_hand(tmp_path):
     ]
     [line] = alterations(runs)
     # Of the others' primes that are wrong: none of c2, c1; one of c2, c0; two of c2, c2, c0; two of c2, c2, c1.
-    assert line.primed.by_chance.value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
-    assert (line.primed.share.value, line.primed.anyway.value) == (0, 0)
-    assert line.primed.more_than_chance.value == pytest.approx(-line.primed.by_chance.value)
+    assert line.numbers["by chance"].value == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 3) / 4)
+    assert (line.numbers["prime"].value, line.numbers["anyway"].value) == (0, 0)
+    assert line.more[1].value == pytest.approx(-line.numbers["by chance"].value)
 
 
 UNEVEN = [[0 if number % 20 < 8 else number % 20] for number in range(100)]
@@ -356,9 +355,9 @@ def test_who_always_says_the_most_frequent_answer_knows_nothing(tmp_path):
     for line, verdict in judged(runs):
         knows = {contrast.name: contrast.estimate.value for contrast in line.knows}
         assert knows["majority"] == 0
-        assert line.plain.value == pytest.approx(0.4)
-        assert line.plain.low > 0.05
-        assert line.same.value == 1
+        assert line.numbers["accuracy"].value == pytest.approx(0.4)
+        assert line.numbers["accuracy"].low > 0.05
+        assert line.numbers["same answer"].value == 1
         assert verdict == OPEN
 
 
@@ -413,8 +412,8 @@ def test_as_it_is_is_the_wording_from_which_the_others_are_made(tmp_path):
         answered(tmp_path / "altered", by_the_first, altered, options={"alter": "misprimed"}),
     ]
     [(line, verdict)] = judged(runs)
-    assert (line.plain.value, line.change.value, line.same.value) == (1, 0, 1)
-    assert "wording:first" in line.plain.recipe
+    assert [line.numbers[name].value for name in ("accuracy", "change", "same answer")] == [1, 0, 1]
+    assert "wording:first" in line.numbers["accuracy"].recipe
     assert verdict == DOES_NOT
 
 
@@ -432,8 +431,8 @@ def test_a_run_that_stands_beside_none_is_named_and_two_alike_are_told_apart(tmp
         answered(tmp_path / "cut", knows, data, model="third", options={"alter": "truncated"}),
     ]
     found = compare(runs)
-    assert [(one.model, one.run) for one in found.alterations] == [
-        (found.alterations[0].model, str(tmp_path / f"{n}-misprimed")) for n in "01"
+    assert [(one.numbers["model"], one.numbers["path"]) for one in found.alterations] == [
+        (found.alterations[0].asked[0], str(tmp_path / f"{n}-misprimed")) for n in "01"
     ]
     assert len(found.controlled) == 4
 
@@ -451,7 +450,7 @@ def test_answers_that_tie_share_the_first_place(tmp_path):
         answered(tmp_path / "b", first, altered, options={"alter": "misprimed"}),
     ]
     [line] = alterations(runs)
-    assert line.same.value == pytest.approx(1 / 3)
+    assert line.numbers["same answer"].value == pytest.approx(1 / 3)
 
 
 def test_real_primed_files_have_this_layout(tmp_path: Path):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from fathom.store.folder import RunFolder
 
 NEGATED, MISPRIMED = "negated", "misprimed"
 FOLLOWS, DOES_NOT = "follows keywords", "does not follow keywords"
+OF_PRIMES = ("prime", "anyway", "by chance")
 MOST = 0.5
 SLACK = 0.1
 """Largest excess of primes taken that is no sign of following them."""
@@ -45,41 +46,30 @@ Firsts = dict[str, dict[str, float]]
 """For each fact, how often each entity is the first answer."""
 
 
-class PrimeShares(NamedTuple):
-    """Share of first answers that are the prime, in misprimed and in unmodified sentences, and by chance."""
-
-    share: Estimate
-    anyway: Estimate
-    by_chance: Estimate
-    more_than_anyway: Estimate
-    more_than_chance: Estimate
-
-
 class Alteration(NamedTuple):
     """One run with altered sentences, against the unmodified run of its model.
 
-    :param plain: accuracy on unmodified sentences; *altered* on altered ones; *change* the paired difference.
-    :param same: share of facts whose first answer stays.
-    :param known: the same of the facts that the model knows; None without any.
-    :param over_half: that share − ½, tested.
-    :param primed: None if no sentence has a prime.
+    :param numbers: the columns of :func:`altered_table`; those without a value lack facts that the model knows, or
+        sentences with a prime.
+    :param over_half: "same of known" − ½, tested.
+    :param more: "prime" less "anyway", and less "by chance"; empty if no sentence has a prime.
     :param knows: contrasts with the baselines on the unmodified sentences.
     """
 
-    model: str
-    data: str
-    reading: str
-    how: str
-    run: str
-    facts: int
-    plain: Estimate
-    altered: Estimate
-    change: Estimate
-    same: Estimate
-    known: Estimate | None
+    numbers: dict[str, Any]
     over_half: Estimate | None
-    primed: PrimeShares | None
+    more: tuple[Estimate, ...]
     knows: tuple[Contrast, ...]
+
+    @property
+    def how(self) -> str:
+        """How the sentences are altered."""
+        return str(self.numbers["alteration"])
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Model, data and reading."""
+        return tuple(self.numbers[name] for name in ("model", "data", "reading"))
 
 
 def alterations(runs: Sequence[RunFolder], scoring: Sequence[str] = (), cluster: str = "") -> list[Alteration]:
@@ -107,9 +97,9 @@ def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
     """Declare, for misprimed and negated runs, that the model follows keywords, and that it does not."""
     claims = []
     for one in lines:
-        if one.how == MISPRIMED and one.primed is not None:
-            anyway, chance = one.primed.more_than_anyway, one.primed.more_than_chance
-            most = max(anyway, chance, key=lambda number: number.value)
+        if one.how == MISPRIMED and one.more:
+            anyway, chance = one.more
+            most = max(one.more, key=lambda number: number.value)
             follows = [
                 Contrast("takes the prime more often than without it", anyway, 1),
                 Contrast("takes the prime more often than by chance", chance, 1),
@@ -118,7 +108,7 @@ def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
             claims += _both(one, follows, [less, _keeps(one)])
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
-            others = [other for other in lines if other.how != NEGATED and other[:3] == one[:3]]
+            others = [other for other in lines if other.how != NEGATED and other.asked == one.asked]
             keeps = max(
                 map(_keeps, others), key=lambda one: one.estimate.value if one.estimate else -np.inf, default=_NOT_KEPT
             )
@@ -135,7 +125,7 @@ _NOT_KEPT = Contrast(
 
 
 def _both(one: Alteration, follows: Sequence[Contrast], does_not: Sequence[Contrast]) -> list[Claim]:
-    about = f"{one.model} on {one.data}, {one.how}"
+    about = f"{one.asked[0]} on {one.asked[1]}, {one.how}"
     return [Claim(f"{about}: {FOLLOWS}", tuple(follows)), Claim(f"{about}: {DOES_NOT}", (*one.knows, *does_not))]
 
 
@@ -173,22 +163,22 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
         at, name = altered.at(known), "same answer of the known − ½"
         over_half = estimates.beyond(same[at], np.full(len(at), MOST), altered.sample(known), altered.recipe(name))[1]
     claim = baselines.claim(1, facts)
-    return Alteration(
-        plain.model,
-        plain.data,
-        plain.reading,
-        altered.alteration,
-        altered.path,
-        len(facts),
-        plain.mean(ACCURACY, hits[1], facts),
-        altered.mean(ACCURACY, hits[0], facts),
-        difference(ACCURACY, altered, plain, hits, facts),
-        altered.mean("same answer", same, facts),
-        altered.mean("same answer of the known", same, known) if known else None,
-        over_half,
-        _primed(altered, plain, primes, firsts) if primes else None,
-        claim.contrasts if claim else (),
-    )
+    primed, more = _primed(altered, plain, primes, firsts) if primes else (dict.fromkeys(OF_PRIMES), ())
+    numbers = {
+        "model": plain.model,
+        "data": plain.data,
+        "reading": plain.reading,
+        "alteration": altered.alteration,
+        "path": altered.path,
+        "facts": len(facts),
+        "accuracy": plain.mean(ACCURACY, hits[1], facts),
+        "altered accuracy": altered.mean(ACCURACY, hits[0], facts),
+        "change": difference(ACCURACY, altered, plain, hits, facts),
+        "same answer": altered.mean("same answer", same, facts),
+        "same of known": altered.mean("same answer of the known", same, known) if known else None,
+        **primed,
+    }
+    return Alteration(numbers, over_half, more, claim.contrasts if claim else ())
 
 
 def _first_answers(outcome: RunFacts) -> Firsts:
@@ -212,21 +202,24 @@ def _primes(altered: RunFacts, facts: Sequence[str]) -> dict[str, str]:
     return {fact: prime for fact, prime in primes if prime}
 
 
-def _primed(altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]) -> PrimeShares:
-    """:param firsts: of the plain, and of the altered."""
+def _primed(
+    altered: RunFacts, plain: RunFacts, primes: dict[str, str], firsts: Sequence[Firsts]
+) -> tuple[dict[str, Estimate], tuple[Estimate, Estimate]]:
+    """Return how often the first answer is the prime, and how much more often than without it and by chance.
+
+    :param firsts: of the plain, and of the altered.
+    """
     name, facts = "answers the prime", list(primes)
-    shares = [np.full(len(side.facts), np.nan) for side in (plain, altered)]
-    for side, own, values in zip((plain, altered), firsts, shares, strict=True):
+    before, after = columns = [np.full(len(side.facts), np.nan) for side in (plain, altered)]
+    for side, own, values in zip((plain, altered), firsts, columns, strict=True):
         values[side.at(facts)] = [own[fact].get(prime, 0.0) for fact, prime in primes.items()]
-    before, after = shares
     chance = _share_of_others_primes(altered, primes, firsts[1])
-    return PrimeShares(
-        altered.mean(name, after, facts),
-        plain.mean(name, before, facts),
-        altered.mean(name, chance, facts),
+    shares = altered.mean(name, after, facts), plain.mean(name, before, facts), altered.mean(name, chance, facts)
+    more = (
         difference(name, altered, plain, [after, before], facts),
         difference(name, altered, altered, [after, chance], facts),
     )
+    return dict(zip(OF_PRIMES, shares, strict=True)), more
 
 
 def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: Firsts) -> Floats:
@@ -245,26 +238,10 @@ def _share_of_others_primes(outcome: RunFacts, primes: dict[str, str], firsts: F
 
 def altered_table(lines: Sequence[Alteration]) -> Table:
     """Return one line per altered run: what the alteration costs, what stays, and how often the prime is taken."""
-    rows = [
-        {
-            "model": one.model,
-            "data": one.data,
-            "reading": one.reading,
-            "alteration": one.how,
-            "path": one.run,
-            "facts": one.facts,
-            "accuracy": one.plain,
-            "altered accuracy": one.altered,
-            "change": one.change,
-            "same answer": one.same,
-            "same of known": one.known,
-            **dict(zip(("prime", "anyway", "by chance"), (one.primed or (None,) * 5)[:3], strict=True)),
-        }
-        for one in lines
-    ]
     notes = [
         "change: altered minus unmodified, paired by fact; same of known: of facts that no baseline has right",
         "prime: first answers that are the prime; anyway: without it; by chance: the primes of other facts",
     ]
-    table = Table.of(rows, "altered sentences", notes, main="change", hidden=("data", "reading", "path", "p"))
-    return table.without_empty("same of known", "prime", "anyway", "by chance")
+    rows, hidden = [one.numbers for one in lines], ("data", "reading", "path", "p")
+    table = Table.of(rows, "altered sentences", notes, main="change", hidden=hidden)
+    return table.without_empty("same of known", *OF_PRIMES)
