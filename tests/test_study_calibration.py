@@ -95,10 +95,10 @@ def test_measures_by_hand(tmp_path: Path) -> None:
 
     [found] = calibration.analyse([answered(tmp_path / "run", answer, data)])
     assert found.kind == SOFTMAX
-    assert found.accuracy.value == pytest.approx(0.7)
-    assert found.mean.value == pytest.approx(0.825)
-    assert found.measures.brier.value == pytest.approx((10 / 16 + 90 / 16 + 18 / 100 + 162 / 100) / 40)
-    assert found.measures.auroc.value == pytest.approx((180 + 136 / 2) / 336)
+    assert found.rows[0]["accuracy"].value == pytest.approx(0.7)
+    assert found.rows[0]["mean confidence"].value == pytest.approx(0.825)
+    assert found.rows[0]["Brier"].value == pytest.approx((10 / 16 + 90 / 16 + 18 / 100 + 162 / 100) / 40)
+    assert found.rows[0]["AUROC"].value == pytest.approx((180 + 136 / 2) / 336)
     informative = found.claims[0].contrasts
     assert informative[0].estimate.value == pytest.approx(248 / 336 - 0.5)
     assert informative[1].estimate.value == 0  # confidence differs between the relations alone
@@ -109,7 +109,7 @@ def test_the_calibration_error_is_that_of_the_metrics(tmp_path: Path) -> None:
     [found] = calibration.analyse([run])
     rows = Rows(run)
     other = measure(rows, metric("ece"), rows.of("sum/full"))
-    assert found.measures.error[:3] == pytest.approx(other[:3])
+    assert found.rows[0]["error"][:3] == pytest.approx(other[:3])
 
 
 def test_agreement_by_hand(tmp_path: Path) -> None:
@@ -125,17 +125,17 @@ def test_agreement_by_hand(tmp_path: Path) -> None:
     found = of(calibration.analyse([answered(tmp_path / "run", answer, data)]), AGREEMENT)
     assert [answer[2] for answer in found.answers] == pytest.approx([2 / 3, 1, 1 / 3, 1])
     assert [answer[4] for answer in found.answers] == pytest.approx([1, 0, 1 / 3, 1])
-    assert found.accuracy.n == 4
-    assert found.scaled is None
+    assert found.rows[0]["accuracy"].n == 4
+    assert len(found.rows) == 1
 
 
 def test_scaling_finds_the_temperature_and_lowers_the_error(tmp_path: Path) -> None:
     found = calibration.analyse([answered(tmp_path / "run", drawn(2.5), DATA)])
     [one] = found
     assert one.temperatures == pytest.approx([2.5, 2.5], rel=0.15)
-    assert one.measures.error.value > 0.15
-    assert one.scaled.error.value < 0.05
-    assert one.scaled.brier.value < one.measures.brier.value
+    assert one.rows[0]["error"].value > 0.15
+    assert one.rows[1]["error"].value < 0.05
+    assert one.rows[1]["Brier"].value < one.rows[0]["Brier"].value
     spoken = " ".join(calibration.conclude(found))
     assert spoken.count(": significant") == 2
 
@@ -151,10 +151,10 @@ def test_one_who_guesses_is_not_informative(tmp_path: Path) -> None:
     data = world(EVEN, templates=3)
     found = calibration.analyse([answered(tmp_path / "run", at_random(3), data)])
     assert [one.kind for one in found] == [SOFTMAX, AGREEMENT]
-    assert found[0].accuracy.n == 300
-    assert found[0].measures.auroc.clusters == 100  # three answers of a fact are one unit
-    assert abs(found[0].measures.auroc.value - 0.5) < 0.2
-    assert np.isnan(found[1].measures.auroc.value)  # in no fact do two templates agree on the right answer
+    assert found[0].rows[0]["accuracy"].n == 300
+    assert found[0].rows[0]["AUROC"].clusters == 100  # three answers of a fact are one unit
+    assert abs(found[0].rows[0]["AUROC"].value - 0.5) < 0.2
+    assert np.isnan(found[1].rows[0]["AUROC"].value)  # in no fact do two templates agree on the right answer
     spoken = " ".join(calibration.conclude(found[1:]))
     assert "cannot be determined" in spoken
     assert "one class" in spoken
@@ -199,7 +199,7 @@ def _forget_scores(run: RunFolder) -> None:
 def test_unscored_answers_are_excluded(tmp_path: Path) -> None:
     run = unscored(answered(tmp_path / "run", at_random(1), world(EVEN, templates=2)), 0, 5)
     found = calibration.analyse([run])
-    assert [one.accuracy.n for one in found] == [198, 98]
+    assert [one.rows[0]["accuracy"].n for one in found] == [198, 98]
 
 
 def test_a_study_of_the_registry_saves_the_answers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from fathom.results.answers import confident
 from fathom.results.calibration import Scaled, calibration_difference, calibration_error, scale_temperature
 from fathom.results.claims import Claim, Contrast, decide, sentences
 from fathom.results.discrimination import above_chance, auroc
-from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_runs
 from fathom.results.names import distinguished
@@ -49,29 +48,19 @@ class Judged(NamedTuple):
     templates: Ints
 
 
-class Measures(NamedTuple):
-    """What one kind of confidence is worth. :param brier: mean squared distance from being right."""
-
-    error: Estimate
-    brier: Estimate
-    auroc: Estimate
-
-
 class Confidence(NamedTuple):
     """One kind of confidence in one run.
 
     :param run: name of the run. :param kind: :data:`SOFTMAX` or :data:`AGREEMENT`.
-    :param scaled: after temperature scaling; None where there are no scores, or one sampling unit.
+    :param rows: what it is worth, then the same after temperature scaling; this is lacking where there are no scores,
+        or one sampling unit. "Brier": mean squared distance from being right.
     :param left_out: number of predictions, or queries, without a confidence.
     :param answers: fact, template, confidence, scaled confidence, right.
     """
 
     run: str
     kind: str
-    accuracy: Estimate
-    mean: Estimate
-    measures: Measures
-    scaled: Measures | None
+    rows: list[dict[str, Any]]
     temperatures: tuple[float, float] | None
     claims: list[Claim]
     left_out: int
@@ -162,27 +151,28 @@ def _measured(outcome: RunFacts, kind: str, judged: Judged, total: int, scaled: 
     def recipe(name: str) -> str:
         return f"{name} of {kind}{outcome.recipe('')}"
 
-    def measures(confidence: Floats, name: str = "") -> Measures:
-        return Measures(
-            calibration_error(confidence, right, sample, recipe(f"calibration error{name}")),
-            estimates.mean((confidence - right) ** 2, sample, recipe(f"Brier score{name}"), form=".3f"),
-            auroc(confidence, is_right, sample, recipe(f"AUROC of being right{name}")),
-        )
+    about = {"accuracy": estimates.mean(right, sample, recipe("accuracy"))}
+    about["mean confidence"] = estimates.mean(sure, sample, recipe("mean confidence"))
 
+    def row(temperature: str | None, confidence: Floats, name: str = "") -> dict[str, Any]:
+        return {"confidence": kind, "temperature": temperature, "answers": about["accuracy"].n, **about} | {
+            "error": calibration_error(confidence, right, sample, recipe(f"calibration error{name}")),
+            "Brier": estimates.mean((confidence - right) ** 2, sample, recipe(f"Brier score{name}"), form=".3f"),
+            "AUROC": auroc(confidence, is_right, sample, recipe(f"AUROC of being right{name}")),
+        }
+
+    table = [row(None, sure)]
+    if scaled is not None:
+        shown = "–".join(f"{value:.2f}" for value in sorted(scaled.temperatures))
+        table.append(row(shown, scaled.confidence, " after scaling"))
+    temperatures = None if scaled is None else scaled.temperatures
     after = [None] * len(sure) if scaled is None else scaled.confidence.tolist()
     facts = [rows.fact_ids[query] or rows.query_ids[query] for query in judged.queries.tolist()]
-    return Confidence(
-        "",
-        kind,
-        estimates.mean(right, sample, recipe("accuracy")),
-        estimates.mean(sure, sample, recipe("mean confidence")),
-        measures(sure),
-        None if scaled is None else measures(scaled.confidence, " after scaling"),
-        None if scaled is None else scaled.temperatures,
-        _claims(outcome, kind, judged, sample, scaled),
-        total - len(right),
-        list(zip(facts, judged.templates.tolist(), sure.tolist(), after, right.tolist(), strict=True)),
+    answers: list[tuple[Cell, ...]] = list(
+        zip(facts, judged.templates.tolist(), sure.tolist(), after, right.tolist(), strict=True)
     )
+    claims = _claims(outcome, kind, judged, sample, scaled)
+    return Confidence("", kind, table, temperatures, claims, total - len(right), answers)
 
 
 def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled: Scaled | None) -> list[Claim]:
@@ -207,17 +197,8 @@ def conclude(findings: Sequence[Confidence]) -> list[str]:
 
 
 def tables(findings: Sequence[Confidence]) -> list[Table]:
-    lines = [
-        (one.run, one.kind, temperature, one.accuracy.n, one.accuracy, one.mean, *measures)
-        for one in findings
-        for temperature, measures in (
-            (None, one.measures),
-            ("–".join(f"{value:.2f}" for value in sorted(one.temperatures or ())), one.scaled),
-        )
-        if measures is not None
-    ]
+    rows = [{"run": one.run} | row for one in findings for row in one.rows]
     left_out = [(f"{one.run} {one.kind}", one.left_out) for one in findings]
-    columns = ("run", "confidence", "temperature", "answers", "accuracy", "mean confidence")
     notes = [
         "calibration error: debiased, in ten bins of equal size",
         "Brier: mean of (confidence − right)² (the metric brier is over all answers)",
@@ -234,7 +215,7 @@ def tables(findings: Sequence[Confidence]) -> list[Table]:
         (decision.claim.name, decision.estimate, decision.word, decision.reason or None) for decision in decisions
     ]
     return [
-        Table.of(lines, "confidence", notes, columns=(*columns, "error", "Brier", "AUROC"), inline=True, hidden=hidden),
+        Table.of(rows, "confidence", notes, inline=True, hidden=hidden),
         Table.of(claims, "claims", columns=("claim", "difference", "verdict", "reason"), hidden=("reason",)),
     ]
 
