@@ -51,6 +51,7 @@ SELECTING = (
 )  # fmt: skip
 """Options that select items. A limit draws, by seed, from all selected relations."""
 SHOWN = 5
+EXAMPLES = ("task", "model", "asked", "right", "the five best, ✓ right")
 BASELINE = "frequency baseline"
 FLATTERS = (
     "the best setting of each model by MRR, chosen on the same items, as in the paper: its verdict, from the paired "
@@ -70,15 +71,6 @@ class SettingsCompared(NamedTuple):
     part: str
     means: dict[str, tuple[Estimate, ...]]
     settings: int
-
-
-class ShownItem(NamedTuple):
-    """One evaluated item. :param answers: names of the gold answers. :param top: names of the best candidates."""
-
-    setting: Setting
-    prompt: str
-    answers: tuple[str, ...]
-    top: tuple[str, ...]
 
 
 class ChosenSettings(NamedTuple):
@@ -109,7 +101,7 @@ class Ontology:
     baselines: dict[str, ByFrequency]
     best: dict[About, TaskLine]
     comparisons: list[SettingsCompared]
-    examples: list[ShownItem]
+    examples: list[tuple[str, ...]]
     chosen: dict[About, ChosenSettings] = field(default_factory=dict)
     decisions: dict[About, Decision | None] = field(default_factory=dict)
 
@@ -266,12 +258,14 @@ def _means(lines: Sequence[TaskLine]) -> tuple[Estimate, ...]:
     )
 
 
-def _examples(read: Sequence[_OntologyRun], best: Mapping[About, TaskLine], wanted: Sequence[str]) -> list[ShownItem]:
+def _examples(
+    read: Sequence[_OntologyRun], best: Mapping[About, TaskLine], wanted: Sequence[str]
+) -> list[tuple[str, ...]]:
     """Return each example as every model's best setting, by words and learnt, has it (table 7)."""
     known = {id_ for one in read for items in one.items.values() for id_ in items}
     if unknown := [id_ for id_ in wanted if id_ not in known]:
         raise BadInput(f"--examples {','.join(unknown)}: no such query; expected ids such as {min(known)}")
-    examples = []
+    examples: list[tuple[str, ...]] = []
     for (task, _, _), line in best.items():
         one, rows = next(one for one in read if one.rows is line.rows), line.rows
         name_of, items = one.candidates(task), one.items[task]
@@ -279,9 +273,10 @@ def _examples(read: Sequence[_OntologyRun], best: Mapping[About, TaskLine], want
         for place in line.places.tolist():
             query = int(rows.query[place])
             if query in shown:
-                answers = tuple(name_of.get(id_, id_) for id_ in rows.gold[query])
-                top = tuple(name_of[id_] for id_ in rows.best(place)[:SHOWN])
-                examples.append(ShownItem(line.setting, rows.asked(place)[0], answers, top))
+                gold, top = rows.gold[query], rows.best(place)[:SHOWN]
+                right = ", ".join(name_of.get(id_, id_) for id_ in gold)
+                best_names = ", ".join(name_of[id_] + " ✓" * (id_ in gold) for id_ in top)
+                examples.append((task, line.setting.model, rows.asked(place)[0], right, best_names))
     return examples
 
 
@@ -340,20 +335,12 @@ def conclude(findings: Ontology) -> list[str]:
 
 def tables(findings: Ontology) -> list[Table]:
     """Return table 4 (best of each model), 8 to 12 (every setting of each task), appendix B, and table 7 (examples)."""
-    examples = tuple(
-        (
-            *(one.setting.task, one.setting.model, one.prompt, ", ".join(one.answers)),
-            ", ".join(name + (" ✓" if name in one.answers else "") for name in one.top),
-        )
-        for one in findings.examples
-    )
-    columns = ("task", "model", "asked", "right", "the five best, ✓ right")
     return [
         _best_table(findings),
         *depth_tables(findings.best.values()),
         *(_task_table(findings, task) for task in findings.tasks),
         *map(_comparison_table, findings.comparisons),
-        Table(columns, examples, "examples (table 7)", notes=("by each model's best setting",)),
+        Table(EXAMPLES, tuple(findings.examples), "examples (table 7)", notes=("by each model's best setting",)),
     ]
 
 
