@@ -22,7 +22,7 @@ from fathom.results.estimates import Estimate
 from fathom.results.rows import Rows
 from fathom.results.samples import Sample
 from fathom.store.folder import RunFolder
-from fathom.studies.demo import DemoLine, accuracies, text
+from fathom.studies.demo import BEYOND, GAP, accuracies, text
 from fathom.training import small, statements
 from fathom.training.design import choose, frequency_baseline
 from fathom.training.loop import CurvePoint, train
@@ -290,14 +290,15 @@ def test_accuracies_of_the_demo_by_hand(tmp_path: Path) -> None:
     )
     rows, by_frequency = Rows(folder), {"q2": 0.5, "q5": 1.0, **dict.fromkeys(("q0", "q1", "q3", "q4"), 0.0)}
     found = accuracies(rows, 0, {"q0", "q1", "q3"}, by_frequency)
-    assert [number.value for number in found] == pytest.approx([2.5 / 3, 0.5, 0.25, 2.5 / 3 - 0.5, 0.25])
-    assert [number.n for number in found] == [3, 2, 2, 5, 2]
-    assert [number.value for number in accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)[:2]] == [0.0, 0.0]
-    line = DemoLine("causal", "trained on", *found)
+    assert [number.value for number in found.values()] == pytest.approx([2.5 / 3, 0.5, 0.25, 2.5 / 3 - 0.5, 0.25])
+    assert [number.n for number in found.values()] == [3, 2, 2, 5, 2]
+    unseen = accuracies(rows, 1, {"q0", "q1", "q3"}, by_frequency)
+    assert [unseen[half].value for half in ("planted half", "withheld half")] == [0.0, 0.0]
+    line = {"model": "causal", "phrasing": "trained on"} | found
     said = " ".join(text([line], tmp_path).split())
     assert "does not distinguish" in said  # of so few facts nothing is known
     for withheld, gap, verdict in ((0.0, 0.5, "distinguishes"), (0.3, 0.5, "does not"), (0.0, 0.0, "does not")):
-        sure = line._replace(gap=about(gap), beyond=about(withheld))
+        sure = line | {GAP: about(gap), BEYOND: about(withheld)}
         assert f"The probe {verdict}" in text([sure], tmp_path)
     assert "0.83 [" in said
     assert "accuracy|data:six@None|probe:statement|scoring:sum/full|templates:0|" in said

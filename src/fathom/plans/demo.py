@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fathom.data.queries import QuerySet
 from fathom.probes.models import open_model
 from fathom.probes.options import StatementOptions
 from fathom.run import run
-from fathom.studies.demo import DemoLine, analyse, unseen_template
+from fathom.studies.demo import analyse, unseen_template
 from fathom.training.options import PlantOptions
 from fathom.training.planting import plant
 
@@ -17,7 +18,7 @@ LIMITS = {"causal": None, "masked": 320}
 """Number of facts by kind of model, None for all: a masked model takes a pass for every token."""
 
 
-def run_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[DemoLine]:
+def run_demo(data: QuerySet, out: Path, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Plant, probe and compare, reusing what is in *out*.
 
     :param say: called with each line of progress.

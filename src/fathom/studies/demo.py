@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,34 +19,8 @@ from fathom.results.tables import Table, to_text
 from fathom.store.folder import RunFolder
 from fathom.training.design import frequency_baseline
 
-
-class DemoLine(NamedTuple):
-    """Accuracy of one model on one phrasing.
-
-    :param phrasing: "trained on" or "never seen".
-    :param planted: on the facts that the model was trained on.
-    :param withheld: on the others.
-    :param baseline: of the most frequent planted answer, on the withheld facts.
-    :param gap: planted − withheld.
-    :param beyond: withheld − baseline, paired by fact.
-    """
-
-    kind: str
-    phrasing: str
-    planted: Estimate
-    withheld: Estimate
-    baseline: Estimate
-    gap: Estimate
-    beyond: Estimate
-
-    @property
-    def claims(self) -> tuple[Claim, Claim]:
-        """Declare that the probe finds the planted facts, and that withheld facts are known, which must not hold."""
-        about = f"{self.kind}, {self.phrasing}"
-        return (
-            Claim(f"{about}: planted facts are known better", (Contrast("planted − withheld", self.gap, 1),)),
-            Claim(f"{about}: withheld facts are known", (Contrast("withheld − frequency", self.beyond, 1),)),
-        )
+GAP, BEYOND = "planted − withheld", "withheld − frequency"
+HALVES = ("planted half", "withheld half", "answering by frequency")
 
 
 def unseen_template(data: QuerySet) -> int:
@@ -54,14 +28,14 @@ def unseen_template(data: QuerySet) -> int:
     return len(next(iter(data.relations.values())).templates) - 1
 
 
-def analyse(data: QuerySet, runs: Mapping[str, RunFolder], models: Mapping[str, Path]) -> list[DemoLine]:
-    """Compare planted and withheld facts in both phrasings."""
+def analyse(data: QuerySet, runs: Mapping[str, RunFolder], models: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Compare planted and withheld facts in both phrasings, see :func:`accuracies`."""
     lines = []
     for kind, run in runs.items():
         rows, planted = Rows(run, with_scores=False), planted_ids(models[kind])
         by_frequency = frequency_baseline(data, planted)
         lines += [
-            DemoLine(kind, phrasing, *accuracies(rows, template, planted, by_frequency))
+            {"model": kind, "phrasing": phrasing} | accuracies(rows, template, planted, by_frequency)
             for phrasing, template in (("trained on", 0), ("never seen", unseen_template(data)))
         ]
     return lines
@@ -77,10 +51,12 @@ def planted_ids(model: Path) -> set[str]:
 
 def accuracies(
     rows: Rows, template: int, planted: Collection[str], by_frequency: dict[str, float]
-) -> tuple[Estimate, Estimate, Estimate, Estimate, Estimate]:
-    """Return planted, withheld, baseline, gap and beyond of the facts scored with one template, see :class:`DemoLine`.
+) -> dict[str, Estimate]:
+    """Return the numbers of the facts scored with one template.
 
     :param by_frequency: expected accuracy of each query, by its id.
+    :return: accuracy on the facts that the model was trained on, on the others, and of the most frequent planted answer
+        on the others, by :data:`HALVES`; and the differences :data:`GAP`, and :data:`BEYOND`, paired by fact.
     """
     ids = [rows.query_ids[query] for query in rows.query]
     is_planted = np.array([id_ in planted for id_ in ids], dtype=bool)
@@ -96,26 +72,32 @@ def accuracies(
         return mean(values[places[half]], sample[half], recipe_of(name, half))
 
     hits, withheld, both = rows.hits(1), places["withheld"], np.flatnonzero(scored)
-    name, gap = "accuracy by frequency", "planted − withheld"
-    return (
+    name = "accuracy by frequency"
+    numbers = (
         accuracy("accuracy", hits, "planted"),
         accuracy("accuracy", hits, "withheld"),
         accuracy(name, frequent, "withheld"),
-        contrast(hits[both], is_planted[both], rows.sample(rows.query[both].tolist()), recipe_of(gap, "all")),
+        contrast(hits[both], is_planted[both], rows.sample(rows.query[both].tolist()), recipe_of(GAP, "all")),
         difference(hits[withheld], frequent[withheld], sample["withheld"], recipe_of(f"accuracy − {name}", "withheld")),
     )
+    return dict(zip((*HALVES, GAP, BEYOND), numbers, strict=True))
 
 
-def text(lines: Sequence[DemoLine], out: Path) -> str:
+def text(lines: Sequence[Mapping[str, Any]], out: Path) -> str:
     """Return the table, whether the withheld half is at chance, and what to type next."""
-    decisions = decide([claim for line in lines for claim in line.claims])
-    finds, knows = decisions[::2], decisions[1::2]
-    numbers = [number for line in lines for number in line[2:5]]
+    finds, knows = [], []
+    for line in lines:
+        about = f"{line['model']}, {line['phrasing']}"
+        finds.append(Claim(f"{about}: planted facts are known better", (Contrast(GAP, line[GAP], 1),)))
+        knows.append(Claim(f"{about}: withheld facts are known", (Contrast(BEYOND, line[BEYOND], 1),)))
+    decisions = decide([*finds, *knows])
+    found, known = decisions[: len(lines)], decisions[len(lines) :]
+    numbers = [line[half] for line in lines for half in HALVES]
     table = Table(
-        ("model", "phrasing", "planted half", "withheld half", "answering by frequency", "withheld at chance"),
+        ("model", "phrasing", *HALVES, "withheld at chance"),
         tuple(
-            (*line[:2], *map(_shown, line[2:5]), not decision.holds)
-            for line, decision in zip(lines, knows, strict=True)
+            (line["model"], line["phrasing"], *(_shown(line[half]) for half in HALVES), not decision.holds)
+            for line, decision in zip(lines, known, strict=True)
         ),
         title="accuracy of the statement probe, with 95 % intervals",
         notes=(
@@ -125,7 +107,7 @@ def text(lines: Sequence[DemoLine], out: Path) -> str:
             combined("accuracy", [number.recipe for number in numbers], " or "),
         ),
     )
-    works = all(one.holds for one in finds) and not any(one.holds for one in knows)
+    works = all(one.holds for one in found) and not any(one.holds for one in known)
     verdict = "distinguishes" if works else "does not distinguish"
     return f"""
 {to_text(table)}
