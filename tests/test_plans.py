@@ -289,6 +289,7 @@ def test_exclusive_runs_are_timed_and_not_shared(plan: Path, tmp_path: Path) -> 
     assert [mentioned(study.why, "exclusive: true") for study in untimed.studies] == [True]
 
 
+@pytest.mark.slow
 def test_parts_share_a_plan(fathom: Command, plan: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     only(plan, "  s: {probe: statement, models: [a, b]}")

@@ -60,6 +60,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("folder", "format_"), SHARED.items())
 def test_the_list_says_the_size_that_is_read(shared_data, folder, format_):
     """The number of queries, or for edits of prompts, stands in what the list says."""

@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.messages import stated
 from tests.test_cli import gpt2, save
 
@@ -82,6 +84,7 @@ def test_every_toy_is_on_the_command_line(tmp_path: Path) -> None:
     assert "easy-relations" in out
 
 
+@pytest.mark.slow
 def test_an_entry_point_that_fails_is_one_line_that_names_the_package(tmp_path: Path) -> None:
     install(tmp_path / "packages", "\n[fathom.links]\nbroken = fathom_toys:NOTHING\n")
     lines = (tmp_path / "packages" / "fathom_toys-1.0.dist-info" / "entry_points.txt").read_text(encoding="utf-8")

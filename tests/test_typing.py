@@ -109,6 +109,7 @@ LARGE = (
 """Libraries that take a checker long to read, and of whose types nothing in the user's script is."""
 
 
+@pytest.mark.slow
 def test_mypy_sees_a_mistyped_option(tmp_path):
     """In a project of the user's own, without this one's settings."""
     (tmp_path / "user.py").write_text(USER)
