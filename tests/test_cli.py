@@ -131,6 +131,7 @@ def test_masked_and_ablation(fathom, tmp_path):
         (["--model", "MODEL", "--data", "geography", "--templates", "0,9"], "has no template 9"),
         (["--model", "MODEL", "--data", "geography", "--limit", "0"], "--limit"),
         (["--model", "MODEL", "--data", "geography", "--device", "toaster"], "--device toaster"),
+        (["--model", "MODEL", "--data", "geography", "--device", "toaster"], "available: cpu"),
         (["--model", "MODEL", "--data", "geography", "--subset", "lite"], "no subset 'lite'"),
     ],
 )
@@ -254,13 +255,17 @@ def test_another_run_in_the_way(fathom, causal, tmp_path):
 
 
 def test_ctrl_c_is_one_line(fathom, causal, tmp_path, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fathom.probes.statement.StatementProbe.evaluate", interrupted)
     code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "r")
     assert code == 130
     assert "finished is kept" in err
+    monkeypatch.setattr("fathom.api.forecast", interrupted)
+    code, _, err = fathom("probe", "statement", "--model", causal, *ASK, "--out", tmp_path / "s", "--dry-run")
+    assert code == 130
+    assert "kept" not in err
 
 
 def test_metrics_of_nothing(fathom, tmp_path):

@@ -535,8 +535,16 @@ def test_equivalence_and_planning_on_the_command_line(made, fathom):
     [plan] = told["what would detect it"]
     # The standard error is 1/40; λ is 2.8 with many degrees of freedom: (2.8 · 0.025 / 0.03)² · 40 = 218 facts.
     assert plan["facts needed"] == pytest.approx(218, rel=0.12)
-    assert plan["seeds"] == 1
+    assert (plan["seeds"], plan["facts in data"]) == (1, 40)
     assert "equivalent" in printed
+
+
+def test_facts_in_data_include_those_beyond_the_limit(made):
+    run = made(knowing(KNOWN), FORTY)
+    manifest = run.manifest
+    manifest["circumstances"]["left_out"] = {"queries": {"limit": 744}}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    assert read_facts(run).facts_in_data == 784
 
 
 def test_sentences_on_a_margin_and_on_many_pairs(made):
@@ -577,11 +585,11 @@ def test_more_facts_do_not_make_up_for_few_seeds():
     """Standard errors 0.01 of 100 facts and 0.02 of three seeds. With s seeds 0.02 · √(3 / s) remain for any facts:
     of three seeds 0.02, so that no number detects 0.03; of twenty 0.0077, and the last fact is needed."""
     pilot = estimates.difference(np.tile([0.0, 1.0], 50), np.zeros(100), Sample("fact"), "x")
-    plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03)
+    plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03, 40)
     needed = {plan["seeds"]: plan["units needed"] for plan in plans}
     assert needed[3] is needed[5] is None
     assert needed[10] is None or needed[10] > needed[20]
-    exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03)
+    exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03, 40)
     assert {plan["units needed"] for plan in exact} == {FEWEST}
     enough, error = needed[20], 0.02 * np.sqrt(3 / 20)
     for number, detects in ((enough, True), (enough - 1, False)):

@@ -21,7 +21,7 @@ from fathom.probes import PROBES
 from fathom.probes.options import OntologyOptions
 from fathom.probes.statement import StatementProbe
 from fathom.progress import unseen
-from fathom.run.forecast import Forecaster, Pass, Stopwatch, counted
+from fathom.run.forecast import Forecaster, Pass, Stopwatch, counted, duration
 from fathom.run.setup import set_up
 from fathom.scoring.causal import causal_log_probs
 from fathom.scoring.memory import Budget
@@ -168,3 +168,7 @@ def test_times_of_long_passes_are_extrapolated(planted: dict[str, str], monkeypa
     long = Pass("plain", 4, 256)
     assert watch.seconds({long: 3.0}) == pytest.approx(3 * long.cost(16) / Pass("plain", 1, 128).cost(16))
     assert {(part.rows, part.length) for part in parts} == {(1, 128)}
+
+
+def test_durations_have_a_fitting_unit() -> None:
+    assert [duration(seconds).split()[0] for seconds in (59, 90, 7200, 232_992)] == ["59", "1.5", "120.0", "64.7"]

@@ -24,6 +24,8 @@ from fathom.models.generation import generate_greedily, until
 from fathom.probes.generation import GenerationProbe, _answer_on_line
 from fathom.probes.options import GenerationOptions
 from fathom.prompts.questions import QuestionShots, as_template, read_questions
+from fathom.results.answers import error_table
+from fathom.results.loading import read_facts
 from fathom.results.summary import summarise
 from fathom.run import run
 from fathom.scoring.answers import Matcher, answer_key, split_answers
@@ -478,6 +480,9 @@ def test_answers_worked_out_by_hand(tmp_path):
     [part] = summarise(folder, ["relation"]).breakdowns[0].parts
     assert part.numbers["f1"].value == pytest.approx(5 / 9)
     assert "precision" in summarise(folder, ["relation"]).to_text()
+    assert error_table(folder, 5).rows == (("f1", "city", "C", "Rome; Lima", "Pisa"),)
+    with pytest.raises(BadInput, match=mentions("written", "fathom study profile")):
+        read_facts(folder)
 
 
 def test_an_empty_answer_is_wrong_not_unscored(tmp_path):

@@ -140,7 +140,7 @@ def test_a_preset_is_one_file_and_its_cost_is_stated(folder: Path, tmp_path: Pat
     line = ["plan", preset, "--models", folder / "models" / "gpt2", "--out", tmp_path / "out", "--limit", 20]
     code, printed, log = fathom(*line, "--dry-run")
     assert code == 0, log
-    assert "minutes left" in " ".join(printed.split())
+    assert "s left for the others" in " ".join(printed.split())
     assert not (tmp_path / "out").exists()
     code, _, log = fathom(*line)
     assert code == 0, log

@@ -80,7 +80,7 @@ class Command(_GroupOrder, TyperCommand):
         return [param for param in options if param.name not in shown]
 
     def invoke(self, ctx: Any) -> Any:
-        with stoppable():
+        with stoppable("stopped; nothing was written") if ctx.params.get("dry_run") else stoppable():
             return super().invoke(ctx)
 
 

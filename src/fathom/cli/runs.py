@@ -57,7 +57,9 @@ class MetricsOptions(PrintOptions):
         "One table by each of relation, cardinality, domain, template, …; a+b crosses two; popularity:10 takes ten "
         "bins.",
     )
-    errors: int = opt(0, "Also list this many of the most confident wrong answers.", ge=0)
+    errors: int = opt(
+        0, "Also list this many wrong answers, the most confident or, if they were written, the first.", ge=0
+    )
     reliability: bool = opt(False, "Also show how often the model is right at each level of confidence.")
     consistency: str | None = opt(
         None,

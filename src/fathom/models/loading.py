@@ -432,4 +432,5 @@ def device_of(device: str | None) -> torch.device:
         torch.empty(0, device=device)
         return torch.device(device)
     except (RuntimeError, AssertionError) as error:
-        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; try cpu, cuda or cuda:0") from error
+        known = ", ".join(["cpu", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))])
+        raise BadInput(f"--device {device}: {str(error).splitlines()[0]}; available: {known}") from error

@@ -76,6 +76,8 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
 
     :raises BadInput: as :func:`run_states`.
     """
+    from fathom.run.forecast import duration
+
     opened = Opened()
     states = run_states(plan, out, opened)
     left = [(state, state.step) for state in states if state.left and state.step is not None]
@@ -104,7 +106,7 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
         [{name: row.get(name) for name in columns} for row in rows.values()], "plan",
-        [f"{total}about {minutes:,.1f} minutes left for the others, one after the other", *notes],
+        [f"{total}about {duration(60 * minutes)} left for the others, one after the other", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
 

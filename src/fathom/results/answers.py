@@ -7,6 +7,7 @@ import numpy as np
 from fathom.data.templates import ANSWER, capitalized
 from fathom.metrics.confidence import reliability, softmax
 from fathom.metrics.table import metric
+from fathom.results.facts import names_of
 from fathom.results.measures import measure
 from fathom.results.rows import Ints, Rows
 from fathom.results.tables import Cell, Table
@@ -27,12 +28,16 @@ def error_table(run: RunFolder, count: int) -> Table:
 
     One row per query and template: the preferred and the right statement, each with its rank among all candidates and
     its softmax probability. Wrong predictions have an expected Hits@1 of 0. Ranks are unfiltered, so the first answer
-    may be another known one. Of tied answers the one with the smallest id is shown.
+    may be another known one. Of tied answers the one with the smallest id is shown. Written answers have no confidence:
+    the first wrong ones are listed.
 
     :param count: number of predictions per scoring.
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
+    if not any(len(confident(rows, name)) for name in rows.scorings) and (written := _written(rows, count)):
+        columns = ("scoring", "relation", "subject", "written", "gold")
+        return Table(columns, tuple(written), "Wrong written answers", notes=("the first in the run; –: none written",))
     for name in rows.scorings:
         places = confident(rows, name)
         wrong = places[rows.hits(1)[places] == 0].tolist()
@@ -50,6 +55,19 @@ def error_table(run: RunFolder, count: int) -> Table:
         hidden=frozenset({"relation", "query", "template", "first_rank", "gold_probability", "uncertainty"}),
         notes=() if body else (_why_none(rows, run),),
     )
+
+
+def _written(rows: Rows, count: int) -> list[tuple[Cell, ...]]:
+    """List the first predictions of each scoring whose written answers are all wrong."""
+    names, answers = names_of(rows.candidates), rows.table.column("answers")
+    body: list[tuple[Cell, ...]] = []
+    for scoring in rows.scorings:
+        for place in [place for place in rows.of(scoring).tolist() if rows.correct[place] == 0][:count]:
+            query = int(rows.query[place])
+            golds = "; ".join(names.get(gold, gold) for gold in rows.gold[query])
+            written = "; ".join(answers[place].as_py() or ()) or None
+            body.append((scoring, rows.relations[query], rows.asked(place)[1], written, golds))
+    return body
 
 
 def _why_none(rows: Rows, run: RunFolder) -> str:

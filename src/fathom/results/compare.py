@@ -127,13 +127,17 @@ def compare_facts(
     pairs = [one.pair(decision, above) for one, decision in zip(joined, decisions, strict=False)]
     plans: list[Row] = []
     if detect is not None and trained is not None:
-        plans = detectable_with_seeds(*trained, detect)
+        plans = detectable_with_seeds(*trained, detect, _facts_in_data(facts))
     elif detect is not None:
-        plans = [detectable(one.first, one.second, one.differences[0].number, detect) for one in pairs]
+        plans = [detectable(*one.names, one.differences[0].number, detect, _facts_in_data(one.runs)) for one in joined]
     over = () if trained is None else tuple(decide([_differ(trained[:2], primary, trained[2], f" over {seeds} seeds")]))
     lines = tuple(_run_line(*side, metrics) for side in sides)
     controls = tuple(decisions[len(pairs) :])
     return Comparison(lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over)
+
+
+def _facts_in_data(facts: Sequence[RunFacts]) -> int:
+    return min(one.facts_in_data for one in facts)
 
 
 def _differ(

@@ -47,7 +47,17 @@ _KEPT = (
         "subjects",
         "labels",
     ),
-    *("spaces", "sizes", "beyond", "mean_ranks", "mean_log_ranks", "groups", "content_hash", "parameters"),
+    *(
+        "spaces",
+        "sizes",
+        "beyond",
+        "mean_ranks",
+        "mean_log_ranks",
+        "groups",
+        "content_hash",
+        "parameters",
+        "facts_in_data",
+    ),
 )
 """Properties that comparisons use after the predictions were released."""
 Value = TypeVar("Value")
@@ -327,6 +337,12 @@ class RunFacts:
         about = self.run.manifest.get("circumstances", {}).get("model")
         number = about.get("parameters") if isinstance(about, dict) else None
         return number if isinstance(number, int) else None
+
+    @cached_property
+    def facts_in_data(self) -> int:
+        """Number of facts, with those that ``--limit`` excluded."""
+        left_out = self.run.manifest.get("circumstances", {}).get("left_out", {})
+        return len(self.facts) + int(left_out.get("queries", {}).get("limit", 0))
 
     @property
     def name(self) -> str:

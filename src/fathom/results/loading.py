@@ -84,7 +84,8 @@ def _finished(
 def check_ranked(outcome: RunFacts) -> None:
     """:raises BadInput: its answers are written and have no rank, or none of its facts has a value."""
     if outcome.why_undefined == WRITTEN:
-        raise BadInput(f"{outcome.path} has written answers and no ranks: use the cloze or the statement probe")
+        instead = "use the cloze or the statement probe, or join the facts of ranked and written answers by"
+        raise BadInput(f"{outcome.path} has written answers and no ranks: {instead} fathom study profile")
     check_scored(outcome)
 
 

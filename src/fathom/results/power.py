@@ -22,12 +22,13 @@ Row = dict[str, Any]
 shows no variance, or no number is enough."""
 
 
-def detectable(first: str, second: str, pilot: Estimate, difference: float) -> Row:
+def detectable(first: str, second: str, pilot: Estimate, difference: float, in_data: int) -> Row:
     """Return how many units, with as many facts each as in the pilot, detect a true difference in 80 % of cases.
 
     The standard error falls with the square root of the number of units, and the degrees of freedom rise with it.
 
     :param difference: to be detected, above 0, in units of the metric.
+    :param in_data: number of facts of the data set.
     """
     units, interval = pilot.clusters or pilot.n, pilot.interval
 
@@ -37,10 +38,12 @@ def detectable(first: str, second: str, pilot: Estimate, difference: float) -> R
         return smallest_difference(interval.error / math.sqrt(scale), max(1.0, interval.degrees * scale)) <= difference
 
     unknown = interval is None or math.isnan(interval.error)
-    return _plan(first, second, pilot, difference, 1, None if unknown else is_enough)
+    return _plan(first, second, pilot, difference, 1, None if unknown else is_enough, in_data)
 
 
-def detectable_with_seeds(first: str, second: str, pilot: Estimate, noise: Noise, difference: float) -> list[Row]:
+def detectable_with_seeds(
+    first: str, second: str, pilot: Estimate, noise: Noise, difference: float, in_data: int
+) -> list[Row]:
     """Return the same for several numbers of seeds, whose noise more facts do not remove.
 
     :param pilot: the difference over the pilot's facts and seeds, with its *noise*.
@@ -55,13 +58,21 @@ def detectable_with_seeds(first: str, second: str, pilot: Estimate, noise: Noise
         return smallest_difference(math.sqrt(total), max(1.0, total**2 / shares)) <= difference
 
     return [
-        _plan(first, second, pilot, difference, seeds, None if noise.facts is None else partial(is_enough, seeds))
+        _plan(
+            first, second, pilot, difference, seeds, None if noise.facts is None else partial(is_enough, seeds), in_data
+        )
         for seeds in sorted({noise.seeds, *SEEDS})
     ]
 
 
 def _plan(
-    first: str, second: str, pilot: Estimate, difference: float, seeds: int, is_enough: Callable[[int], bool] | None
+    first: str,
+    second: str,
+    pilot: Estimate,
+    difference: float,
+    seeds: int,
+    is_enough: Callable[[int], bool] | None,
+    in_data: int,
 ) -> Row:
     units = pilot.clusters or pilot.n
     needed = None if is_enough is None else _least(is_enough)
@@ -76,6 +87,7 @@ def _plan(
         "seeds": seeds,
         "units needed": needed,
         "facts needed": facts,
+        "facts in data": in_data,
     }
 
 

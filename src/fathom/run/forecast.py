@@ -245,16 +245,22 @@ class Forecast(NamedTuple):
         work = f"{self.queries:,} queries; {self.texts:,} texts to score"
         if self.seconds is None or self.memory is None:
             return [f"{work}; about {self.calls:,} calls to the server", *self._notes]
-        minutes = f"{self.seconds / 60:,.1f} minutes" if self.seconds >= 60 else f"{self.seconds:.0f} seconds"
         return [
             f"{work}; {self.tokens:,} tokens to run",
-            f"about {minutes} and {self.memory / 1e9:.1f} GB of memory",
+            f"about {duration(self.seconds)} and {self.memory / 1e9:.1f} GB of memory",
             *self._notes,
         ]
 
     @property
     def _notes(self) -> list[str]:
         return [f"assumed: {note}" for note in self.assumes]
+
+
+def duration(seconds: float) -> str:
+    """Return "12 seconds", "1.5 minutes" or, above two hours, "2.5 hours"."""
+    if seconds < 60:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:,.1f} minutes" if seconds <= 7200 else f"{seconds / 3600:,.1f} hours"
 
 
 class Forecaster:
