@@ -47,6 +47,7 @@ TESTS = {  # test files, the fastest first → modules; the slowest first, so th
     "controls_memory grid": "studies/memory studies/memory_tables plans/links",
     "study_contract choice": "studies/reasoning/choice",
     "presets_cells presets": "plans/wide plans/tables plans/presets",
+    "forecast_links": "links/forecast",
     "reasoning": "studies/reasoning/conclusions studies/reasoning/shortcuts",
     "study_contract controls_planned cli::test_masked_and_ablation "
     "golden::test_a_run_is_what_it_was[study-ablation-causal]": "studies/ablation",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -23,15 +23,14 @@ from fathom.training.loop import Epoch, Loop
 
 STEPS, QUESTIONS = 4, 8
 """Steps of each stage, and triples that are ranked."""
-TRIPLES = 400
-"""Training triples from which predictors that read texts are measured, with their entities."""
-OF_VECTORS = 50
-"""Times as many for embeddings, which have all entities."""
+FEW = 4
+"""Questions per step in a first measurement, which is the only one if those of a full step take too long."""
+OF_VECTORS = 5_000
+"""Training triples from which embeddings are measured. Predictors that read texts have those of a few batches."""
 LIMIT = 20.0
 """Seconds after which no further step is measured."""
-
-
 Clock = Callable[[], float]
+Measure = Callable[..., tuple[float, int]]
 
 
 class LinkForecast(NamedTuple):
@@ -56,16 +55,31 @@ def forecast_links(
     kinds, vectors = find(kind).load(), isinstance(training, Embedding)
     if not vectors and kinds.train is not base.Predictor.train:
         raise BadInput(f"{kind} has no training steps that can be measured")
-    sample = _sample(graph, TRIPLES * OF_VECTORS if vectors else TRIPLES, all_entities=vectors)
+    seconds, size = 0.0, training.batch_size
+    for few in [size] if vectors else sorted({min(FEW, size), size}):
+        began = clock()
+        seconds = _seconds(kinds, graph, training.model_copy(update={"batch_size": few}), asked, clock)
+        if (clock() - began) * size > LIMIT * few:  # so slow that time grows with the questions of a step
+            break
+    return LinkForecast(seconds, ("trainings of all their epochs, though they may stop earlier",))
+
+
+def _seconds(
+    kinds: type[base.Predictor], graph: KnowledgeGraph, training: LinkTraining, asked: LinkOptions, clock: Clock
+) -> float:
+    """Estimate a training by batches of its size, and its evaluation."""
+    vectors = isinstance(training, Embedding)
+    triples = OF_VECTORS if vectors else STEPS * training.batch_size // 2 + QUESTIONS
+    sample = _sample(graph, triples, all_entities=vectors)
     changed: dict[str, Any] = {"seconds": LIMIT, "patience": None}
-    changed["validate_on"] = QUESTIONS * OF_VECTORS if vectors else QUESTIONS
+    changed["validate_on"] = 10 * QUESTIONS if vectors else QUESTIONS
     changed |= {"init": "random"} if "init" in type(training).model_fields else {}
     began = clock()
-    predictor: Any = kinds(sample, training.model_copy(update=changed), None, device_of(training.device))
+    predictor = kinds(sample, training.model_copy(update=changed), None, device_of(training.device))
     opening = clock() - began
     clocks = _Clocks(predictor, clock)
     with TemporaryDirectory() as folder:
-        measure: Any = _of_epochs if vectors else _of_stages
+        measure: Measure = _of_epochs if vectors else _of_stages
         trained, validations = measure(predictor, training, graph, Path(folder), clocks)
     rows = graph.splits.get("dev", range(0))
     validated = 2 * min(len(rows), training.validate_on or len(rows))
@@ -73,9 +87,8 @@ def forecast_links(
     evaluated = len(asked.directions) * min(test, asked.limit or test)
     scale = len(graph.entities) / len(sample.entities)
     once, each = clocks.per_call("prepare") * scale, clocks.per_question()
-    seconds = 2 * opening + trained + (validations * bool(len(rows)) + 1) * once
-    seconds += (validations * validated + evaluated) * each
-    return LinkForecast(seconds, ("trainings of all their epochs, though they may stop earlier",))
+    prepared = (validations * bool(len(rows)) + 1) * once
+    return 2 * opening + trained + prepared + (validations * validated + evaluated) * each
 
 
 def _sample(graph: KnowledgeGraph, triples: int, all_entities: bool) -> KnowledgeGraph:
@@ -168,7 +181,7 @@ def _of_stages(
         scale = len(graph.training) / len(few.training) if stage.watched else len(graph.entities) / len(few.entities)
         each = fit.steps[stage.name]
         kept = max(0.0, min(fit.after[stage.name]) - validating * stage.watched)
-        seconds += stage.epochs * (stage.steps * scale * median(each[1:] or each) + kept)
+        seconds += stage.epochs * (stage.steps * scale * fmean(each[1:] or each) + kept)
     return seconds, sum(stage.epochs for stage in stages if stage.watched)
 
 

@@ -210,14 +210,13 @@ def _lines(missing: Mapping[str, Given]) -> list[str]:
     """Say which data are missing, where they are published, under which licence, and how to get them."""
     lines = []
     for needs, names in grouped((tuple(sorted(needs.items())), name) for name, needs in missing.items()).items():
-        given, entry = dict(needs), catalogue().get(dict(needs).get("entry", ""))
-        of_entry = (entry.name, entry.home, entry.licence, entry.preparation) if entry else (names[0], "", "", "")
-        title, home, licence, get = (
-            given.get(key, value) for key, value in zip(("title", "home", "licence", "get"), of_entry, strict=True)
-        )
-        command = f"type {get}, or " if get else ""
+        given = {"title": names[0], "home": "", "licence": "", "get": ""}
+        if entry := catalogue().get(dict(needs).get("entry", "")):
+            given = {"title": entry.name, "home": entry.home, "licence": entry.licence, "get": entry.preparation}
+        given |= dict(needs)
+        command = f"type {given['get']}, or " if given["get"] else ""
         lines.append(
-            f"{title} ({', '.join(names)}) is not here: published at {home}, licence {licence}; {command}give "
-            f"--data {names[0]}=FOLDER"
+            f"{given['title']} ({', '.join(names)}) is not here: published at {given['home']}, licence "
+            f"{given['licence']}; {command}give --data {names[0]}=FOLDER"
         )
     return lines
