@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fathom._version import VERSION
 from fathom.building.bear.balance import ChosenRelation, sample
 from fathom.building.bear.facts import FactStore, gather, read_views, wanted_of
+from fathom.building.bear.parts import DumpForecast
 from fathom.building.bear.plan import BearPlan, read_plan
 from fathom.building.bear.pools import LEFT_OVER, Answer, FactPool, Instance, Log, pool_of
 from fathom.building.bear.review import (
@@ -30,7 +31,7 @@ from fathom.building.bear.review import (
     write_template_sheet,
 )
 from fathom.building.bear.server import WikidataServer
-from fathom.building.bear.sources import Dump, DumpForecast, WikidataSource, sources_of
+from fathom.building.bear.sources import Dump, WikidataSource, sources_of
 from fathom.building.bear.statistics import balance, by_relation, left_out, sizes
 from fathom.building.notes import Notes
 from fathom.building.ontology.sources import Endpoint

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -40,6 +41,8 @@ PART = 256 * MEGABYTE
 """Unpacked bytes of a dump in a part: seconds of work."""
 _LARGE, _SAMPLES, _SAMPLE = 64 * MEGABYTE, 5, 16 * MEGABYTE
 """Bytes of a dump worth an estimate; number of samples for it, and unpacked bytes of each."""
+_DISK = 3
+"""Space for parts, the database of facts and what it sorts, relative to the parts: 1.9 before sorting, measured."""
 _MOSTLY_ODD = 1_000
 """Odd lines of a part from which it is given up if most of its lines are odd."""
 _PAUSE = 0.05
@@ -68,17 +71,17 @@ class DumpPart(NamedTuple):
     is_last: bool
 
 
-class Estimate(NamedTuple):
-    """What a pass takes.
+class DumpForecast(NamedTuple):
+    """What reading a dump takes.
 
-    :param seconds: of the processor, in all processes.
-    :param size: bytes of all parts.
-    :param processes: that can share the dump, at most.
+    :param minutes: at most, for each of two passes.
+    :param disk: space that it needs, in GB; *free*: what there is.
     """
 
-    seconds: float
-    size: float
+    minutes: float
     processes: int
+    disk: float
+    free: float
 
 
 Row = tuple[int, Entity | str]
@@ -150,7 +153,7 @@ class DumpPass:
             yield
             number, is_last = number + 1, part.is_last
 
-    def estimate(self) -> Estimate | None:
+    def estimate(self, workers: int) -> DumpForecast | None:
         """Extrapolate from samples; None for a small dump, or once a part has been made."""
         size = self._path.stat().st_size
         if size < _LARGE or self._folder.exists():
@@ -160,8 +163,10 @@ class DumpPass:
             part, rows = self._part(_PieceReader(self._path, piece, 0), _SAMPLE)
             read += part.place - piece.start
             made += sum(len(json.dumps(row)) for row in rows)
-        more = size / max(read, 1)
-        return Estimate(more * (time.process_time() - begun), more * made, len(pieces))
+        more, processes = size / max(read, 1), min(workers, len(pieces))
+        minutes = more * (time.process_time() - begun) / processes / 60
+        parent = next(folder for folder in self._folder.absolute().parents if folder.exists())
+        return DumpForecast(minutes, processes, _DISK * more * made / 1e9, shutil.disk_usage(parent).free / 1e9)
 
     def _file(self, piece: Piece, number: int) -> Path:
         return self._folder / f"{piece.start:015}-{piece.end:015}-{number:05}.jsonl"

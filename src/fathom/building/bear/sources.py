@@ -7,12 +7,11 @@ Truthy triples contain the best rank alone, and no qualifiers: when facts began 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from fathom.building.bear.entities import (
     INSTANCE_OF,
@@ -24,7 +23,7 @@ from fathom.building.bear.entities import (
     WantedStatements,
     item_number,
 )
-from fathom.building.bear.parts import DumpPass
+from fathom.building.bear.parts import DumpForecast, DumpPass
 from fathom.building.options import BearBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.formats.rdf_syntax import kind_of, quads
@@ -54,21 +53,6 @@ _WORTH_SAYING = 60
 _MOST_FAULTS = 20
 _ODD_SHARE = 1e-4
 """Of odd lines above which a dump is refused."""
-_DISK = 3
-"""Space for parts, the database of facts and what it sorts, relative to the parts: 1.9 before sorting, measured."""
-
-
-class DumpForecast(NamedTuple):
-    """What reading a dump takes.
-
-    :param minutes: at most, for each of two passes.
-    :param disk: space that it needs, in GB; *free*: what there is.
-    """
-
-    minutes: float
-    processes: int
-    disk: float
-    free: float
 
 
 class Dump:
@@ -100,13 +84,7 @@ class Dump:
 
     def forecast(self) -> DumpForecast | None:
         """Extrapolate from samples; None for a small dump, or once a part has been made."""
-        estimate = DumpPass(self.path, self._wanted, self._folder).estimate()
-        if estimate is None:
-            return None
-        processes = min(self._options.workers, estimate.processes)
-        parent = next(folder for folder in self._folder.absolute().parents if folder.exists())
-        free = shutil.disk_usage(parent).free
-        return DumpForecast(estimate.seconds / processes / 60, processes, _DISK * estimate.size / 1e9, free / 1e9)
+        return DumpPass(self.path, self._wanted, self._folder).estimate(self._options.workers)
 
     def named(self, needed: Numbers) -> Iterator[Entity]:
         if len(needed):
