@@ -25,7 +25,7 @@ from fathom.building.ontology.intake import Intake, note_omissions
 from fathom.building.ontology.labels import LABEL_PROPERTIES, Naming
 from fathom.building.ontology.nonce import NonceNames
 from fathom.building.ontology.sides import SIDES, Classes
-from fathom.building.ontology.sources import Endpoint, InstanceSampling, Source, find_files, load, not_read
+from fathom.building.ontology.sources import Endpoint, Source, find_files, load, not_read
 from fathom.building.options import OntologyBuildOptions
 from fathom.building.sheets import read_pairs
 from fathom.data.templates import ANSWER, SUBJECT
@@ -130,7 +130,6 @@ def _gather(
     progress: Progress,
 ) -> tuple[Classes, Properties, Axioms, int]:
     """Gather what all sources contain, and count the triples of the files that are kept."""
-    drawn = InstanceSampling(options.seed, options.instances, tuple(naming.iris()), naming.language)
     with ExitStack() as stack:
         sources: list[Source] = list(endpoints)
         intake = Intake(naming)
@@ -141,7 +140,7 @@ def _gather(
             sources.insert(0, store)
             intake.note(notes)
         read = partial(read_assertions, files, endpoints, intake.predicates, notes)
-        classes = gather_classes(sources, drawn, naming, notes, progress, read)
+        classes = gather_classes(sources, options.instances, options.seed, naming, notes, progress, read)
         properties = gather_properties(sources, classes, patterns, naming, notes)
         axioms = with_disjoint(properties.axioms, sources, classes.entries, notes)
         intake.note_bare(notes, classes.label_of)

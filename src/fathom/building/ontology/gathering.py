@@ -23,7 +23,7 @@ from fathom.building.ontology.hierarchy import (
 from fathom.building.ontology.intake import deprecated_terms, outside
 from fathom.building.ontology.labels import Labels, Naming, best_labels, good_labels, is_code
 from fathom.building.ontology.sides import SIDES, Classes, gather_sides
-from fathom.building.ontology.sources import InstanceSampling, Source, at_hand, query_text, rows_of
+from fathom.building.ontology.sources import Source, at_hand, query_text, rows_of
 from fathom.data.hierarchy import chain
 from fathom.formats.ontology import Axioms
 from fathom.formats.ontoprobe import OntologyClass, OntologyProperty, clean, has_words
@@ -48,13 +48,17 @@ class Properties(NamedTuple):
 
 def gather_classes(
     sources: Sequence[Source],
-    drawn: InstanceSampling,
+    size: int,
+    seed: int,
     naming: Naming,
     notes: Notes,
     progress: Progress,
-    read: ReadAssertions = lambda things, properties: (),
+    read: ReadAssertions,
 ) -> Classes:
-    """Return classes with labels, their chains, and a sample of the instances of each, with all their types."""
+    """Return classes with labels, their chains, and a sample of the instances of each, with all their types.
+
+    :param size: instances of each class at most; *seed* decides which.
+    """
     holders, labels = _declared_classes(sources, naming)
     steps, same, wide = class_steps(sources, notes)
     used = _in_use(sorted(holders.keys() - wide), deprecated_terms(sources), "classes", notes)
@@ -71,11 +75,11 @@ def gather_classes(
     notes.add_all(inconsistent, "classes are below two that are disjoint, and cannot have instances")
     named = label_of | twins
     sample = _Sample(named, edges, at_hand(sources))
-    entries = []
+    entries, places = [], naming.values() | {"size": size, "seed": seed}
     for done, (iri, label) in enumerate(label_of.items()):
         progress(done, len(label_of))
-        rows = [row for source in holders[iri] for row in drawn.rows(source, iri)]
-        names = sample.of(rows[: drawn.size])
+        query = query_text("instances", **places | {"class": iri})
+        names = sample.of([row for source in holders[iri] for row in source.rows(query)][:size])
         entries.append(OntologyClass(iri, label, sample.above(iri), names))
     progress(len(label_of), len(label_of))
     sample.entail(EntailedTypes(sources, edges, notes), read, notes)

@@ -78,26 +78,6 @@ def query_text(name: str, **values: object) -> str:
     return _template(name).substitute(values)
 
 
-class InstanceSampling(NamedTuple):
-    """A choice of instances of each class.
-
-    :param seed: decides their order.
-    :param size: at most so many.
-    :param namings: IRIs of properties that give labels, the best first.
-    :param language: of these labels, in addition to those without one.
-    """
-
-    seed: int
-    size: int
-    namings: tuple[str, ...]
-    language: str
-
-    def rows(self, source: Source, class_: str) -> Iterator[Row]:
-        """Yield the solutions of ``instances`` for one class."""
-        places = {"class": class_, "namings": places_of(self.namings)}
-        return source.rows(query_text("instances", **self._asdict() | places))
-
-
 def places_of(namings: Sequence[str]) -> str:
     """Return the value of ``$namings`` in queries: label properties, each with its rank."""
     return " ".join(f"(<{iri}> {place})" for place, iri in enumerate(namings))
