@@ -46,7 +46,6 @@ class Intake:
     def __init__(self, naming: Naming) -> None:
         self._naming, self._namings = naming, frozenset(naming.iris())
         self._languages: Counter[str] = Counter()
-        self._labels: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._texts: Counter[str] = Counter()
         self._examples: dict[str, str] = {}
@@ -68,7 +67,6 @@ class Intake:
             if is_bare:
                 self._see_bare(predicate, quad.object)
             if predicate in self._namings:
-                self._labels[predicate] += 1
                 if self._is_label(quad.object):
                     yield self._plain(quad)
             elif predicate in _OF_THINGS and isinstance(quad.object, self._literal):
@@ -87,7 +85,7 @@ class Intake:
         notes.add_kinds(self._kinds(self._texts), "texts where a class, property or thing belongs are left out")
         notes.add_kinds(self._kinds(self._left), "axioms that no task asks for are not read")
         if self._naming.properties != LABEL_PROPERTIES:
-            unused = [iri for iri in self._naming.iris() if not self._labels[iri]]
+            unused = [iri for iri in self._naming.iris() if iri not in self.predicates]
             notes.add_all(unused, "label properties that were asked for occur nowhere in the files")
 
     def note_bare(self, notes: Notes, classes: Collection[str]) -> None:
@@ -133,14 +131,12 @@ class Intake:
 
         Wikidata's types of its own properties are about Wikidata and are left out.
         """
-        if predicate == _INSTANCE_OF:
-            if not _PROPERTY_OF_WIKIDATA.fullmatch(subject.value):
-                yield self._make(subject, self._a, object_, self._graph)
-                yield self._make(object_, self._a, self._class, self._graph)
+        if predicate == _INSTANCE_OF and _PROPERTY_OF_WIKIDATA.fullmatch(subject.value):
             return
-        below, above = (subject, object_) if predicate in _UPWARDS else (object_, subject)
-        yield self._make(below, self._below, above, self._graph)
-        for node in (below, above):
+        below, above = (object_, subject) if predicate in _DOWNWARDS else (subject, object_)
+        step = self._a if predicate == _INSTANCE_OF else self._below
+        yield self._make(below, step, above, self._graph)
+        for node in (above,) if predicate == _INSTANCE_OF else (below, above):
             yield self._make(node, self._a, self._class, self._graph)
 
     def _count(self, kinds: Counter[str], predicate: str, example: str) -> None:
