@@ -135,38 +135,22 @@ def _by_task(items: Choices) -> dict[str, list[Query]]:
     }
 
 
-class _Fact(NamedTuple):
-    """A fact as a rule uses it.
-
-    :param premise: id of the memorising question about P1, in the files.
-    :param given: texts of P1 and P2.
-    :param question: about the pseudoword.
-    """
-
-    query: Query
-    premise: str
-    given: tuple[str, str]
-    question: str
-
-
 def _reasoning(items: Choices, patterns: Mapping[str, Mapping[str, str]], sampler: _OptionSampler) -> dict[str, Rows]:
     by_task = _by_task(items)
     files: dict[str, Rows] = {}
     for rule, task in RULES.items():
         facts = [
-            _Fact(query, f"{task}/{number}", *_phrase(rule, query, items.questions[query.id], patterns.get(task, {})))
+            (query, f"{task}/{number}", _phrase(rule, query, items.questions[query.id], patterns.get(task, {})))
             for number, query in enumerate(by_task.get(task, ()))
             if not one_of(sampler.queries[query.id])
         ]
         for ending, first in ((OMITTED, 1), (GIVEN, 0)):
             form = f"{rule}-{ending}"
-            files[f"{REASONING}/{form}"] = [_row(sampler, fact, form, fact.given[first:]) for fact in facts]
+            files[f"{REASONING}/{form}"] = [
+                sampler.row(query, form, f"{' '.join(given[first:])} Therefore, {question}") | {"premise": premise}
+                for query, premise, (given, question) in facts
+            ]
     return {name: rows for name, rows in files.items() if rows}
-
-
-def _row(sampler: _OptionSampler, fact: _Fact, form: str, given: tuple[str, ...]) -> Json:
-    question = f"{' '.join(given)} Therefore, {fact.question}"
-    return sampler.row(fact.query, form, question) | {"premise": fact.premise}
 
 
 def _arguments(
