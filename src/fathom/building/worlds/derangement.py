@@ -1,10 +1,9 @@
 """Derangements (permutations without fixed points): random ones of entities, and matchings of relations.
 
-If all labels differ, :func:`uniform_derangement` draws each derangement with the same probability (Martínez, Panholzer
-and Prodinger, *Generating random derangements*, ANALCO 2008). If labels repeat, no place may take an equal label, and
-:func:`derange` draws
+No place may take an equal label. :func:`derange` draws
 
-- by *rejection* where that is cheap: whole permutations until one is permitted. All have exactly the same probability;
+- by *rejection* where that is cheap, as where all labels differ: whole permutations until one is permitted. All have
+  exactly the same probability;
 - by *swaps* elsewhere: from a permitted permutation, sweeps in which random disjoint pairs swap, by the toss of a coin,
   if that is permitted. A swap is as likely as its opposite, so that a sweep preserves the uniform distribution. The
   walk tends to it but does not reach it exactly.
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
@@ -48,46 +46,6 @@ class NoDerangement(Exception):
         super().__init__(label)
 
 
-def uniform_derangement(size: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Draw one of all derangements of *size* items, each with the same probability (Martínez et al. 2008).
-
-    It is drawn cycle by cycle from the last open place, which takes the item of a random other open place. That place
-    closes its cycle with probability (u − 1) D(u − 2) / D(u), for u open places and D(u) derangements of u items.
-    Linear time: two random numbers per place are expected.
-
-    :raises ValueError: *size* is 1.
-    """
-    if size == 1:
-        raise ValueError("one item has no derangement")
-    held, done = list(range(size)), bytearray(size)
-    block = min(2 * size + 8, 1 << 14)
-    chance = (number for _ in count() for number in generator.random(block).tolist())
-    place, still_open = size - 1, size
-    while still_open >= 2:
-        if not done[place]:
-            other = int(next(chance) * place)
-            while done[other]:
-                other = int(next(chance) * place)
-            held[place], held[other] = held[other], held[place]
-            if next(chance) < _closing(still_open):
-                done[other] = 1
-                still_open -= 1
-            still_open -= 1
-        place -= 1
-    return np.array(held, dtype=np.int64)
-
-
-# D(n) = n · D(n − 1) + (−1)ⁿ
-_COUNTS = list(accumulate(range(1, 25), lambda before, n: n * before + (-1) ** n, initial=1))
-
-
-def _closing(still_open: int) -> float:
-    """Return (u − 1) D(u − 2) / D(u), which from u = 25 is 1 / u in double precision."""
-    if still_open >= len(_COUNTS):
-        return 1 / still_open
-    return (still_open - 1) * _COUNTS[still_open - 2] / _COUNTS[still_open]
-
-
 def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator) -> Derangement:
     """Draw a random permutation in which no place takes a text with its own label.
 
@@ -99,8 +57,6 @@ def derange(labels: Sequence[NDArray[np.int64]], generator: np.random.Generator)
         frequent, count = most_frequent(labeling)
         if 2 * count > size:
             raise NoDerangement(frequent)
-    if all(len(np.unique(labeling)) == size and (labeling >= 0).all() for labeling in labels):
-        return Derangement(uniform_derangement(size, generator), "uniform (Martínez et al. 2008)")
     # The number of places with equal labels under a uniform permutation is about Poisson with this mean.
     expected_clashes = sum(
         float((np.unique(part[part >= 0], return_counts=True)[1] ** 2.0).sum()) / size for part in labels
