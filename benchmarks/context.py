@@ -25,8 +25,8 @@ from fathom.building.cloze import corpora
 from fathom.building.cloze.entities import read_entities
 from fathom.building.cloze.leaks import is_common
 from fathom.building.cloze.names import NameFinder
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold
+from fathom.building.options import ClozeBuildOptions
 from fathom.metrics.descriptive import share_interval
 
 BEFORE = {"biomedical": 2766, "general": 4355}

@@ -28,8 +28,7 @@ from harness import DATA, Table, benchmark
 
 from fathom.building.cloze import corpora
 from fathom.building.cloze.build import build_cloze
-from fathom.building.cloze.options import ClozeBuildOptions
-from fathom.building.options import ClozeFiles
+from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.metrics.descriptive import cohen_kappa, share_interval
 
 LABELS = Path(__file__).with_name("labelled.tsv")

@@ -12,8 +12,8 @@ from harness import DATA, Table, benchmark
 
 from fathom.building.cloze.entities import ListedEntity
 from fathom.building.cloze.leaks import LEAKS, Leaks
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.sentences import KEPT, Selector
+from fathom.building.options import ClozeBuildOptions
 from fathom.metrics.descriptive import share_interval
 
 FRAMES = (

@@ -24,7 +24,6 @@ from fathom.building.cloze.counts import DUPLICATE, REPLACED, WITHDRAWN, BuiltCl
 from fathom.building.cloze.documents import Unit, UnreadableDocument
 from fathom.building.cloze.entities import ListedEntity, read_entities
 from fathom.building.cloze.names import AMBIGUOUS, NameFinder
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Medline
 from fathom.building.cloze.rows import Occurrences
 from fathom.building.cloze.sentences import (
@@ -41,7 +40,7 @@ from fathom.building.cloze.sentences import (
     Selector,
     read_blocked,
 )
-from fathom.building.options import ClozeFiles
+from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.building.review import Reservoir, read_review
 from fathom.cli import make_app
 from fathom.errors import BadInput, RunFailed

@@ -15,9 +15,8 @@ from typer.testing import CliRunner
 from fathom.building.cloze.build import build_cloze
 from fathom.building.cloze.counts import WITHOUT_MODEL
 from fathom.building.cloze.ngrams import BACKOFF, WINDOW, Neighbours, NgramRank, Ngrams
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.rows import Row
-from fathom.building.options import ClozeFiles
+from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.cli import make_app
 from fathom.data.selection.pools import DATA, pooled
 from fathom.formats import read

@@ -11,9 +11,8 @@ import re
 from datetime import date
 from pathlib import Path
 
-from fathom.building.cloze.options import last_day
 from fathom.building.fetch import FetchResult, fetch
-from fathom.building.options import FetchOptions
+from fathom.building.options import FetchOptions, last_day
 from fathom.data.published import PublishedDataset, PublishedFile, shelf
 from fathom.errors import BadInput
 from fathom.reading.download import OnBytes, download

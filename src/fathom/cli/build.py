@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 
 from fathom.building import options
-from fathom.building.cloze.options import ClozeBuildOptions
+from fathom.building.options import ClozeBuildOptions
 from fathom.cli.commands import add_command, kinds_of, new_group, stoppable
 from fathom.cli.data import graph_at, token_counter_of
 from fathom.cli.formats import PrintOptions, notes, say

@@ -21,11 +21,10 @@ from fathom.building.cloze import corpora, counts
 from fathom.building.cloze.documents import Corpus, Document, Paragraph, Unit, UnreadableDocument
 from fathom.building.cloze.entities import EntityList, read_entities, split_given
 from fathom.building.cloze.ngrams import Neighbours
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import LANGUAGES
 from fathom.building.cloze.rows import Occurrences, Row, SentenceRows, Supersession, is_own_name, rows_in
 from fathom.building.cloze.sentences import BLOCKED_FILE, KEPT, Selector, read_blocked
-from fathom.building.options import ClozeFiles
+from fathom.building.options import ClozeBuildOptions, ClozeFiles
 from fathom.building.review import REVIEW_FILE, SENTENCES, Reservoir
 from fathom.data.queries import ANSWERABLE, NGRAM, NGRAM_AMONG_ALL
 from fathom.errors import BadInput, all_of, refuse

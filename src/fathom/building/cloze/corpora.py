@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from fathom.building.cloze.documents import Corpus, JsonLines, PlainText, Unit, UnreadableDocument
 from fathom.building.cloze.markup import Hypertext, render_markdown, render_restructured
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.pubmed import Jats, Medline, is_jats
+from fathom.building.options import ClozeBuildOptions
 from fathom.errors import BadInput, refuse
 from fathom.reading import Unreadable, check_file, opened, stands
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold, plain, tidy
+from fathom.building.options import ClozeBuildOptions
 from fathom.data.templates import ANSWER, SUBJECT
 from fathom.reading import Faults, Json, Missing, NotData, Unreadable, json_value, read_text, stands
 

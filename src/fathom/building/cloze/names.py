@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fathom.building.cloze.entities import ListedEntity, as_written, spellings
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold, plain, plain_with_places
+from fathom.building.options import ClozeBuildOptions
 from fathom.errors import optional
 
 AMBIGUOUS = -1

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from fathom.building.cloze.entities import MARK, ListedEntity
 from fathom.building.cloze.leaks import LEAKS, Leaks, is_common
 from fathom.building.cloze.names import AMBIGUOUS, Mention, NameFinder
-from fathom.building.cloze.options import ClozeBuildOptions
 from fathom.building.cloze.typography import fold
+from fathom.building.options import ClozeBuildOptions
 from fathom.data.templates import ANSWER
 from fathom.errors import BadInput, optional, refuse
 from fathom.reading import NotData, Unreadable, json_value, read_text
