@@ -215,7 +215,7 @@ def test_example(town):
     assert sorted(captain.instances) == ["Tove Helm", "Ulf Keel"]
     properties = {found.label: found for found in town.properties}
     mother = properties["mother"]
-    assert (mother.domain, mother.range) == ("person", "person")
+    assert (mother.domains, mother.ranges) == (("person",), ("person",))
     assert mother.superproperties == {
         "parent": "[X]'s parent is [Y] .",
         "relative": "[X]'s relative is [Y] .",
@@ -382,11 +382,11 @@ def test_dbpedia_and_wikidata_together(tmp_path):
     assert (team.label, team.pattern) == ("member of sports team", "[X] is a player at [Y] .")
     # DBpedia's domain before Wikidata's (human = person); the range by the label of Q12973014. "universe" is no class
     # of the list, P54-c is about classes, and P54-d is deprecated.
-    assert (team.domain, team.range) == ("athlete", "sports team")
+    assert (team.domains, team.ranges) == (("athlete",), ("sports team",))
     assert team.superproperties == {"member of": "[X]'s member of is [Y] ."}
     # Human or organisation: neither is above the other, and a member may be of either. Of organisation and sports team
     # the first holds for both.
-    assert (member.label, member.domains, member.range) == ("member of", ("organisation", "person"), "organisation")
+    assert (member.label, member.domains, member.ranges) == ("member of", ("organisation", "person"), ("organisation",))
     assert built.defaults == {"member of"}
     assert built.tasks == {"type": 30, "subClassOf": 5, "subPropertyOf": 1, "domain": 2, "range": 2}
     assert {row["uuu"]: row["xxx"] for row in lines_of(built.out, "type")}["Nobody 3"] == ["person", "agent"]
@@ -438,12 +438,12 @@ wd:P20 b:propertyType b:WikibaseItem ; r:label "twenty"@en-GB , "vingt" ; wdt:P1
     seven, twenty = built.properties
     # P7 has no label of its own and takes that of its counterpart; P20 claims :seven too late. Of the labels of P20 the
     # English one counts. :vingt2 is equivalent to :vingt, and so to P20.
-    assert (seven.label, seven.domain, dict(seven.superproperties)) == (
+    assert (seven.label, seven.domains, dict(seven.superproperties)) == (
         "seven",
-        "thing",
+        ("thing",),
         {"twenty": "[X]'s twenty is [Y] ."},
     )
-    assert (twenty.label, twenty.range) == ("twenty", "thing")
+    assert (twenty.label, twenty.ranges) == ("twenty", ("thing",))
     assert [len(found.iris) for found in (seven, twenty)] == [2, 3]
     assert stated(built.notes, "1 properties", "seven (P7, not P20)")
 

@@ -77,16 +77,6 @@ class OntologyProperty(NamedTuple):
     pattern: str
     one_of: tuple[str, ...] = ()
 
-    @property
-    def domain(self) -> str | None:
-        """Label of the only domain, or None."""
-        return self.domains[0] if len(self.domains) == 1 else None
-
-    @property
-    def range(self) -> str | None:
-        """Label of the only range, or None."""
-        return self.ranges[0] if len(self.ranges) == 1 else None
-
 
 class _TaskItem(NamedTuple):
     """A line of a task. :param pattern: of a property, "" of a class or an instance."""
@@ -103,13 +93,13 @@ def is_ontoprobe(path: Path) -> bool:
 
 
 def _read(path: Path, faults: Faults) -> QuerySet | None:
-    spaces = {
-        CLASSES: _space(CLASSES, _class_labels(path / CLASS_FILE, faults)),
-        PROPERTIES: _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, faults)),
-    }
+    spaces = {CLASSES: _space(CLASSES, _class_labels(path / CLASS_FILE, faults))}
+    listed = list(_entries(path / PROPERTY_FILE, faults))
+    spaces[PROPERTIES] = _space(PROPERTIES, _property_labels(path / PROPERTY_FILE, listed, faults))
+    one_of = {entry["rdfs:label"]: texts_of(entry.get("one_of")) for _, entry in listed}
     items = {task: list(_items(_task_file(path, task), faults)) for task in TASKS}
     above = {space: {clean(item.subject): item.gold for item in items[task]} for space, task in HIERARCHIES.items()}
-    draft, alternatives = Draft(path, faults), _alternatives(path / PROPERTY_FILE)
+    draft = Draft(path, faults)
     subsets: dict[str, frozenset[str]] = dict.fromkeys(SPLIT_SIZES, frozenset())
     for task, members in items.items():
         if not members:
@@ -121,7 +111,7 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
         side = {"domain": "range", "range": "domain"}.get(task)
         other_side = {item.subject: item.gold[0] for item in items[side]} if side else {}
         queries = [
-            replace(_marked(query, alternatives), distances=distances(query.gold, above[space.name]))
+            replace(_marked(query, one_of.get(query.subject_id)), distances=distances(query.gold, above[space.name]))
             for query in _queries(file, relation, space, members, other_side, faults)
         ]
         for split, part in consecutive(SPLIT_SIZES).items():
@@ -170,8 +160,8 @@ def write_ontoprobe(
                 "id": number,
                 "rdf:Property": list(property_.iris),
                 "rdfs:label": property_.label,
-                "rdfs:domain": property_.domain or list(property_.domains) or None,
-                "rdf:range": property_.range or list(property_.ranges) or None,  # the published file spells it so
+                "rdfs:domain": _one_or_all(property_.domains),
+                "rdf:range": _one_or_all(property_.ranges),  # the published file spells it so
                 "rdfs:subPropertyOf": dict(property_.superproperties),
                 "pattern": property_.pattern,
                 "pattern_is_default": property_.label in by_default,
@@ -183,6 +173,10 @@ def write_ontoprobe(
     (folder / MEMORIZING).mkdir()
     for task, rows in tasks.items():
         write_json_lines(_task_file(folder, task), rows)
+
+
+def _one_or_all(sides: Sequence[str]) -> str | list[str] | None:
+    return sides[0] if len(sides) == 1 else list(sides) or None
 
 
 def task_lines(classes: Sequence[OntologyClass], properties: Sequence[OntologyProperty]) -> dict[str, list[Json]]:
@@ -275,9 +269,9 @@ def _class_labels(file: Path, faults: Faults) -> Iterator[str]:
             yield from (entry["rdfs:label"], *superclasses)
 
 
-def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
+def _property_labels(file: Path, entries: Iterable[tuple[int, Json]], faults: Faults) -> Iterator[str]:
     """Yield properties and super-properties of ``property.json``; invalid entries become faults."""
-    for number, entry in _entries(file, faults):
+    for number, entry in entries:
         iris, supers = entry.get("rdf:Property") or [], entry.get("rdfs:subPropertyOf") or {}
         if not isinstance(supers, dict) or texts_of(list(supers.values())) is None or not isinstance(iris, str | list):
             faults.add(file, None, f"entry {number}: 'rdfs:subPropertyOf' must be an object of patterns by label")
@@ -285,19 +279,10 @@ def _property_labels(file: Path, faults: Faults) -> Iterator[str]:
             yield from (entry["rdfs:label"], *supers)
 
 
-def _alternatives(file: Path) -> dict[str, list[str]]:
-    """Read which properties have alternatives as "domain" or "range"."""
-    entries = _entries(file, Faults())  # whose faults are reported where labels are read
-    sides_by_label = ((entry["rdfs:label"], texts_of(entry.get("one_of"))) for _, entry in entries)
-    return {label: list(sides) for label, sides in sides_by_label if sides is not None}
-
-
-def _marked(query: Query, alternatives: Mapping[str, Sequence[str]]) -> Query:
-    """Mark a domain or range that is one of several classes; where the folder does not say, several classes are
-    alternatives."""
+def _marked(query: Query, sides: Sequence[str] | None) -> Query:
+    """Mark a domain or range that is one of several classes; with unknown *sides*, several classes are alternatives."""
     if query.relation not in ("domain", "range"):
         return query
-    sides = alternatives.get(query.subject_id)
     is_one_of = len(query.gold) > 1 if sides is None else query.relation in sides
     return replace(query, groups={**query.groups, ONE_OF: "yes"}) if is_one_of else query
 
