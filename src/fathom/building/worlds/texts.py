@@ -124,9 +124,9 @@ class Hasher:
 
     def __init__(self, fold: bool = False) -> None:
         random = np.random.default_rng(0).integers(1, 1 << 63, 256, dtype=np.uint64)
-        self.letters = random * np.uint64(2) + np.uint64(1)
+        self._letters = random * np.uint64(2) + np.uint64(1)
         if fold:
-            self.letters[65:91] = self.letters[97:123]
+            self._letters[65:91] = self._letters[97:123]
         self._growing = Lock()
         self._powers, self._inverses = _powers(_ODD, 1 << 16), _powers(_INVERSE, 1 << 16)
 
@@ -137,7 +137,7 @@ class Hasher:
                 size = 1 << len(data).bit_length()
                 self._powers, self._inverses = _powers(_ODD, size), _powers(_INVERSE, size)
         sums = np.zeros(len(data) + 1, dtype=np.uint64)
-        values = self.letters[data]
+        values = self._letters[data]
         values *= self._powers[: len(data)]
         np.cumsum(values, out=sums[1:])
         return sums

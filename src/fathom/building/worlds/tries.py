@@ -3,7 +3,7 @@
 The automaton is the trie of all names over tokens (a word, or one character outside words), stored as a table of its
 nodes: a node is the 64-bit hash of the text that leads to it. Walks from all tokens of a block of text descend the trie
 at the same time, one token per step; the last whole name passed is the longest one. Of overlapping names the first
-counts. Hashes are confirmed letter by letter. Time grows with the text, not with the number of names.
+counts. Time grows with the text, not with the number of names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fathom.building.worlds.texts import Hasher, TextBlock, blocks, spread, token_starts
+from fathom.building.worlds.texts import Hasher, TextBlock, blocks, token_starts
 from fathom.data.columns import take_rows
 
 _Result = TypeVar("_Result")
@@ -65,20 +65,13 @@ class Tries:
 
     def _search(self, texts: TextBlock) -> Matches:
         token = token_starts(texts)
-        which, number, end = (np.full(len(token) - 1, -1, dtype=np.int64) for _ in range(3))
-        for place, (trie, _) in enumerate(self._parts):
+        number, end = (np.full(len(token) - 1, -1, dtype=np.int64) for _ in range(2))
+        for trie, before in self._parts:
             name, name_end = trie.longest(texts, token)
             longer = (name >= 0) & (name_end > end)
-            which[longer], number[longer], end[longer] = place, name[longer], name_end[longer]
+            number[longer], end[longer] = name[longer] + before, name_end[longer]
         begun = np.flatnonzero(number >= 0)
         begun = begun[_leftmost(token[begun], end[begun])]
-        same = np.zeros(len(begun), dtype=bool)
-        for place, (trie, before) in enumerate(self._parts):
-            chosen = which[begun] == place
-            some = begun[chosen]
-            same[chosen] = trie.same_letters(texts.data, token[some], end[some], number[some])
-            number[some] += before
-        begun = begun[same]
         row = np.searchsorted(texts.starts, token[begun], side="right") - 1
         in_row = texts.starts[row]
         columns = (texts.first + row, number[begun], token[begun] - in_row, end[begun] - in_row)
@@ -110,13 +103,12 @@ class _Trie:
         self.nodes, place = np.unique(hashes, return_inverse=True)
         self.goes_on = np.zeros(len(self.nodes), dtype=bool)
         self.goes_on[place[~whole]] = True
-        ends, first, numbers = np.unique(place[whole], return_index=True, return_inverse=True)
+        ends, numbers = np.unique(place[whole], return_inverse=True)
         self.count = len(ends)
         self.name_of = np.full(len(self.nodes), -1, dtype=np.int32)
         self.name_of[ends] = np.arange(len(ends), dtype=np.int32)
         self.numbers = np.zeros(len(names), dtype=np.int64)
         self.numbers[rows[whole]] = numbers
-        self._data, self._starts = bytes_of(names, rows[whole][first].astype(np.int32))
         bits = max(int(np.ceil(np.log2(max(len(self.nodes), 2)))), 1)
         self._shift = np.uint64(64 - bits)
         bounds = np.arange(1 << bits, dtype=np.uint64) << self._shift
@@ -165,19 +157,6 @@ class _Trie:
             on = self.goes_on[node] & (reached < texts.starts[row[walk] + 1])
             walk, step = walk[on], step[on] + 1
         return name, end
-
-    def same_letters(
-        self, data: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], name: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return whether texts of equal hash are equal."""
-        begin, length = self._starts[name], end - start
-        same = length == self._starts[name + 1] - begin
-        length = np.where(same, length, 1)
-        letters = self._hasher.letters
-        unequal = letters[data[spread(start, length)]] != letters[self._data[spread(begin, length)]]
-        if len(length):
-            same &= np.add.reduceat(unequal, np.cumsum(length) - length, dtype=np.int64) == 0
-        return np.asarray(same)
 
 
 def _leftmost(start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
