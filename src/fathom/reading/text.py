@@ -298,19 +298,10 @@ def read_json_lines(path: Path, required: dict[str, type], faults: Faults) -> It
 
 def read_json_items(path: Path, required: dict[str, type], faults: Faults) -> Iterator[tuple[int, Json]]:
     """Yield (line number, object) as :func:`read_json_lines`, from a file that is one list."""
-    try:
-        text = read_text(path)
-        value = json_value(text)
-    except NotData as error:
-        faults.add(path, error.line, error.why)
-        return
-    except Unreadable as error:
-        faults.keep(error)
-        return
-    if not isinstance(value, list):
+    value = read_json(path, faults)
+    if not isinstance(value, list | None):
         faults.add(path, 1, f"expected a list of objects [{{…}}, …], found {shown(value, 40)}")
-        return
-    for number, row in zip(_lines_of_items(text), value, strict=True):
+    for number, row in zip(_lines_of_items(read_text(path)), value, strict=True) if isinstance(value, list) else ():
         if why := _row_fault(row, required):
             faults.add(path, number, why)
         else:
