@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import NamedTuple
 
 from fathom.building.cloze.leaks import LEAKS
@@ -136,9 +136,7 @@ def explain_empty(steps: list[CountedStep], troubles: list[str]) -> list[str]:
 
 def count_frequencies(type_: str, counts: list[int]) -> Frequencies:
     """Summarise the numbers of sentences of each entity that occurs."""
-    mean = sum(counts) / len(counts)
-    sd = math.sqrt(sum((count - mean) ** 2 for count in counts) / len(counts))
-    return Frequencies(type_, sum(counts), len(counts), mean, sd, max(counts), min(counts))
+    return Frequencies(type_, sum(counts), len(counts), fmean(counts), pstdev(counts), max(counts), min(counts))
 
 
 class BuiltCloze(NamedTuple):

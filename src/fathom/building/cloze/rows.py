@@ -131,7 +131,8 @@ class SentenceRows:
     def add(self, row: Row) -> None:
         """Append a sentence."""
         self._file.write(_line(row))
-        self._sentences.add((f"{row.entity} {_normalised(row.masked)}", self._rank(row)))
+        rank = 1 if is_own_name(row.surface, self._entities[row.entity]) else 2  # prefer the answer's main name
+        self._sentences.add((f"{row.entity} {_normalised(row.masked)}", rank))
 
     def close(self) -> None:
         """Close the file after the last sentence."""
@@ -153,10 +154,6 @@ class SentenceRows:
         with self._all.open("w", encoding="utf-8") as file:
             file.writelines(map(_line, rows))
         self._all.replace(self.queries)
-
-    def _rank(self, row: Row) -> int:
-        """Return a sentence's rank: among equal sentences prefer one with the answer's main name."""
-        return 1 if is_own_name(row.surface, self._entities[row.entity]) else 2
 
 
 def rows_in(path: Path) -> Iterator[Row]:

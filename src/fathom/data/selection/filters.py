@@ -88,9 +88,7 @@ def select(
         tally.narrow("limit", tally.pool.take(_drawn(tally.pool, selection.limit, selection.seed)))
     tally.refuse_empty(data)
     queries = tally.pool.queries()
-    fewer: dict[str, int] = {}
-    if selection.changes_candidates:
-        data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
+    data, queries, fewer = pooled(data, queries, selection.pool, selection.add_candidates)
     spaces, without = _candidates(data, selection, queries, count_tokens)
     if spaces:
         queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
