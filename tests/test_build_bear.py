@@ -228,30 +228,30 @@ NAMES = st.text("abcdé TheofÖ-", min_size=1, max_size=12)
 
 
 @pytest.mark.parametrize(
-    ("subject", "answer", "aliases", "why"),
+    ("subject", "answer", "aliases", "reveals"),
     [
-        ("Apple Watch", "Apple Inc.", [], "shares apple"),
-        ("São Paulo FC", "Sao Paulo", [], "shares paulo, sao"),
-        ("Bank of America", "The Bank", [], "shares bank"),
-        ("Duke of York", "House of Lords", [], ""),
-        ("Siemens AG", "Volkswagen AG", [], ""),
-        ("Rhodesians in exile", "Rhodesia", [], "is alike by 100 %"),
-        ("Antarctic Treaty", "Antarctica", [], ""),  # 94.7
-        ("Manhattan, Big Apple", "New York City", ["Big Apple", "NYC"], "holds Big Apple"),
-        ("NYC Marathon", "New York City", ["NYC"], ""),  # shorter than four signs
-        ("Paris", "Ulm", [], ""),
+        ("Apple Watch", "Apple Inc.", [], True),
+        ("São Paulo FC", "Sao Paulo", [], True),
+        ("Bank of America", "The Bank", [], True),
+        ("Duke of York", "House of Lords", [], False),
+        ("Siemens AG", "Volkswagen AG", [], False),
+        ("Rhodesians in exile", "Rhodesia", [], True),
+        ("Antarctic Treaty", "Antarctica", [], False),  # 94.7
+        ("Manhattan, Big Apple", "New York City", ["Big Apple", "NYC"], True),
+        ("NYC Marathon", "New York City", ["NYC"], False),  # shorter than four signs
+        ("Paris", "Ulm", [], False),
     ],
 )
-def test_names_that_give_the_answer_away(subject, answer, aliases, why):
-    assert revealing(subject, answer, aliases) == why
+def test_names_that_give_the_answer_away(subject, answer, aliases, reveals):
+    assert revealing(subject, answer, aliases) is reveals
 
 
 @given(NAMES, NAMES)
 def test_the_answer_s_own_name_always_reveals_in_any_case(subject, answer):
     if words(answer):
-        assert revealing(f"{subject} {answer}", answer, []) != ""
+        assert revealing(f"{subject} {answer}", answer, [])
     if not any("ß" in name for name in (subject, answer)):
-        assert bool(revealing(subject.upper(), answer, [])) == bool(revealing(subject, answer, []))
+        assert revealing(subject.upper(), answer, []) == revealing(subject, answer, [])
 
 
 @given(st.lists(NAMES, max_size=8))

@@ -39,34 +39,21 @@ def contains(longer: Sequence[str], shorter: Sequence[str]) -> bool:
     return 0 < size <= len(longer) and any(longer[at : at + size] == shorter for at in range(len(longer) - size + 1))
 
 
-def revealing(subject: str, answer: str, aliases: Sequence[str]) -> str:
-    """Explain why the subject's name gives the answer away; "" if it does not.
+def revealing(subject: str, answer: str, aliases: Sequence[str]) -> bool:
+    """Return whether the subject's name gives the answer away.
 
-    :param aliases: other names of the answer.
-
-    :raises MissingExtra: RapidFuzz is not installed.
-    """
-    if shared := telling(subject) & telling(answer):
-        return f"shares {', '.join(sorted(shared))}"
-    for name in (answer, *(alias for alias in aliases if len(alias) >= SHORTEST)):
-        if contains(words(subject), words(name)):
-            return f"holds {name}"
-    if min(len(subject), len(answer)) >= SHORTEST:
-        alike = likeness(subject, answer, FUZZY)
-        if alike >= FUZZY:
-            return f"is alike by {alike:.0f} %"
-    return ""
-
-
-def likeness(one: str, other: str, least: float = 0) -> float:
-    """Return RapidFuzz's ``partial_ratio`` of two names without case and accents, 0 to 100; 0 below *least*.
-
-    It is the best match of the shorter name within the longer.
+    They share a word, it contains the answer or one of its *aliases*, or the best match of the shorter name within the
+    longer is alike (RapidFuzz's ``partial_ratio``, without case and accents).
 
     :raises MissingExtra: RapidFuzz is not installed.
     """
+    names = (answer, *(alias for alias in aliases if len(alias) >= SHORTEST))
+    if telling(subject) & telling(answer) or any(contains(words(subject), words(name)) for name in names):
+        return True
+    if min(len(subject), len(answer)) < SHORTEST:
+        return False
     partial_ratio = optional("rapidfuzz.fuzz", "text").partial_ratio
-    return float(partial_ratio(" ".join(words(one)), " ".join(words(other)), score_cutoff=least))
+    return bool(partial_ratio(" ".join(words(subject)), " ".join(words(answer)), score_cutoff=FUZZY))
 
 
 def overlapping(names: Sequence[str]) -> Iterator[tuple[int, int]]:
