@@ -25,14 +25,12 @@ class Format:
     :param expects: the files that identify it, in a few words, for messages.
     :param fits: returns whether a path has data of this format; it never raises.
     :param read: returns the query set of such a path; after a fault, which it adds, None.
-    :param writes: writes such a folder, in formats in which Fathom generates data.
     """
 
     name: str
     expects: str
     fits: Callable[[Path], bool]
     read: Callable[[Path, Faults], QuerySet | None]
-    writes: Callable[..., None] | None = None
 
 
 @dataclass

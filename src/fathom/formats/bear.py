@@ -209,4 +209,4 @@ def _line(row: BearInstance, relation: BearRelation, spaces: bool) -> Json:
     return about | {"obj_id": answer_id, "obj_label": answer} | index | dict(row.more)
 
 
-FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), _read, write_bear)
+FORMAT = Format("bear", f"{METADATA} (BEAR)", lambda path: stands(path / METADATA), _read)

@@ -236,4 +236,4 @@ def _groups(
     return groups
 
 
-FORMAT = Format("choices", "JSON Lines of prompt and gold (multiple choice)", is_choices, read_choices, write_choices)
+FORMAT = Format("choices", "JSON Lines of prompt and gold (multiple choice)", is_choices, read_choices)

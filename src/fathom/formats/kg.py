@@ -386,5 +386,4 @@ FORMAT = Format(
     "train.tsv, dev.tsv and test.tsv or one file of head, relation and tail separated by tabs",
     lambda path: bool(find_files(path).triples),
     _read,
-    write_graph,
 )

@@ -329,5 +329,4 @@ FORMAT = Format(
     "facts.jsonl (docs/data-format.md)",
     lambda path: any(map(stands, _facts_files(path))),
     _read,
-    write_native,
 )

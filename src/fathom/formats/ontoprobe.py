@@ -379,4 +379,4 @@ def _note_odd_items(file: Path, items: Sequence[_TaskItem], faults: Faults) -> N
         faults.note(file, None, f"{repeated} {message}")
 
 
-FORMAT = Format("ontoprobe", f"{CLASS_FILE} and {MEMORIZING} (OntoProbe)", is_ontoprobe, _read, write_ontoprobe)
+FORMAT = Format("ontoprobe", f"{CLASS_FILE} and {MEMORIZING} (OntoProbe)", is_ontoprobe, _read)
