@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fathom.building.notes import Notes
-from fathom.building.ontology.hierarchy import Step
+from fathom.building.ontology.hierarchy import Step, disjoint_classes
 from fathom.building.ontology.intake import outside
 from fathom.building.ontology.sources import Source, rows_of, rows_of_lists
 from fathom.formats.ontology import Axioms
@@ -191,17 +191,13 @@ def axioms_of_properties(
 def with_disjoint(axioms: Axioms, sources: Sequence[Source], classes: Sequence[OntologyClass], notes: Notes) -> Axioms:
     """Add pairs of disjoint classes, and groups of which any two are (servers without lists: noted before)."""
     label_of = {class_.iri: class_.label for class_ in classes}
-    groups: dict[str, dict[str, None]] = defaultdict(dict)
-    lacking: set[str] = set()
-    for row in rows_of_lists(sources, "disjoint_classes", Notes()):
-        name = row.get("group") or " ".join(sorted((row["class"], row["other"])))
-        for iri in (row["class"], *([] if "group" in row else [row["other"]])):
-            if iri in label_of:
-                groups[name][label_of[iri]] = None
-            else:
-                lacking.add(iri)
+    groups: dict[str, set[str]] = defaultdict(set)
+    apart = disjoint_classes(sources, Notes())
+    for iri in apart.keys() & label_of.keys():
+        for name in apart[iri]:
+            groups[name].add(label_of[iri])
     notes.add_all(
-        outside(lacking, ()),
+        outside(apart, label_of),
         "names in owl:disjointWith and the like are left out of the axioms, as they are of no class here or of one "
         "without a label of its own",
     )
