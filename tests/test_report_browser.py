@@ -502,7 +502,8 @@ def test_cells_of_two_runs_are_those_of_the_comparison(page, main):
     assert kept(page) == ALL
     page.select_option("select[data-side='0']", "2")
     [turned] = [pair.cells for pair in compare(main.folders).pairs if (pair.first, pair.second) == ("b", "c")]
-    told = [turned.both, turned.only_second, turned.only_first, turned.neither, turned.undecided]
+    both, first_alone, second_alone, neither, undecided = turned
+    told = [both, second_alone, first_alone, neither, undecided]
     assert [page.inner_text(f"[data-cell={name}] output") for name in names] == list(map(str, told))
 
 

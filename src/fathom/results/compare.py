@@ -26,7 +26,6 @@ from fathom.results.comparison import (
     Comparison,
     Difference,
     IncomparablePair,
-    RightWrong,
     RunLine,
 )
 from fathom.results.estimates import Estimate, Noise
@@ -260,8 +259,8 @@ def _agreement(first: RunFacts, second: RunFacts) -> Agreement | None:
         return None
 
 
-def count_right(first: Floats, second: Floats) -> RightWrong | None:
-    """Count facts that both, one or neither has right.
+def count_right(first: Floats, second: Floats) -> tuple[int, ...] | None:
+    """Count facts that both, one or neither has right, see :class:`ComparedPair`.
 
     :param first: Hits@1 of the facts, shape (n); *second* of the same facts.
     """
@@ -270,7 +269,7 @@ def count_right(first: Floats, second: Floats) -> RightWrong | None:
     decided = np.isin(first, (0, 1)) & np.isin(second, (0, 1))
     one, other = first == 1, second == 1
     cells = (one & other, one & ~other, ~one & other, ~one & ~other)
-    return RightWrong._make([*(int(np.sum(cell & decided)) for cell in cells), int(np.sum(~decided))])
+    return *(int(np.sum(cell & decided)) for cell in cells), int(np.sum(~decided))
 
 
 # --- claims that need a control

@@ -63,25 +63,13 @@ class Difference(NamedTuple):
     number: Estimate
 
 
-class RightWrong(NamedTuple):
-    """Number of facts that both runs, one of them or neither have right.
-
-    :param undecided: facts of which one run has neither 0 nor 1 for Hits@1: ties, templates that disagree.
-    """
-
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    undecided: int
-
-
 class ComparedPair(NamedTuple):
     """Two runs.
 
     :param facts: number of facts that both scored; *only_first* that only the first scored.
     :param differences: one per metric; the first is the primary one.
-    :param cells: None where Hits@1 is undefined.
+    :param cells: number of facts that both have right, the first alone, the second alone and neither, and of which one
+        run has neither 0 nor 1 for Hits@1: ties, templates that disagree; None where Hits@1 is undefined.
     :param agreement: of two probes, or scorings, of one model; None for others, and without ranks.
     :param differs: in what but the model the runs differ.
     :param one_model: whether the same model was evaluated twice.
@@ -94,7 +82,7 @@ class ComparedPair(NamedTuple):
     only_first: int
     only_second: int
     differences: tuple[Difference, ...]
-    cells: RightWrong | None
+    cells: tuple[int, ...] | None
     agreement: Agreement | None
     differs: tuple[str, ...]
     decision: Decision

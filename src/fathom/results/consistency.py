@@ -33,10 +33,8 @@ class _Ranking(NamedTuple):
     tops: frozenset[str]
 
 
-class _RankingPair(NamedTuple):
-    rankc: float
-    by_chance: float
-    same: float
+_Compared = tuple[float, ...]
+"""RankC, RankC by chance, and how often the first answer is the same."""
 
 
 def consistency_table(run: RunFolder, over: str, cluster: str = "") -> Table:
@@ -94,10 +92,10 @@ def _ranking(rows: Rows, place: int) -> _Ranking | None:
     return _Ranking(tuple(ids[at] for at in order), top_chances(scores[order]), rows.top_answers(place))
 
 
-def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _RankingPair]]:
+def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[str, str], dict[int, _Compared]]:
     """Compare each two values, in order of appearance, by fact."""
     values = dict.fromkeys(value for own in asked.values() for value in own)
-    pairs: dict[tuple[str, str], dict[int, _RankingPair]] = {}
+    pairs: dict[tuple[str, str], dict[int, _Compared]] = {}
     for pair in combinations(values, 2):
         for fact, own in asked.items():
             if {*pair} <= own.keys():
@@ -105,10 +103,10 @@ def _pairs(asked: Mapping[int, Mapping[str, Sequence[_Ranking]]]) -> dict[tuple[
     return pairs
 
 
-def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _RankingPair:
+def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Compared:
     """Average over each ranking of the one and each of the other."""
     both = [(one, other) for one in first for other in second]
-    return _RankingPair(
+    return (
         float(np.mean([rankc(one.best, other.best) for one, other in both])),
         rankc_by_chance(len(first[0].ids)),
         float(consistency([[one.tops, other.tops] for one, other in both]).mean()),
@@ -116,16 +114,16 @@ def _compared(first: Sequence[_Ranking], second: Sequence[_Ranking]) -> _Ranking
 
 
 def _lines(
-    rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _RankingPair]]
+    rows: Rows, scoring: str, over: str, pairs: Mapping[tuple[str, str], Mapping[int, _Compared]]
 ) -> list[dict[str, Cell | Estimate]]:
     every = grouped((fact, one) for compared in pairs.values() for fact, one in compared.items())
-    means = {fact: _RankingPair(*np.mean(own, axis=0).tolist()) for fact, own in every.items()}
+    means = {fact: tuple(np.mean(own, axis=0).tolist()) for fact, own in every.items()}
     lines = [_line(rows, scoring, over, (ALL, ""), means)] if len(pairs) != 1 else []
     return [*lines, *(_line(rows, scoring, over, pair, compared) for pair, compared in pairs.items())]
 
 
 def _line(
-    rows: Rows, scoring: str, over: str, pair: tuple[str, str], compared: Mapping[int, _RankingPair]
+    rows: Rows, scoring: str, over: str, pair: tuple[str, str], compared: Mapping[int, _Compared]
 ) -> dict[str, Cell | Estimate]:
     sample, columns = rows.sample(list(compared)), np.array(list(compared.values())).reshape(-1, 3)
     made = [f"{recipe(rows, name, scoring)}|over:{over}" for name in ("rankc", "same answer")]
