@@ -36,7 +36,7 @@ from fathom.studies.options import RankingsOptions
 from fathom.studies.perplexity import analyse as perplexities
 from fathom.studies.rankings import analyse as rankings
 from fathom.studies.rankings import read_groups
-from fathom.studies.rankings_columns import COEFFICIENTS, EVERY_MODEL, MEAN
+from fathom.studies.rankings_columns import EVERY_MODEL, MEAN
 from fathom.studies.relations import analyse as shared_relations
 from fathom.studies.repeated import analyse as repeated
 from fathom.studies.repeated import plots as repeated_plots
@@ -46,6 +46,8 @@ from tests.messages import mentioned, mentions, stated
 
 TWENTY = [f"e{number:02}" for number in range(20)]
 Make = Callable[..., RunFolder]
+
+TAU, RHO = "Kendall's tau-b", "Spearman's rho"
 
 
 def values(numbers: Iterable[Estimate]) -> list[float]:
@@ -251,11 +253,11 @@ def test_rankings_by_hand(make: Make, tmp_path: Path) -> None:
     assert (based.facts, based.left_out) == (4, 0)
     assert all(hit.low <= hit.value <= hit.high for score in based.scores for hit in score.hits)
     everyone, general = found.agreements  # a group of one model has no ranking
-    assert (everyone.over, everyone.group, everyone.models) == ("D", EVERY_MODEL, 3)
-    assert everyone.tau.value == pytest.approx(1 / 3)  # two of three pairs alike
-    assert everyone.rho.value == pytest.approx(0.5)  # 1 − 6·2/(3·8)
-    assert (general.group, general.models, general.tau.value) == ("general", 2, -1)
-    assert everyone.tau.low <= everyone.tau.value <= everyone.tau.high
+    assert (everyone["over"], everyone["group"], everyone["models"]) == ("D", EVERY_MODEL, 3)
+    assert everyone[TAU].value == pytest.approx(1 / 3)  # two of three pairs alike
+    assert everyone[RHO].value == pytest.approx(0.5)  # 1 − 6·2/(3·8)
+    assert (general["group"], general["models"], general[TAU].value) == ("general", 2, -1)
+    assert everyone[TAU].low <= everyone[TAU].value <= everyone[TAU].high
 
 
 def test_a_ranking_says_who_was_asked_differently(make: Make) -> None:
@@ -296,7 +298,7 @@ def test_bounds_of_tau_are_what_certain_orders_leave_open(make: Make) -> None:
         for model, right in (("a", 180), ("b", 26), ("c", 20))
     ]
     [agreement] = rankings(runs).agreements
-    assert agreement.tau[:3] == pytest.approx((1, 1 / 3, 1))
+    assert agreement[TAU][:3] == pytest.approx((1, 1 / 3, 1))
 
 
 def test_rankings_do_not_depend_on_the_order_of_runs(make: Make) -> None:
@@ -313,8 +315,8 @@ def test_equal_rankings_of_many_facts_agree_surely(make: Make) -> None:
         for model, right in (("a", 180), ("b", 100), ("c", 20))
     ]
     [agreement] = rankings(runs).agreements
-    assert agreement.tau[:3] == (1, 1, 1)
-    assert agreement.rho[:3] == (pytest.approx(1), None, None)
+    assert agreement[TAU][:3] == (1, 1, 1)
+    assert agreement[RHO][:3] == (pytest.approx(1), None, None)
 
 
 def test_facts_that_one_model_could_not_rank_are_left_out_for_all(make: Make) -> None:
@@ -338,9 +340,9 @@ def test_both_readings_are_ranked_on_the_facts_that_all_ranked_in_both(make: Mak
     found = rankings(runs)
     assert [(column.facts, column.left_out) for column in found.columns] == [(2, 2), (2, 2)]
     assert [score.hits[0].value for column in found.columns for score in column.scores] == [1, 0.5, 0.5, 1]
-    assert [(one.reading, one.fact, one.why) for one in found.left_out][:2] == [
+    assert [(one["reading"], one["fact"], one["why"]) for one in found.left_out][:2] == [
         (BY_TEMPLATE, "s|r|1", "b: no mask"),
-        (BY_TEMPLATE, "s|r|3", found.left_out[1].why),
+        (BY_TEMPLATE, "s|r|3", found.left_out[1]["why"]),
     ]
     [listed] = rankings_study.files(found).values()
     assert len(listed.rows) == 4
@@ -388,7 +390,7 @@ def test_the_mean_over_data_sets(make: Make) -> None:
     assert [(s.model, s.place, s.hits[0].value) for s in mean.scores] == [("a", 1, 0.75), ("b", 2, 0.5)]
     assert [s.place for s in found.columns[1].scores] == [1, 2.5, 2.5]
     [agreement] = found.agreements  # no data set has both readings, but each reading has its mean
-    assert (agreement.over, agreement.models, agreement.tau.value) == (MEAN, 2, 1)
+    assert (agreement["over"], agreement["models"], agreement[TAU].value) == (MEAN, 2, 1)
 
 
 def test_bad_rankings(make: Make) -> None:
@@ -780,12 +782,12 @@ def test_over_which_data_the_readings_are_compared(
     ranks = {"a": [1, 1, 1, 6], "b": [1, 6, 6, 6]}
     runs = [make(model, data, reading, own) for data, reading in readings for model, own in ranks.items()]
     found = rankings(runs, RankingsOptions(facts="own"))
-    assert [one.over for one in found.agreements] == over
+    assert [one["over"] for one in found.agreements] == over
     for one in found.agreements:
-        assert [one.tau.recipe.partition("|")[0], one.rho.recipe.partition("|")[0]] == list(COEFFICIENTS)
+        assert [one[TAU].recipe.partition("|")[0], one[RHO].recipe.partition("|")[0]] == [TAU, RHO]
     *_, table = rankings_study.tables(found)
     for row, one in zip(table.objects(), found.agreements, strict=True):
-        assert (row["low"], row["high"]) == (one.tau.low, one.tau.high)
+        assert (row["low"], row["high"]) == (one[TAU].low, one[TAU].high)
 
 
 def test_steps_are_of_accuracy(make: Make, tmp_path: Path) -> None:

@@ -37,9 +37,8 @@ from fathom.studies.rankings_columns import (
     COEFFICIENTS,
     Column,
     ColumnHits,
-    OmittedFact,
     PlacedModel,
-    RankingAgreement,
+    Row,
     accuracy_difference,
     agreements_of,
     averaged,
@@ -54,9 +53,9 @@ class Rankings(NamedTuple):
     """:param groups: model → its group; empty without groups."""
 
     columns: list[Column]
-    agreements: list[RankingAgreement]
+    agreements: list[Row]
     groups: Mapping[str, str]
-    left_out: list[OmittedFact]
+    left_out: list[Row]
     steps: list[AccuracyChange]
 
 
@@ -151,8 +150,9 @@ def conclude(findings: Rankings) -> list[str]:
         accuracy = percent(first.hits[0].value)
         lines.append(f"{column.data}, {column.reading}: {first.model} is first ({accuracy}){known}.")
     for one in findings.agreements:
-        ends = "" if one.tau.low is None else f" [{one.tau.low:.2f}, {one.tau.high:.2f}]"
-        lines.append(f"{one.over}, {one.group}: tau of the two readings is {one.tau.value:.2f}{ends}.")
+        tau = one[COEFFICIENTS[0]]
+        ends = "" if tau.low is None else f" [{tau.low:.2f}, {tau.high:.2f}]"
+        lines.append(f"{one['over']}, {one['group']}: tau of the two readings is {tau.value:.2f}{ends}.")
     return lines
 
 
@@ -176,7 +176,8 @@ def tables(findings: Rankings) -> list[Table]:
 def files(findings: Rankings) -> dict[str, Table]:
     if not findings.left_out:
         return {}
-    return {"rankings-left-out": Table(OmittedFact._fields, tuple(findings.left_out), "facts that are not compared")}
+    rows = tuple(tuple(one.values()) for one in findings.left_out)
+    return {"rankings-left-out": Table(tuple(findings.left_out[0]), rows, "facts that are not compared")}
 
 
 def _identity(model: str, findings: Rankings) -> dict[str, str]:
@@ -186,7 +187,9 @@ def _identity(model: str, findings: Rankings) -> dict[str, str]:
 def _column_table(findings: Rankings, title: str, column: Column) -> Table:
     notes = [f"{column.facts:,} facts that all models ranked"]
     if column.left_out:
-        listed = [one.fact for one in findings.left_out if (one.data, one.reading) == (column.data, column.reading)]
+        listed = [
+            one["fact"] for one in findings.left_out if (one["data"], one["reading"]) == (column.data, column.reading)
+        ]
         more = f": {', '.join(listed[:3])}{', …' if len(listed) > 3 else ''} (rankings-left-out.csv)" if listed else ""
         notes.append(f"{column.left_out:,} facts that not all models ranked are excluded{more}")
     by_scoring = grouped((score.scoring, score.model) for score in column.scores)
@@ -213,13 +216,13 @@ def _against_baseline(score: PlacedModel) -> str | None:
     return f"{verdict_text(score.decision)} ({score.baseline.baseline} {score.baseline.value:.1%})"
 
 
-def _agreement_table(agreements: Sequence[RankingAgreement]) -> Table:
-    title, columns = "template-based and template-free rankings", ("over", "group", "models", *COEFFICIENTS)
+def _agreement_table(agreements: Sequence[Row]) -> Table:
+    title = "template-based and template-free rankings"
     if not agreements:
         note = "no model ranking has both readings: add runs with --reading template-based and template-free"
         return Table((), (), title, notes=(note,))
     note = "tau: bounds from the pairs of models whose order is significant in both readings, at 95 % for all pairs"
-    return Table.of(agreements, title, [note], columns=columns, main=COEFFICIENTS[0])
+    return Table.of(agreements, title, [note], main=COEFFICIENTS[0])
 
 
 def _steps_table(steps: Sequence[AccuracyChange]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ COEFFICIENTS = ("Kendall's tau-b", "Spearman's rho")
 OVER_DATA = "no interval: a mean over data sets, which were chosen"
 TIED = "all models are tied on one side"
 NO_BOUNDS = "no interval: only Kendall's tau has bounds"
+
+
+Row = dict[str, Any]
 
 
 class PlacedModel(NamedTuple):
@@ -58,25 +61,6 @@ class Column(NamedTuple):
     left_out: int
     scores: list[PlacedModel]
     average: tuple[Estimate, ...]
-
-
-class OmittedFact(NamedTuple):
-    """A fact that is not compared. :param why: the first reason found."""
-
-    data: str
-    reading: str
-    fact: str
-    why: str
-
-
-class RankingAgreement(NamedTuple):
-    """Agreement of the template-based and the template-free ranking. :param over: a data set, or their mean."""
-
-    over: str
-    group: str
-    models: int
-    tau: Estimate
-    rho: Estimate
 
 
 class ColumnHits(NamedTuple):
@@ -134,7 +118,8 @@ def on_common_facts(grids: Sequence[ColumnHits]) -> list[ColumnHits]:
     return restricted
 
 
-def left_out_of(grid: ColumnHits) -> list[OmittedFact]:
+def left_out_of(grid: ColumnHits) -> list[Row]:
+    """Return the facts that are not compared, with the first reason found."""
     compared, reasons = set(grid.facts), dict[str, str]()
     for model, outcome in grid.outcomes.items():
         for fact in outcome.facts:
@@ -142,7 +127,8 @@ def left_out_of(grid: ColumnHits) -> list[OmittedFact]:
                 reason = outcome.left_out.get(fact)
                 reasons[fact] = f"{model}: {reason}" if reason else ""
     default = "not evaluated, or not ranked, by all models in both readings"
-    return [OmittedFact(grid.data, grid.reading, fact, reason or default) for fact, reason in reasons.items()]
+    about = {"data": grid.data, "reading": grid.reading}
+    return [about | {"fact": fact, "why": reason or default} for fact, reason in reasons.items()]
 
 
 def column_of(grid: ColumnHits, is_above: Mapping[tuple[str, str, str], Decision | None]) -> Column:
@@ -200,20 +186,21 @@ def accuracy_difference(grid: ColumnHits, first: str, second: str, name: str) ->
 # --- agreement of the two rankings
 
 
-def agreements_of(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[RankingAgreement]:
-    """Compare each data set that has both readings, and the means of each reading over all data sets."""
+def agreements_of(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[Row]:
+    """Compare the template-based with the template-free ranking of each data set that has both, and of the means."""
     based, free = ([grid for grid in grids if grid.reading == reading] for reading in (BY_TEMPLATE, FREE))
     pairs = [(one.data, [one], [other]) for one in based for other in free if one.data == other.data]
     if (len(based) > 1 or len(free) > 1 or not pairs) and based and free:
         pairs.append((MEAN, based, free))
-    agreements = []
+    agreements: list[Row] = []
     for over, one, other in pairs:
         models = _in_all([*one, *other])
         names = dict.fromkeys(groups[model] for model in models) if groups else {}
         members = {name: [model for model in models if groups[model] == name] for name in names}
         for group, chosen in [(EVERY_MODEL, models), *members.items()]:
             if len(chosen) > 1:
-                agreements.append(RankingAgreement(over, group, len(chosen), *_coefficients(chosen, one, other)))
+                coefficients = dict(zip(COEFFICIENTS, _coefficients(chosen, one, other), strict=True))
+                agreements.append({"over": over, "group": group, "models": len(chosen)} | coefficients)
     return agreements
 
 
