@@ -19,6 +19,7 @@ from fathom.data.selection.options import Selection
 from fathom.data.statistics import graph_relations, majority_share
 from fathom.errors import BadInput
 from fathom.formats import examine, read
+from fathom.formats.kg_checks import graph_notes
 from fathom.probes import PROBES
 from fathom.results.datasets import data_tables
 from fathom.run import run
@@ -303,7 +304,6 @@ def test_rdf_faults_have_their_line(tmp_path):
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"test_tsv": [*TEST, "lyon\tin\tmars"]}, ("test.tsv:4:", "entity 'mars'", "entity2text.txt")),
         ({"test_tsv": ["", "lyon\ton\teu"]}, ("test.tsv:2:", "relation 'on'", "relation2text.txt")),
         ({"train_tsv": [*TRAIN, "a\tb"]}, ("train.tsv:6:", "3 columns (head, relation, tail)", r"'a\tb'")),
         ({"train_tsv": [*TRAIN, "paris\t\teu"]}, ("train.tsv:6:", "relation is empty")),
@@ -321,35 +321,56 @@ def test_faults_with_file_and_line(tmp_path, files, expected):
 def test_all_faults_at_once(tmp_path):
     folder = small(
         tmp_path / "g",
-        train_tsv=[*TRAIN, "a\tin\tb", "", "short"],
+        train_tsv=[*TRAIN, "a\tat\tb", "", "short"],
         test_tsv=["lyon\ton\teu"],
         entity2text_txt=[*NAMES, "eu\tagain"],
     )
     _, faults = examine(folder)
     assert [line.split(f"{folder}/")[1].split(": ")[0] for line in faults.found] == [
-        "train.tsv:8", "entity2text.txt:8", "train.tsv:6", "train.tsv:6", "test.tsv:1",
+        "train.tsv:8", "entity2text.txt:8", "train.tsv:6", "test.tsv:1",
     ]  # fmt: skip
 
 
-def test_an_unknown_entity_is_told_once_and_not_where_the_line_that_names_it_cannot_be_read(tmp_path):
-    mars = ["mars\tin\tmars", "lyon\tin\tmars"]
-    _, faults = examine(small(tmp_path / "g", train_tsv=[*TRAIN, *mars], test_tsv=mars))
+def test_an_unknown_relation_is_reported_once_unless_the_line_that_names_it_cannot_be_read(tmp_path):
+    near = ["rome\tnear\titaly", "lyon\tnear\titaly"]
+    _, faults = examine(small(tmp_path / "g", train_tsv=[*TRAIN, *near], test_tsv=near))
     assert correspond(
-        [line.split(f"{tmp_path / 'g'}/")[1] for line in faults.found], ("train.tsv:6:", "'mars'", "entity2text.txt")
+        [line.split(f"{tmp_path / 'g'}/")[1] for line in faults.found], ("train.tsv:6:", "'near'", "relation2text.txt")
     )
-    bad = [*NAMES, "mars\tMars\tred"]
-    _, faults = examine(small(tmp_path / "h", train_tsv=[*TRAIN, "mars\ton\teu"], entity2text_txt=bad))
+    bad = [*RELATIONS, "near\tnear\tto"]
+    _, faults = examine(small(tmp_path / "h", train_tsv=[*TRAIN, *near], relation2text_txt=bad))
     assert correspond(
         [line.split(f"{tmp_path / 'h'}/")[1] for line in faults.found],
-        ("entity2text.txt:8:", "2 columns (id, name)", r"'mars\tMars\tred'"),
-        ("train.tsv:6:", "'on'", "relation2text.txt"),
+        ("relation2text.txt:3:", "2 columns (id, name)", r"'near\tnear\tto'"),
     )
+
+
+def test_entities_that_are_not_listed_are_named_by_their_id_unless_the_list_looks_cut_off(tmp_path):
+    folder = small(tmp_path / "g", test_tsv=["mars\tin\teu", "red_planet\tin\teu"], entity2text_txt=NAMES[:-1])
+    data = read(folder)
+    assert [query.subject for query in data.queries] == ["mars", "red planet"]
+    assert stated(data.notes, "entity2text.txt", "mars", "red_planet")
+    (folder / "entity2text.txt").write_text("\n".join(NAMES))
+    with pytest.raises(BadInput, match=mentions("entity2text.txt")):
+        read(folder)
+
+
+@pytest.mark.parametrize("code", ["Q{}", "/m/0{}x", "0876917{}", "C00{}"])
+def test_entities_named_by_codes_are_noted(tmp_path, code):
+    noted = [
+        stated(read(write(tmp_path / name, {"train.tsv": lines, "test.tsv": lines})).notes, "entity2text.txt")
+        for name, lines in (
+            ("codes", [f"{code.format(1)}\tin\t{code.format(n)}" for n in range(9)]),
+            ("names", ["Rome\tin\tItaly", "1990\tin\t1991"]),
+        )
+    ]
+    assert noted == [True, False]
 
 
 def test_many_faults_of_a_kind_are_counted(tmp_path):
-    _, faults = examine(small(tmp_path / "g", test_tsv=[f"x{n}\tin\teu" for n in range(50)]))
+    _, faults = examine(small(tmp_path / "g", test_tsv=[f"lyon\tx{n}\teu" for n in range(50)]))
     assert len(faults.found) == 21
-    assert faults.found[-1].endswith("30 more such lines")
+    assert mentioned(faults.found[-1], "30")
 
 
 def test_not_utf8(tmp_path):
@@ -434,8 +455,8 @@ def test_a_header_and_a_byte_order_mark_are_no_triple(tmp_path):
     plain = read(small(tmp_path / "a"))
     folder = small(tmp_path / "b", train_tsv=["Head\tRelation\tTail", *TRAIN], test_tsv=["\ufeff" + TEST[0], *TEST[1:]])
     assert read(folder).content_hash == plain.content_hash
-    with pytest.raises(BadInput, match=r"train\.tsv:8: unknown entity 'mars'"):
-        read(small(tmp_path / "c", train_tsv=["head\trelation\ttail", *TRAIN, "", "mars\tin\teu"]))
+    with pytest.raises(BadInput, match=r"train\.tsv:8: unknown relation 'on'"):
+        read(small(tmp_path / "c", train_tsv=["head\trelation\ttail", *TRAIN, "", "rome\ton\teu"]))
 
 
 def test_a_damaged_gz(tmp_path):
@@ -688,9 +709,9 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(tmp_path, keeping):
 
 
 def test_faults_are_never_kept(tmp_path, keeping):
-    folder = small(tmp_path / "g", test_tsv=["lyon\tin\tmars"])
+    folder = small(tmp_path / "g", test_tsv=["lyon\ton\teu"])
     for _ in range(2):
-        with pytest.raises(BadInput, match="unknown entity 'mars'"):
+        with pytest.raises(BadInput, match="unknown relation 'on'"):
             read(folder)
 
 
@@ -778,3 +799,20 @@ class TestWhatWouldBePassedOver:
         )
         with pytest.raises(BadInput, match=mentions("'alternatives'", "'a'", "5")):
             read(tmp_path)
+
+
+@pytest.mark.parametrize("header", [(), ("head\trelation\ttail", "")])
+def test_what_a_check_notes_has_its_line(tmp_path, header):
+    dev = ["rome\tin\trome", "rome\tin\trome", *DEV]
+    folder = small(tmp_path / "g", train_tsv=[*header, *TRAIN], dev_tsv=dev, test_tsv=[*TEST, TRAIN[1], DEV[0]])
+    write(folder, {"test_negatives.txt": TEST, "entities.txt": ["paris"], "README.md": ["about"]})
+    notes = list(graph_notes(folder, read(folder).graph))
+    assert correspond(
+        notes,
+        ("1", "dev", "dev.tsv:2", "dev.tsv:1"),
+        ("1", "test", "train", "test.tsv:4", f"train.tsv:{2 + len(header)}"),
+        ("1", "test", "dev", "test.tsv:5", "dev.tsv:3"),
+        ("2", "dev.tsv:1, dev.tsv:2"),
+        "test_negatives.txt",
+    )
+    assert not any(name in notes[-1] for name in ("entities.txt", "README.md"))

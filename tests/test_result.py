@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,3 +94,14 @@ def test_a_table_without_wrong_answers_says_why(tmp_path, candidates, expected):
     run = answered(tmp_path / "run", constant, world([[0], [0]], relations=1, size=candidates), probe="statement")
     [note] = Result(run).wrong().notes
     assert expected in note
+
+
+def test_candidates_named_by_codes_are_noted(tmp_path):
+    data = world([[0], [1]], relations=1)
+    codes = replace(data.candidates["all"], names=data.candidates["all"].ids)
+    runs = [
+        answered(tmp_path / "names", constant, data, probe="statement"),
+        answered(tmp_path / "codes", constant, replace(data, candidates={"all": codes}), probe="statement"),
+    ]
+    few, more = (len(Result(run).summary().notes) for run in runs)
+    assert more == few + 1

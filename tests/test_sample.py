@@ -16,6 +16,7 @@ from fathom.building.options import SampleOptions
 from fathom.building.sample import sample_graph, write_sample
 from fathom.cli import make_app
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.templates import Template
 from fathom.errors import BadInput, MadeBefore
 from fathom.formats import read
 from tests.messages import mentioned, mentions, stated
@@ -99,6 +100,13 @@ def test_the_folder_is_a_graph_like_any_other_and_the_same_each_time(folder: Pat
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in files)
     again = graph_of(tmp_path / "one")
     assert again.content_hash == manifest["content_hash"] == sample_graph(graph, 6, seed=3).graph.content_hash
+
+
+def test_templates_of_the_relations_are_kept(folder: Path, tmp_path: Path) -> None:
+    relation = graph_of(folder).relations.column("id")[0].as_py()
+    templates = {relation: (Template("[X] is near [Y]."),), "other": (Template("[X] [Y]"),)}
+    write_sample(graph_of(folder), SampleOptions(path="graph", out=tmp_path / "part", entities=6), "graph", templates)
+    assert read(tmp_path / "part").templates == {relation: templates[relation]}
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:

@@ -42,11 +42,12 @@ from fathom.building.worlds.random_names import draw_symbols, learn, new_descrip
 from fathom.building.worlds.tries import _leftmost
 from fathom.data.columns import few_chunks, put_rows, take_rows
 from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.templates import Template
 from fathom.data.words import is_word_character
 from fathom.errors import BadInput, RunFailed
 from fathom.formats import read
 from fathom.formats.kg import unwritable, write_graph
-from tests.messages import correspond, mentioned, mentions
+from tests.messages import correspond, mentioned, mentions, stated
 
 
 def construction(name, parts):
@@ -595,6 +596,19 @@ def test_every_subset_can_be_named_and_leads_back(construction, tmp_path):
         assert manifest["source"]["content_hash"] == graph.content_hash
 
 
+def test_templates_are_kept_where_relations_keep_their_names(tmp_path):
+    relation = pets().relations.column("id")[0].as_py()
+    templates = {relation: (Template("[X] is a [Y]."),)}
+    for name, kept, manifest in zip(
+        ("base", "virtual-e", "virtual-r"),
+        (templates, templates, {}),
+        build_worlds(pets(), tmp_path, ["base", "virtual-e", "virtual-r"], templates=templates),
+        strict=True,
+    ):
+        assert read(tmp_path / name).templates == kept
+        assert stated(manifest["notes"], "templates.jsonl") != bool(kept)
+
+
 @pytest.mark.slow
 def test_wordnet_comes_out_as_it_went_in_and_leads_back(shared_data, tmp_path):
     source = shared_data / "wn18rr"
@@ -828,7 +842,7 @@ def test_out_that_is_a_file_is_refused(tmp_path):
 def test_a_disk_that_fills_leaves_only_complete_worlds(tmp_path, monkeypatch):
     written = []
 
-    def write_or_fail(graph, folder):
+    def write_or_fail(graph, folder, templates):
         (folder / "train.tsv").write_text("begun", encoding="utf-8")
         if written:
             raise OSError(28, "No space left on device")

@@ -29,8 +29,8 @@ from fathom import formats
 from fathom.building.fetch import RECORD, fetch, one_source
 from fathom.building.options import FetchOptions
 from fathom.building.worlds.folders import read_manifest as read_world
-from fathom.data.statistics import repeated_triples
 from fathom.errors import FathomError
+from fathom.formats.kg_checks import graph_notes
 from fathom.links.folder import read_curve
 from fathom.links.folder import read_manifest as read_link
 from fathom.plans.file import read_plan
@@ -141,7 +141,7 @@ def use_data(folder: Path) -> None:
     if queryset is not None:
         data_tables(queryset, None)
         if queryset.graph is not None:
-            repeated_triples(queryset.graph)
+            list(graph_notes(folder, queryset.graph))
 
 
 def use_run(folder: Path, name: str) -> None:

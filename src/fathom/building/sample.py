@@ -12,6 +12,7 @@ import heapq
 import math
 import platform
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from fathom._version import VERSION
 from fathom.building.options import SampleOptions
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, refuse
-from fathom.formats.kg import unwritable, write_graph
+from fathom.formats.kg import Templates, unwritable, write_graph
 from fathom.reading import Json
 from fathom.results.tables import Table
 from fathom.store.files import write_json
@@ -38,10 +39,13 @@ class GraphSample(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write_sample(graph: KnowledgeGraph, options: SampleOptions, name: str = "") -> Json:
+def write_sample(
+    graph: KnowledgeGraph, options: SampleOptions, name: str = "", templates: Templates = MappingProxyType({})
+) -> Json:
     """Write a part of *graph* as a folder of its own, which appears once it is complete.
 
     :param name: of the graph, for the manifest.
+    :param templates: by relation id.
     :returns: the manifest, which is ``manifest.json`` in the folder.
     :raises BadInput: too many entities, or the folder exists.
     :raises MadeBefore: the same call has made it.
@@ -61,7 +65,7 @@ def write_sample(graph: KnowledgeGraph, options: SampleOptions, name: str = "") 
         "versions": {"fathom": VERSION, "python": platform.python_version(), "numpy": np.__version__},
     }
     with whole_folder(options.out, signature) as folder:
-        write_graph(sample.graph, folder)
+        write_graph(sample.graph, folder, templates)
         write_json(folder / "manifest.json", manifest)
     return manifest
 

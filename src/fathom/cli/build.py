@@ -163,7 +163,7 @@ def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
     from fathom.building.worlds import THIRTEEN, build_worlds, parse_variants, worlds_table
 
     variants = THIRTEEN if chosen.variants is None else parse_variants(chosen.variants)
-    graph, name = graph_at(chosen.data)
+    graph, name, templates = graph_at(chosen.data)
     manifests = build_worlds(
         graph,
         chosen.out,
@@ -171,6 +171,7 @@ def worlds(chosen: options.WorldBuildOptions, progress: Progress) -> Output:
         chosen.seed,
         chosen,
         name=name,
+        templates=templates,
         audit=chosen.audit,
         readers=_readers(chosen),
         progress=progress,

@@ -17,6 +17,7 @@ from fathom.progress import shown
 if TYPE_CHECKING:
     from fathom.data.knowledge import KnowledgeGraph
     from fathom.data.statistics import CountTokens
+    from fathom.formats.kg import Templates
 
 
 PUBMED = "pubmed"
@@ -63,8 +64,8 @@ def list_(options: PrintOptions) -> None:
 
 def check(options: CheckOptions) -> None:
     """Report every fault of a folder at once, each with file and line; the exit code is 2 if there are any."""
-    from fathom.data.statistics import repeated_triples
-    from fathom.formats import examine
+    from fathom.formats import examine, locate
+    from fathom.formats.kg_checks import graph_notes
     from fathom.results.datasets import readings_table
 
     queryset, faults = examine(options.path)
@@ -73,8 +74,8 @@ def check(options: CheckOptions) -> None:
     if faults.found:
         raise BadInput(faults.found)
     assert queryset is not None
-    if queryset.graph is not None and (repeated := repeated_triples(queryset.graph)):
-        say(f"note: {repeated:,} triples are repeated, in their split or in another")
+    for note in graph_notes(locate(options.path), queryset.graph) if queryset.graph is not None else ():
+        say(f"note: {note}")
     say(f"{options.path}: {len(queryset.queries):,} queries in {len(queryset.relations)} relations, no faults")
     if queryset.has_sentences:
         PrintOptions().show([readings_table(queryset)])
@@ -99,8 +100,8 @@ def sample(options: SampleOptions, printed: PrintOptions) -> None:
     """Make a small connected part of a knowledge graph, with its texts and splits: an ordinary graph folder."""
     from fathom.building.sample import sample_table, write_sample
 
-    graph, name = graph_at(options.path)
-    manifest = write_sample(graph, options, name)
+    graph, name, templates = graph_at(options.path)
+    manifest = write_sample(graph, options, name, templates)
     printed.show([sample_table(manifest)])
     say(f"in {options.out}: a knowledge graph like any other")
 
@@ -153,14 +154,16 @@ def _fetch_pubmed(options: FetchOptions) -> None:
     say(f"in {fetched.folder}{before}; next: fathom build cloze --input {fetched.folder} --entities … --out …")
 
 
-def graph_at(path: str) -> tuple[KnowledgeGraph, str]:
-    """Return the graph there, and its name. :raises BadInput: the data have no graph."""
+def graph_at(path: str) -> tuple[KnowledgeGraph, str, Templates]:
+    """Return the graph there, its name and its templates. :raises BadInput: the data have no graph."""
+    from fathom.data.graph.queries import GraphQuerySet
     from fathom.formats import read
 
     queryset = read(path)
     if queryset.graph is None:
         raise BadInput(f"{path} is no knowledge graph: give a folder with train.tsv, or a file of triples")
-    return queryset.graph, queryset.name
+    templates = queryset.templates if isinstance(queryset, GraphQuerySet) else {}
+    return queryset.graph, queryset.name, templates
 
 
 def token_counter_of(tokenizer: str | None) -> CountTokens | None:

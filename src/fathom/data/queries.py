@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ ENTITIES = "entities"
 NGRAM, NGRAM_AMONG_ALL, ANSWERABLE = "n-gram", "n-gram among all", "answerable"
 """Groups of built sentences: the answer's rank by an n-gram model ("3 of 22", "3-5 of 22" for ties) among its own
 candidates and among those of all relations; and whether it is first."""
+_CODE = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z/_])\S+$|\d{6,}$")
 SPLIT = "split"
 """Group of facts in Fathom's own format whose values are subsets of the data."""
 
@@ -271,6 +273,12 @@ class QuerySet:
         for query in self.queries:
             grouped[query.relation].append(query)
         return {relation: queries for relation, queries in grouped.items() if queries}
+
+
+def are_codes(ids: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether most names are ids that mean nothing to a language model: Q42, /m/0f8l9c, 08769179."""
+    codes = [id_ == name and bool(_CODE.match(id_)) for id_, name in zip(ids, names, strict=True)]
+    return 2 * sum(codes) > len(codes)
 
 
 def cardinality_of(answers: Iterable[str]) -> str:

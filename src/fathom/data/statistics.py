@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fathom.data.graph.queries import GraphQuerySet, TripleQueries, graph_of
-from fathom.data.knowledge import KnowledgeGraph
+from fathom.data.knowledge import KnowledgeGraph, Places
 from fathom.data.queries import Query, QuerySet
 
 CountTokens = Callable[[list[str]], list[int]]
@@ -112,7 +112,7 @@ def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
         "relations": len(graph.relations),
         "triples": len(graph),
         **{f"triples, {name}": len(rows) for name, rows in graph.splits.items()},
-        "repeated triples": repeated_triples(graph),
+        "repeated triples": len(repeated_triples(graph)[0]),
         f"queries ({queryset.split or 'all triples'})": len(queryset.queries),
         "candidates": int(bearers.sum()),
         "entities without a name": len(names) - int(bearers.sum()),
@@ -168,8 +168,11 @@ def _share(part: np.int64, whole: np.int64) -> float | None:
     return float(part / whole) if whole else None
 
 
-def repeated_triples(graph: KnowledgeGraph) -> int:
-    """Return the number of triples that occur earlier, in any split."""
+def repeated_triples(graph: KnowledgeGraph) -> tuple[Places, Places]:
+    """Return the rows of triples that occur earlier, in any split, and of their first occurrences."""
     order = np.lexsort((graph.tail, graph.relation, graph.head))
     columns = (column[order] for column in (graph.head, graph.relation, graph.tail))
-    return int(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]).sum())
+    again = np.append(False, np.logical_and.reduce([column[1:] == column[:-1] for column in columns]))
+    rows, earlier = order[again], order[~again][np.cumsum(~again) - 1][again]
+    by_row = np.argsort(rows)
+    return rows[by_row], earlier[by_row]

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,21 +31,24 @@ from fathom.data.columns import (
 from fathom.data.graph.cache import cached
 from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, characters, consecutive, entity_table, named_by_id
-from fathom.data.queries import QuerySet
+from fathom.data.queries import QuerySet, are_codes
 from fathom.data.templates import Template
 from fathom.formats.base import Format, read_object
 from fathom.formats.facts import read_entries
 from fathom.formats.kg_triples import check_triples, read_triples, read_wrong_tails
 from fathom.formats.kg_types import JSON, LABELS, TYPES, read_types
-from fathom.reading import Faults, Unreadable, check_file, stands
+from fathom.reading import Faults, Unreadable, check_file, first_few, stands
+from fathom.store.files import write_json_lines
 
 TEMPLATES = "templates.jsonl"
+Templates = Mapping[str, tuple[Template, ...]]
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 _ENTITIES, _RELATIONS, _LONG = ("entity2text", "entities"), ("relation2text", "relations"), ("entity2textlong",)
 _ENDINGS = (".tsv", ".txt", ".tsv.gz", ".txt.gz")
 _ALL_ENDINGS = (*_ENDINGS, *JSON)
 _WORDNET_ID = r"^(\d{8}|.+\.[nvars]\.\d\d+)$"
 _WITH_GLOSS = 0.99
+CUT_OFF = "it looks cut off; add what is missing, or a line end if the file is whole"
 _LINES = 1 << 18
 """Lines that are put together at a time."""
 
@@ -85,6 +89,9 @@ def _read(path: Path, faults: Faults) -> QuerySet | None:
     templates = _templates(path if path.is_dir() else path.parent, graph, faults)
     if graph is None or faults.found:
         return None
+    first = graph.entities.slice(0, 1000)
+    if are_codes(*(first.column(name).to_pylist() for name in ("id", "name"))):
+        faults.note(path, None, f"most entities are named by ids: write lines of id<TAB>name into {_ENTITIES[0]}.txt")
     wrong = read_wrong_tails(files.triples, graph, faults)
     queryset = graph_queryset(graph, name=path.name, templates=templates, wrong=wrong)
     if graph.splits and queryset.split != "test":
@@ -114,7 +121,7 @@ def _refuse_doubles(folder: Path, faults: Faults) -> None:
                 check_file(path)
             except Unreadable as error:
                 faults.keep(error)
-        lists = list(filter(_lists_ids, files))
+        lists = list(filter(lists_ids, files))
         files = [path for path in files if path not in lists]
         for path in lists:
             faults.note(path, None, f"not used: it lists ids{f', {files[0].name} names them' if files else ''}")
@@ -162,17 +169,28 @@ def assemble(parts: Mapping[str, Columns], files: GraphFiles, faults: Faults) ->
         if file is not None
     }
     if "entity" in names:
-        entities = _with_texts(names["entity"], files, faults)
+        named, ids = names["entity"], distinct_ids(parts, "head", "tail")
+        entities = with_unnamed(_with_texts(named, files, faults), ids, "entities", named.file, faults)
+        if not faults.found and len(entities) > len(named) and ends_within_a_line(named.file):
+            faults.add(named.file, None, f"ends within a line and does not name all entities: {CUT_OFF}")
     else:
         entities = named_by_id(distinct_ids(parts, "head", "tail"))
     relations = names["relation"].table if "relation" in names else named_by_id(distinct_ids(parts, "relation"))
     if files.types is not None:
         entities = entities.append_column("type", read_types(files.types, files.labels, entities, faults))
     rows = index_triples(parts, entities, relations)
-    for kind, named in names.items():
-        if not named.faulty:  # else an id may be on a line that could not be read
-            _refuse_unknown(parts, rows, kind, named.file.name)
+    if "relation" in names and not names["relation"].faulty:  # else an id may be on a line that could not be read
+        _refuse_unknown(parts, rows["relation"], names["relation"].file.name)
     return None if faults.found else graph_of_rows(parts, entities, relations.select(["id", "name"]), rows)
+
+
+def with_unnamed(table: pa.Table, ids: pa.Array, kind: str, file: Path, faults: Faults) -> pa.Table:
+    """Add rows for the ids without a name, which are named after the id and noted."""
+    without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
+    if len(without):
+        faults.note(file, None, f"{kind} without a name, called by their id: {first_few(without.to_pylist())}")
+    more = named_by_id(without).select(table.column_names)
+    return pa.concat_tables([table, more.cast(table.schema)])
 
 
 Rows = dict[str, list[pa.ChunkedArray]]
@@ -203,10 +221,10 @@ def distinct_ids(parts: Mapping[str, Columns], *names: str) -> pa.Array:
 
 def _first(folder: Path, stems: tuple[str, ...], endings: tuple[str, ...] = _ENDINGS) -> Path | None:
     files = (folder / f"{stem}{ending}" for stem in stems for ending in endings)
-    return next((file for file in files if stands(file) and not _lists_ids(file)), None)
+    return next((file for file in files if stands(file) and not lists_ids(file)), None)
 
 
-def _lists_ids(file: Path) -> bool:
+def lists_ids(file: Path) -> bool:
     """Return whether a file lists ids without names."""
     return file.name.split(".")[0] in (_ENTITIES[1], _RELATIONS[1]) and first_fields(file) == 1
 
@@ -255,8 +273,7 @@ def _read_long(file: Path, ids: pa.ChunkedArray, faults: Faults) -> Any:
     if places.null_count and len(part) and not part.faulty:
         without = f"{places.null_count:,} of {len(ids):,} entities have no description"
         if ends_within_a_line(file):
-            add = "add what is missing, or a line end if the file is whole"
-            faults.add(file, None, f"ends within a line, and {without}: it looks cut off; {add}")
+            faults.add(file, None, f"ends within a line, and {without}: {CUT_OFF}")
         else:
             faults.note(file, None, f"{without}: they go without")
     return pc.fill_null(part["description"].combine_chunks().take(places.combine_chunks()), "")
@@ -278,17 +295,16 @@ def _from_wikidata(file: Path, ids: pa.ChunkedArray, names: pa.ChunkedArray, fau
     return pa.array(descriptions, pa.string()), pa.array(aliases, pa.list_(pa.string()))
 
 
-def _refuse_unknown(parts: Mapping[str, Columns], rows: Rows, kind: str, named_in: str) -> None:
-    """Report each id without a name once, at its first line."""
+def _refuse_unknown(parts: Mapping[str, Columns], rows: Sequence[pa.ChunkedArray], named_in: str) -> None:
+    """Report each relation without a name once, at its first line."""
     reported: set[str] = set()
-    for name in ("head", "tail") if kind == "entity" else ("relation",):
-        for part, places in zip(parts.values(), rows[name], strict=True):
-            unknown = np.flatnonzero(places.is_null().to_numpy())[::-1]
-            lines = dict(zip(take_rows(part[name], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
-            ids = {row: id_ for id_, row in lines.items() if id_ not in reported}
-            message = {row: f"unknown {kind} {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
-            part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__)
-            reported.update(lines)
+    for part, places in zip(parts.values(), rows, strict=True):
+        unknown = np.flatnonzero(places.is_null().to_numpy())[::-1]
+        lines = dict(zip(take_rows(part["relation"], unknown).to_pylist(), unknown.tolist(), strict=True))  # first ones
+        ids = {row: id_ for id_, row in lines.items() if id_ not in reported}
+        message = {row: f"unknown relation {id_!r}: {named_in} does not name it" for row, id_ in ids.items()}
+        part.complain(np.array(sorted(message), dtype=np.int64), message.__getitem__, "unknown relations")
+        reported.update(lines)
 
 
 def unwritable(graph: KnowledgeGraph) -> list[str]:
@@ -311,8 +327,11 @@ def unwritable(graph: KnowledgeGraph) -> list[str]:
     return faults
 
 
-def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
-    """Write all files of a graph into an existing folder. :func:`unwritable` must return no message."""
+def write_graph(graph: KnowledgeGraph, folder: Path, templates: Templates = MappingProxyType({})) -> None:
+    """Write all files of a graph into an existing folder. :func:`unwritable` must return no message.
+
+    :param templates: by relation id; those of other relations are not written.
+    """
     entities, relations = graph.entities, graph.relations
     ids, names, descriptions = (entities.column(name) for name in ("id", "name", "description"))
     joined = _with_glosses(graph)
@@ -331,6 +350,13 @@ def write_graph(graph: KnowledgeGraph, folder: Path) -> None:
     for types in map(entities.column, _types(graph)):
         typed = pc.not_equal(types, "")
         _write(folder / "entity2type.txt", ids.filter(typed), types.filter(typed))
+    entries = [
+        {"relation": id_, "templates": [template.text for template in templates[id_]]}
+        for id_ in relations.column("id").to_pylist()
+        if id_ in templates
+    ]
+    if entries:
+        write_json_lines(folder / TEMPLATES, entries)
     for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
         _write_triples(folder / f"{split}.tsv", graph, rows)
 

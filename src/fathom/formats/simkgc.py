@@ -22,11 +22,11 @@ from fathom.data.graph.queries import graph_queryset
 from fathom.data.knowledge import KnowledgeGraph, entity_table, named_by_id
 from fathom.data.queries import QuerySet
 from fathom.formats.base import Format
-from fathom.formats.kg import distinct_ids, graph_of_rows, index_triples
+from fathom.formats.kg import distinct_ids, graph_of_rows, index_triples, with_unnamed
 from fathom.formats.kg_triples import check_triples
 from fathom.formats.rows import keys_of
 from fathom.formats.tables import data_files
-from fathom.reading import Faults, first_few, resolve_packed, stands
+from fathom.reading import Faults, resolve_packed, stands
 
 _SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _KINDS = ("transductive", "inductive")
@@ -123,11 +123,11 @@ def _read_graph(
         descriptions = texts.description(fields).combine_chunks().take(place.combine_chunks())
         entities = entities.set_column(3, "description", pc.fill_null(descriptions, ""))
     folder = next(iter(triples.values())).parent
-    entities = _with_unnamed(entities, distinct_ids(parts, "head", "tail"), "entities", folder, faults)
+    entities = with_unnamed(entities, distinct_ids(parts, "head", "tail"), "entities", folder, faults)
     ids = distinct_ids(parts, "relation")
     relations = named_by_id(ids)
     if texts.relations in lines:
-        relations = _with_unnamed(_with_aliases(lines[texts.relations]), ids, "relations", folder, faults)
+        relations = with_unnamed(_with_aliases(lines[texts.relations]), ids, "relations", folder, faults)
     rows = index_triples(parts, entities, relations)
     return graph_of_rows(parts, entities, relations.select(["id", "name"]), rows)
 
@@ -142,15 +142,6 @@ def _lines(file: Path, faults: Faults) -> Lines:
     if part.faulty or len(short):
         return pa.chunked_array([[]], pa.string()), pa.chunked_array([[]], pa.list_(pa.string()))
     return pc.list_element(fields, 0), pc.list_slice(fields, 1)
-
-
-def _with_unnamed(table: pa.Table, ids: pa.Array, kind: str, folder: Path, faults: Faults) -> pa.Table:
-    """Add rows for the ids without a name, which are named after the id and noted."""
-    without = ids.filter(pc.invert(pc.is_in(ids, value_set=table.column("id").combine_chunks())))
-    if len(without):
-        faults.note(folder, None, f"{kind} without a name, called by their id: {first_few(without.to_pylist())}")
-    more = named_by_id(without).select(table.column_names)
-    return pa.concat_tables([table, more.cast(table.schema)])
 
 
 def _with_aliases(lines: Lines) -> pa.Table:

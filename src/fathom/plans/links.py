@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fathom.building.worlds import WorldOptions, build_worlds, check_comparable_worlds
-from fathom.data.graph.queries import graph_of, link_queryset
+from fathom.data.graph.queries import GraphQuerySet, graph_of, link_queryset
 from fathom.errors import BadInput
 from fathom.formats import read
 from fathom.links import find
@@ -39,10 +39,18 @@ class Worlds(NamedTuple):
         """Make those that are missing. :raises BadInput: existing ones are of another graph or seed."""
         source = read(self.graph)
         graph = graph_of(source)
+        assert isinstance(source, GraphQuerySet)
         check_comparable_worlds(self.folder, self.names, graph, self.seed)
         if missing := [name for name in self.names if not (self.folder / name).exists()]:
             build_worlds(
-                graph, self.folder, missing, self.seed, WorldOptions(relax=self.relax), name=source.name, audit=True
+                graph,
+                self.folder,
+                missing,
+                self.seed,
+                WorldOptions(relax=self.relax),
+                name=source.name,
+                templates=source.templates,
+                audit=True,
             )
 
 

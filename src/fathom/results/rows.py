@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fathom.data.queries import ENTITIES, OF_ANSWER
+from fathom.data.queries import ENTITIES, OF_ANSWER, are_codes
 from fathom.errors import BadInput
 from fathom.metrics.confidence import Confidence, confidences
 from fathom.metrics.ranking import consistency, finest_rank, known_hits_at_k, reciprocal_mean_rank, reciprocal_rank
@@ -220,6 +220,12 @@ class Rows:
     def by_relation(self) -> dict[str, list[int]]:
         """Return the numbers of each relation's queries, in order."""
         return grouped((relation, query) for query, relation in enumerate(self.relations))
+
+    @property
+    def has_codes(self) -> bool:
+        """Whether a language model scores candidates that are named by ids."""
+        by_name = {NATS, "cosine"} & {self.declared.scoring(name)["unit"] for name in self.scorings}
+        return bool(by_name) and any(are_codes(ids[:1000], names[:1000]) for ids, names in self.candidates.values())
 
     @cached_property
     def keys(self) -> list[str]:

@@ -169,6 +169,11 @@ class RunNumbers:
         notes, tasks, above = self.rows.declared.notes, None, ""
         if any(line.baselines for line in self.headlines) and (lacking := why_no_names(self.rows, self.baseline_ranks)):
             notes = (*notes, lacking)
+        if self.rows.has_codes:
+            notes = (
+                *notes,
+                "most candidates are named by ids, which mean little to a language model: add names to the data",
+            )
         if altered := sum("conclusion" in groups for groups in self.rows.groups):
             what = f"{altered:,} queries are arguments and altered texts, which these numbers mix with the others"
             notes = (*notes, f"{what}: fathom study choice judges them, --by relation parts them")

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from fathom.building.worlds.folders import (
 from fathom.building.worlds.world import THIRTEEN, Variant, parse_variants
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, MadeBefore, all_of, refuse
-from fathom.formats.kg import unwritable
+from fathom.formats.kg import TEMPLATES, Templates, unwritable
 from fathom.progress import Progress, unseen
 from fathom.reading import Json, json_file
 from fathom.results.tables import Table
@@ -60,6 +61,7 @@ def build_worlds(
     options: WorldOptions | None = None,
     *,
     name: str = "",
+    templates: Templates = MappingProxyType({}),
     audit: bool = False,
     readers: Sequence[Reader] = (),
     progress: Progress = unseen,
@@ -70,6 +72,7 @@ def build_worlds(
 
     :param variants: names such as "virtual-e".
     :param name: of the graph, for the manifests.
+    :param templates: by relation id, kept in worlds whose relations keep their names.
     :param audit: measure how many entities can be re-identified, also in existing worlds.
     :param readers: language models that attack, in addition to the other attacks; they imply *audit*.
     :returns: the manifests.
@@ -86,7 +89,7 @@ def build_worlds(
     manifests = []
     for done, variant in enumerate(chosen):
         progress(done, len(chosen))
-        manifests.append(_build_world(out / str(variant), variant, materials, name, auditor))
+        manifests.append(_build_world(out / str(variant), variant, materials, name, auditor, templates))
     progress(len(chosen), len(chosen))
     return manifests
 
@@ -121,20 +124,26 @@ def audit_worlds(folders: Sequence[Path], readers: Sequence[Reader] = (), progre
     return audited
 
 
-def _build_world(place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor) -> Json:
+def _build_world(
+    place: Path, variant: Variant, materials: Materials, name: str, auditor: Auditor, templates: Templates
+) -> Json:
     """Build a world unless it exists. :returns: its manifest."""
+    renamed = "r" in variant.parts
     identity = _identity(variant, materials, name)
     signature = signature_of("build worlds", {}, identity=identity)
     if is_signed(place, signature):
         return audit_world(place, auditor) if auditor.prepared else dict(json_file(place / "manifest.json"))
     with whole_folder(place, signature) as folder:
         world = make_world(variant, materials)
-        write_world(world, folder)
+        write_world(world, folder, {} if renamed else templates)
         spans = inserted_spans(world.graph, world.mapping, *(world.spans.column(name).to_numpy() for name in INSERTED))
         manifest = identity | {
             "content_hash": world.graph.content_hash,
             "counts": world.counts,
-            "notes": list(world.notes),
+            "notes": [
+                *world.notes,
+                *[f"without {TEMPLATES}, which names the relations"] * (renamed and bool(templates)),
+            ],
         }
         manifest |= auditor.report(world.graph, str(variant), spans)
         write_json(folder / "manifest.json", manifest)

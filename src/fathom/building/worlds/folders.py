@@ -23,7 +23,7 @@ from fathom.data.columns import few_chunks, take_rows
 from fathom.data.knowledge import KnowledgeGraph
 from fathom.errors import BadInput, refuse
 from fathom.formats import read
-from fathom.formats.kg import write_graph
+from fathom.formats.kg import Templates, write_graph
 from fathom.reading import Json, json_file, parquet_file, stands
 from fathom.results.tables import Table
 from fathom.store.files import write_json
@@ -40,9 +40,9 @@ INSERTED = ("described", "new_start", "new_end")
 """Columns of spans that locate inserted text."""
 
 
-def write_world(world: World, folder: Path) -> None:
+def write_world(world: World, folder: Path, templates: Templates) -> None:
     """Write the graph's files, ``mapping.parquet`` and ``spans.parquet``."""
-    write_graph(world.graph, folder)
+    write_graph(world.graph, folder, templates)
     ids = few_chunks(world.graph.entities.column("id"))
     _write_table(folder / "mapping.parquet", world.mapping, MAPPING, {})
     _write_table(folder / "spans.parquet", world.spans, _SPANS, dict.fromkeys(_IDS, ids))
