@@ -480,6 +480,7 @@ def test_answers_worked_out_by_hand(tmp_path):
     [part] = summarise(folder, ["relation"]).breakdowns[0].parts
     assert part.numbers["f1"].value == pytest.approx(5 / 9)
     assert "precision" in summarise(folder, ["relation"]).to_text()
+    assert not stated(summarise(folder).notes, "names")
     assert error_table(folder, 5).rows == (("f1", "city", "C", "Rome; Lima", "Pisa"),)
     with pytest.raises(BadInput, match=mentions("written", "fathom study profile")):
         read_facts(folder)

@@ -166,8 +166,8 @@ def baselines(rows: Rows) -> dict[str, BaselineRanks | RandomOrder]:
 
 
 def why_no_names(rows: Rows, ranked: Mapping[str, BaselineRanks | RandomOrder]) -> str:
-    """Return why the names baseline is missing; "" if it is not."""
-    if not np.isnan(ranked["names"].hits(1)).all():
+    """Return why the names baseline is missing; "" if it is not, or if answers are written without candidates."""
+    if not np.isnan(ranked["names"].hits(1)).all() or not rows.number_of_candidates.any():
         return ""
     if rows.natural:
         return "no baseline by names: each query has a sentence of its own"
