@@ -79,7 +79,7 @@ def totals(entities: Entities, triples: Triples) -> dict[str, Row]:
         "relations": len({relation for _, relation, _ in every}),
         "triples": len(every),
         **{f"triples, {split}": len(own) for split, own in triples.items()},
-        "triples that stand twice": len(every) - len(set(map(tuple, every))),
+        "repeated triples": len(every) - len(set(map(tuple, every))),
         "queries (test)": len(triples["test"]),
         "candidates": sum(names.values()),
         "entities without a name": len(entities) - sum(names.values()),

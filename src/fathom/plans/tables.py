@@ -188,20 +188,16 @@ def _kept(table: Table, keep: Sequence[str]) -> Table:
 
 def _joined(planned: PlannedTable, opened: Opened) -> Table:
     """Return a table of several data sets or tokenizers, joined by their first column."""
-    part, rows, columns, key = planned.part, dict[Key, Row](), list[str](), ""
+    keep, rows, key = planned.part.keep, dict[str, Row](), ""
     formats: dict[str, str] = {}
     notes: dict[str, None] = {}
     for name, table in _statistics(planned, opened):
         notes, key = notes | dict.fromkeys(table.notes), table.columns[0]
-        for first, *cells in table.rows:
-            named = zip(table.columns[1:], cells, strict=True)
-            row = {f"{name} {head}": cell for head, cell in named if not part.keep or head in part.keep}
-            rows.setdefault((str(first),), {}).update(row)
-            columns += [one for one in row if one not in columns]
-            formats |= {f"{name} {head}": form for head, form in table.formats.items()}
-    listed = [{key: first, **row} for (first,), row in rows.items()]
-    table = Table.of(listed, planned.title, notes, columns=[key, *columns], formats=formats)
-    return with_paper(planned, table, (key,))
+        for row in table.objects():
+            own = {f"{name} {head}": cell for head, cell in row.items() if head != key and head in (keep or row)}
+            rows.setdefault(str(row[key]), {key: str(row[key])}).update(own)
+        formats |= {f"{name} {head}": form for head, form in table.formats.items()}
+    return with_paper(planned, Table.of(rows.values(), planned.title, notes, formats=formats), (key,))
 
 
 def _statistics(planned: PlannedTable, opened: Opened) -> Iterator[tuple[str, Table]]:
@@ -230,7 +226,7 @@ def _of_runs(planned: PlannedTable, runs: Mapping[str, tuple[PlannedStep, StepSt
         notes.append(f"{SPREAD}: standard deviation over the templates")
     rows = [dict(zip(part.rows, key, strict=True)) | row for key, row in wide.rows.items()]
     table = Table.of(rows, planned.title, notes, columns=[*part.rows, *part.about, *wide.columns])
-    forms = {f"{name} {SPREAD}": table.formats[name] for name in spreads}
+    forms = {f"{name} {SPREAD}": table.formats[name] for name in spreads if name in table.formats}
     return with_paper(planned, replace(table, formats={**table.formats, **forms}), part.rows, wide.other)
 
 
