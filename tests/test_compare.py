@@ -286,9 +286,11 @@ def test_a_template_that_changes_no_more_than_its_shuffled_tokens(made):
     assert found.pairs[2].differs == ("chat templates (chat and shuffled chat)",)
 
 
-def test_a_system_message_is_named(made):
-    runs = [made(knowing(KNOWN), FORTY, options={"chat": True, **more}) for more in ({}, {"system": "Be brief."})]
-    assert compare(runs).pairs[0].differs == ("system messages (none and Be brief.)",)
+def test_parts_of_a_chat_that_differ_are_named(made):
+    settings = ({}, {"system": "Be brief."}, {"chat_user": "State it."})
+    found = compare([made(knowing(KNOWN), FORTY, options={"chat": True, **more}) for more in settings])
+    assert found.pairs[0].differs == ("system messages (none and Be brief.)",)
+    assert found.pairs[1].differs == ("user turns (default and State it.)",)
 
 
 @pytest.mark.parametrize(("first", "second", "above"), [

@@ -42,13 +42,14 @@ _OPTION_NAMES = {
     **dict.fromkeys(("templates", "own_templates", "tail_template"), "templates"),
     **dict.fromkeys(("pool", "candidates", "add_candidates", "single_token"), "answer pools"),
     "system": "system messages",
+    "chat_user": "user turns",
     **dict.fromkeys(("reduction", "score", "pll"), "scorings"),
     "reading": "readings",
     "alter": "sentences",
     "shots": "numbers of examples",
     "limit": "selections of facts",
 }
-_DEFAULTS = {"system": "none", "alter": UNALTERED, "limit": None, "pool": None}
+_DEFAULTS = {"system": "none", "chat_user": "default", "alter": UNALTERED, "limit": None, "pool": None}
 
 
 def compare(
