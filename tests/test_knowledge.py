@@ -816,3 +816,27 @@ def test_what_a_check_notes_has_its_line(tmp_path, header):
         "test_negatives.txt",
     )
     assert not any(name in notes[-1] for name in ("entities.txt", "README.md"))
+
+
+def test_candidates_of_a_graph_can_be_the_answers_of_the_relation(tmp_path):
+    data = read(
+        small(
+            tmp_path / "g",
+            test_tsv=[*TEST, "lyon\tcapital_of\teu"],
+            entity2text_txt=[*NAMES[:-2], "europe\t", "lyon\tLyon"],
+        )
+    )
+    options = Selection(pool="relation", directions=("tail", "head"))
+    chosen = select(data, options).data
+    places = ["lyon", "paris", "rome"]
+    assert {
+        (query.relation, query.direction): sorted(chosen.candidates[query.candidates].ids) for query in chosen.queries
+    } == {
+        ("in", "tail"): ["eu", "france", "italy"],
+        ("in", "head"): places,
+        ("capital_of", "tail"): ["eu", "france", "italy"],
+        ("capital_of", "head"): places,
+    }
+    assert {*chosen.queries[0].known} == {"eu"}
+    with pytest.raises(BadInput, match="--pool relation"):
+        select(data, Selection(pool="names.txt"))

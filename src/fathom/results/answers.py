@@ -75,7 +75,7 @@ def _why_none(rows: Rows, run: RunFolder) -> str:
         return "no wrong prediction"
     return (
         f"{NO_SCORES}; a run without --max-rank keeps those of up to {KEEP_SCORES_UP_TO:,} candidates: "
-        f"see the best answers in the report (fathom report {run.path}), or probe with fewer candidates"
+        f"see the best answers in the report (fathom report {run.path}), or probe with fewer, such as --pool relation"
     )
 
 

@@ -63,8 +63,8 @@ class SelectionOptions(BasicSelectionOptions):
     )
     pool: str | None = opt(
         None,
-        "Candidates of a query: relation (the answer space given by the data), data (the answers of all relations "
-        "together), or a file with one name per line.",
+        "Candidates of a query: relation (the answer space given by the data; in a graph, all answers of the "
+        "relation), data (the answers of all relations together), or a file with one name per line.",
     )
     add_candidates: Path | None = opt(
         None,

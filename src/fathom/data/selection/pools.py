@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fathom.data.graph.queries import GraphQuerySet
-from fathom.data.queries import CandidateSet, Query, QuerySet, unrankable
+import numpy as np
+
+from fathom.data.graph.queries import EntityCandidates, GraphQuerySet, candidate_set
+from fathom.data.queries import CandidateSet, Direction, Query, QuerySet, unrankable
 from fathom.errors import BadInput
 from fathom.reading import Unreadable, read_text
 from fathom.reading.bounds import NAME
@@ -20,17 +22,24 @@ def pooled(
 ) -> tuple[QuerySet, tuple[Query, ...], dict[str, int]]:
     """Return *data* and *queries* with other candidates.
 
-    :param pool: ``relation`` or None: unmodified; ``data``: those of all relations together; or a file of names, one
-        per line.
+    :param pool: None: unmodified; ``relation``: likewise, of a graph the relation's tails (heads) in any split;
+        ``data``: those of all relations together; or a file of names, one per line.
     :param add: a file of further names. A known name is that entity (or entities); an unknown name is an entity with
         the name as its id.
     :returns: also the number of candidates that a list removed, and of its duplicate lines.
-    :raises BadInput: a file that is unreadable or has no name; a knowledge graph, whose candidates are all entities.
+    :raises BadInput: a file that is unreadable or has no name; a knowledge graph and other candidates than its own.
     """
+    if pool == RELATION and add is None and isinstance(data.candidates, EntityCandidates):
+        answers = _answer_spaces(data.candidates, queries)
+        queries = tuple(moved(query, answers[query.relation, query.direction]) for query in queries)
+        return replace(data, queries=queries, candidates={space.name: space for space in answers.values()}), queries, {}
     if pool in (None, RELATION, DATA) and add is None and (pool != DATA or isinstance(data, GraphQuerySet)):
         return data, tuple(queries), {}
     if isinstance(data, GraphQuerySet):
-        raise BadInput(f"--pool and --add-candidates: all entities of {data.name}, a knowledge graph, are candidates")
+        raise BadInput(
+            f"{data.name} is a knowledge graph, whose entities are all candidates: leave --pool and --add-candidates "
+            f"out, or give --pool {RELATION} for the answers of each relation"
+        )
     all_candidates = _union("data", data.candidates.values())
     counts: dict[str, int] = {}
     if pool in (None, RELATION):
@@ -46,6 +55,17 @@ def pooled(
         spaces = {name: _union(space.name, (space, more)) for name, space in spaces.items()}
     queries = tuple(moved(query, spaces[query.candidates]) for query in queries)
     return replace(data, queries=queries, candidates={space.name: space for space in spaces.values()}), queries, counts
+
+
+def _answer_spaces(entities: EntityCandidates, queries: Iterable[Query]) -> dict[tuple[str, Direction], CandidateSet]:
+    """Return the entities that answer each queried relation and direction in a graph."""
+    graph, spaces = entities.graph, {}
+    number = {id_: place for place, id_ in enumerate(graph.relations.column("id").to_pylist())}
+    for relation, direction in dict.fromkeys((query.relation, query.direction) for query in queries):
+        ends = (graph.tail if direction == "tail" else graph.head)[graph.relation == number[relation]]
+        space = candidate_set(graph, np.intersect1d(ends, entities.rows))
+        spaces[relation, direction] = replace(space, name=relation if direction == "tail" else f"{relation}/head")
+    return spaces
 
 
 def moved(query: Query, space: CandidateSet) -> Query:
