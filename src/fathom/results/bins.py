@@ -69,7 +69,7 @@ def parse_bins(rows: Rows, typed: str) -> Bins | None:
 
 def numbers_first(value: object) -> tuple[float, str]:
     """Return a sort key: "4 to 15" comes before "16 to 63", and a text without a leading number last."""
-    number = re.match(r"\d+", str(value))
+    number = re.match(r"-?\d+", str(value))
     return (int(number[0]) if number else float("inf")), str(value)
 
 
