@@ -350,12 +350,9 @@ def write_graph(graph: KnowledgeGraph, folder: Path, templates: Templates = Mapp
     for types in map(entities.column, _types(graph)):
         typed = pc.not_equal(types, "")
         _write(folder / "entity2type.txt", ids.filter(typed), types.filter(typed))
-    entries = [
-        {"relation": id_, "templates": [template.text for template in templates[id_]]}
-        for id_ in relations.column("id").to_pylist()
-        if id_ in templates
-    ]
-    if entries:
+    own = {id_: templates[id_] for id_ in relations.column("id").to_pylist() if id_ in templates}
+    if own:
+        entries = ({"relation": id_, "templates": [one.text for one in texts]} for id_, texts in own.items())
         write_json_lines(folder / TEMPLATES, entries)
     for split, rows in (graph.splits or {"triples": range(len(graph))}).items():
         _write_triples(folder / f"{split}.tsv", graph, rows)

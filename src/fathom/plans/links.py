@@ -42,16 +42,8 @@ class Worlds(NamedTuple):
         assert isinstance(source, GraphQuerySet)
         check_comparable_worlds(self.folder, self.names, graph, self.seed)
         if missing := [name for name in self.names if not (self.folder / name).exists()]:
-            build_worlds(
-                graph,
-                self.folder,
-                missing,
-                self.seed,
-                WorldOptions(relax=self.relax),
-                name=source.name,
-                templates=source.templates,
-                audit=True,
-            )
+            about = (missing, self.seed, WorldOptions(relax=self.relax))
+            build_worlds(graph, self.folder, *about, name=source.name, templates=source.templates, audit=True)
 
 
 class LinkStep(Step):
