@@ -22,6 +22,7 @@ README = ROOT / "README.md"
 TUTORIALS = ROOT / "docs" / "tutorials"
 OTHERS = [page for page in PAGES if page != README and page.parent != TUTORIALS]
 BLOCK = re.compile(r"^```(sh|python|yaml)\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+WRITTEN = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)")
 
 
@@ -183,7 +184,9 @@ def run_block(page, language, block, monkeypatch, more=lambda words: []):
     if language == "python":
         exec(compile(block, str(page), "exec"), {})
         return
-    for line in block.strip().replace("\\\n", " ").splitlines():
+    for name, content in WRITTEN.findall(block):
+        Path(name).write_text(content, encoding="utf-8")
+    for line in WRITTEN.sub("", block).strip().replace("\\\n", " ").splitlines():
         words = shlex.split(line)
         assert words[0] == "fathom", f"{page.name}: what a reader types begins with fathom: {line}"
         monkeypatch.setattr(sys, "argv", [*words, *more(words)])
