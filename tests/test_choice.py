@@ -183,6 +183,7 @@ def test_the_shared_files(shared_data):
     assert len(reasoning.queries) == 2272
 
 
+@pytest.mark.slow
 def test_built_questions_are_the_published_ones(shared_data, tmp_path):
     """But for four that the authors worded by hand, and their second stop behind the premise of rdfs7."""
 

@@ -248,6 +248,7 @@ def test_what_is_right_too(town):
     assert hierarchy.of("properties", ["x"]) == {"x"}
 
 
+@pytest.mark.slow
 def test_no_option_is_right_too(shared_data, tmp_path):
     """Of the published ontology: no wrong option stands above the right one, or is another right answer or the
     subject."""

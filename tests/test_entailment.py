@@ -638,6 +638,7 @@ def test_learnt_wordings(done, tmp_path):
         asked(done.model, done.folder, tmp_path, ["rdfs9"], ["learnt"], **options)
 
 
+@pytest.mark.slow
 def test_several_models_have_a_mean(done):
     """Of two models that say the same, the mean over both is that of one."""
     models = dict.fromkeys(("tiny", "twin"), lambda: done.model)

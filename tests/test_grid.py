@@ -354,6 +354,7 @@ def test_a_wrong_plan(plan_file, tmp_path, change, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_another_plan_in_the_same_folder(plan_file, tmp_path):
     """Other settings need --redo, also those of a predictor that the plan had dropped; a plan may grow."""
     out = tmp_path / "out"
@@ -548,6 +549,7 @@ studies: [memory]
 """
 
 
+@pytest.mark.slow
 def test_parts_share_the_cells_of_a_study(plan_file, tmp_path):
     """Side by side: each cell made once, all files but for times those of one process; the last one reports."""
     pytest.importorskip("pykeen")

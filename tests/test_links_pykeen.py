@@ -396,6 +396,7 @@ print(table.lookup("adam").__module__)
 """
 
 
+@pytest.mark.slow
 def test_it_stands_beside_libraries_with_optimizers_of_the_same_names(tmp_path):
     """As bitsandbytes brings them, in a process that has loaded quantised weights."""
     pytest.importorskip("bitsandbytes")
