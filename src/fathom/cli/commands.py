@@ -29,7 +29,7 @@ TYPERS_OWN = {"help", "help_all", "install_completion", "show_completion"}
 SHOWN, FEW = 8, 4
 """How many options ``--help`` shows, unless it would hide fewer than ``FEW``."""
 COMMON = (
-    *("model", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
+    *("model", "models", "data", "out", "limit", "relations", "templates", "device", "config", "seed", "metrics", "by"),
     *("scoring", "format", "server", "epochs", "exposures", "weights", "cluster", "input", "endpoint"),
 )
 HELP_ALL = "fathom.help-all"

@@ -85,7 +85,7 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
     rows: dict[str, dict[str, Any]] = {state.run: {"run": state.run, "state": state.state} for state in states}
     own = ", ".join(state.run for state in states if state.step is None)
     notes = dict.fromkeys([f"not estimated: {own}"] if own else [])
-    minutes, estimate = 0.0, _Estimates(opened)
+    minutes, timed, estimate = 0.0, 0, _Estimates(opened)
     for number, ((run, _, share, _), step) in enumerate(left):
         progress(number, len(left))
         try:
@@ -97,16 +97,17 @@ def forecast_table(plan: Plan, out: Path, progress: Progress = unseen) -> Table:
         known = found._asdict()
         rows[run] |= {name: known.get(name) for name in ("queries", "texts", "tokens", "calls")}
         if found.seconds is not None:
-            minutes += found.seconds * share / 60
+            minutes, timed = minutes + found.seconds * share / 60, timed + 1
             rows[run] |= {"minutes": found.seconds * share / 60}
         if known.get("memory") is not None:
             rows[run] |= {"GB": known["memory"] / 1e9}
     distinct = [state for state in states if not state.state.startswith("same as")]
     total = f"{sum(state.left == 0 for state in distinct)} of {len(distinct)} runs finished; "
+    about = "about" if timed == len(left) and not own else "more than"
     columns = ("run", "state", *dict.fromkeys(name for row in rows.values() for name in list(row)[2:] if row[name]))
     return Table.of(
         [{name: row.get(name) for name in columns} for row in rows.values()], "plan",
-        [f"{total}about {duration(60 * minutes)} left for the others, one after the other", *notes],
+        [f"{total}{about} {duration(60 * minutes)} left for the others, one after the other", *notes],
         columns=columns, formats={"minutes": ",.1f", "GB": ".1f"},
     )  # fmt: skip
 

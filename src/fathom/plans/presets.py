@@ -123,10 +123,10 @@ def fill_runs(
     filled: dict[str, Given] = {}
     skipped: dict[str, list[str]] = {}
     for name, run in runs.items():
-        own = {key: value for key, value in run.items() if key != "kinds"}
-        if own == run:
+        if "kinds" not in run:
             filled[name] = run
             continue
+        own = {key: value for key, value in run.items() if key != "kinds"}
         wanted = [model for model, known in kinds.items() if known & set(separated(run["kinds"]))]
         if not wanted:
             skipped[name] = list(separated(run["kinds"]))
@@ -215,8 +215,9 @@ def _lines(missing: Mapping[str, Given]) -> list[str]:
             given = {"title": entry.name, "home": entry.home, "licence": entry.licence, "get": entry.preparation}
         given |= dict(needs)
         command = f"type {given['get']}, or " if given["get"] else ""
+        folders = " ".join(f"--data {name}=FOLDER" for name in names)
         lines.append(
             f"{given['title']} ({', '.join(names)}) is not here: published at {given['home']}, licence "
-            f"{given['licence']}; {command}give --data {names[0]}=FOLDER"
+            f"{given['licence']}; {command}give {folders}"
         )
     return lines

@@ -85,6 +85,8 @@ def plan_tables(
             values = read_values(file if file.is_file() else Path(path_from(content.values, base)))
         except BadInput as error:
             faults.add(("values",), "; ".join(error.faults))
+    for other in values.keys() - content.tables.keys():
+        faults.add(("values",), f"{content.values}: no table '{other}' under tables; {closest(other, content.tables)}")
     models = {name: path_from(part.model, base) for name, part in content.models.items()}
     facts = {name: part.facts for name, part in content.data.items() if part.facts is not None}
     planned = []
@@ -256,7 +258,7 @@ def with_paper(
         is_other = own.get(counts) not in (None, row.get(counts))
         compared = {name: value for name, value in known.items() if not is_other and (key, name) not in other}
         verdict = _verdict(part, row, compared) if compared else "other data" if known else None
-        row |= {f"{name} {PAPER}": own[name] for name in printed}
+        row |= {f"{name} {PAPER}": _like(row[name], own[name]) for name in printed}
         cells.append((*(row[name] for name in columns), verdict))
     formats = {f"{name} {PAPER}": table.formats[name] for name in printed if name in table.formats}
     return replace(
@@ -267,6 +269,11 @@ def with_paper(
         hidden=table.hidden.union(name for name in columns if name.endswith(f"{SPREAD} {PAPER}")),
         notes=(*table.notes, *part.notes, _tolerance(part)),
     )
+
+
+def _like(cell: object, value: float | None) -> float | None:
+    """Return the paper's value, as a whole number next to one."""
+    return int(value) if isinstance(cell, int) and value is not None and value.is_integer() else value
 
 
 def _verdict(part: TablePart, row: Row, values: Mapping[str, float]) -> str:

@@ -126,7 +126,7 @@ def tables(findings: SharedRelations) -> list[Table]:
         spreads = zip(names, findings.spread, strict=True)
         notes.append("best minus worst model: " + ", ".join(f"{name} {spread:.1%}" for name, spread in spreads))
     return [
-        Table.of(findings.models, " and ".join(names), notes, main="difference", inline=True),
+        Table.of(findings.models, f"shared relations of {' and '.join(names)}", notes, main="difference", inline=True),
         Table.of(findings.relations, "by relation", inline=True),
     ]
 
