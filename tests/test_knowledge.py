@@ -721,7 +721,7 @@ def test_counts_of_a_small_graph(tmp_path):
     totals, by_relation = data_tables(data, words)
     assert dict(totals.rows) == {
         "entities": 7, "relations": 2, "triples": 11, "triples, train": 5, "triples, dev": 3, "triples, test": 3,
-        "repeated triples": 2, "queries (test)": 3, "candidates": 6, "entities without a name": 1,
+        "repeated triples": 2, "queries (test)": 3, "candidates": 6, "entities with an empty name": 1,
         "entities without a description": 7, "names of several entities": 1, "entities with such a name": 2,
     }  # fmt: skip
     assert by_relation.rows == (

@@ -82,7 +82,7 @@ def totals(entities: Entities, triples: Triples) -> dict[str, Row]:
         "repeated triples": len(every) - len(set(map(tuple, every))),
         "queries (test)": len(triples["test"]),
         "candidates": sum(names.values()),
-        "entities without a name": len(entities) - sum(names.values()),
+        "entities with an empty name": len(entities) - sum(names.values()),
         "entities without a description": sum(not text for _, text in entities.values()),
         "names of several entities": sum(count > 1 for count in names.values()),
         "entities with such a name": sum(count for count in names.values() if count > 1),

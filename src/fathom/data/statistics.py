@@ -115,7 +115,7 @@ def graph_statistics(queryset: GraphQuerySet) -> dict[str, int]:
         "repeated triples": len(repeated_triples(graph)[0]),
         f"queries ({queryset.split or 'all triples'})": len(queryset.queries),
         "candidates": int(bearers.sum()),
-        "entities without a name": len(names) - int(bearers.sum()),
+        "entities with an empty name": len(names) - int(bearers.sum()),
         "entities without a description": undescribed or 0,
         "names of several entities": len(shared),
         "entities with such a name": int(shared.sum()),
