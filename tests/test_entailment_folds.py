@@ -159,4 +159,4 @@ class TestInput:
         with pytest.raises(BadInput, match=mentions("--cross-validate", "rdfs2", "domain", "has 2")):
             asked(model, data, tmp_path / "o", ["rdfs2", "rdfs9"], ["learnt"], cross_validate=True)
         found = asked(model, data, tmp_path / "o", ["rdfs9"], ["learnt-templates"], **FEW)
-        assert {line.rule: line.items for line in found.remembered} == {"rdfs9": 15}
+        assert {row["rule"]: row["items"] for row in found.remembered} == {"rdfs9": 15}

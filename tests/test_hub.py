@@ -194,7 +194,7 @@ def test_a_revision_is_of_what_is_named_alone(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for found, adapter in zip(json.loads(done.stdout), (adapters["v2"], adapters["main"]), strict=True):
         expected = token_log_probs(load(base, adapter=adapter), IDS)[1:].tolist()
-        assert found == pytest.approx(expected, abs=1e-6)
+        assert found == pytest.approx(expected, abs=1e-5)  # rounding of another process, with other threads
 
 
 def test_an_adapter_of_a_model_that_is_not_here(tmp_path: Path) -> None:

@@ -65,7 +65,9 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
     try:
         with quiet():
             return kind.from_pretrained(name, revision=part.revision, **options)
-    except Exception as error:  # any error of a library on foreign files
+    except BaseException as error:  # any error of a library on foreign files
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # that of tokenizers
+            raise
         if os.path.isdir(name):
             _check_files(Path(name))
         whose = "the tokenizer of " if kind is AutoTokenizer else ""
@@ -73,7 +75,7 @@ def from_pretrained(kind: Any, part: ModelPart, options: Mapping[str, Any]) -> A
         raise BadInput(f"cannot load {whose}'{excerpt_of(name)}'{where}: {_reason(name, options, error)}") from error
 
 
-def _file_of(kind: Any, error: Exception) -> str:
+def _file_of(kind: Any, error: BaseException) -> str:
     """Return the files that a library read when it failed, in brackets; it names none."""
     if kind is AutoConfig:
         return " (config.json)"
@@ -129,7 +131,7 @@ def _lacks_weights(folder: Path, *, allow_pickle: bool) -> str | None:
     return f"the folder holds no weights (model.safetensors{' or .bin' if allow_pickle else ''}){hint}"
 
 
-def library_message(error: Exception) -> str:
+def library_message(error: BaseException) -> str:
     """Return a library's message on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].endswith(":"):
@@ -139,7 +141,7 @@ def library_message(error: Exception) -> str:
     return excerpt_of(lines[0], LONGEST)
 
 
-def _reason(name: str, options: Mapping[str, Any], error: Exception) -> str:
+def _reason(name: str, options: Mapping[str, Any], error: BaseException) -> str:
     if "trust_remote_code" in str(error):
         return "it comes with code of its own; --trust-remote-code runs it, if you trust who wrote it"
     if wanted := _NO_SUCH_CLASS.search(str(error)):

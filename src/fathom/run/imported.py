@@ -87,7 +87,7 @@ def import_results(results: Path, out: Path, data: str) -> RunFolder:
     if _SHARD not in finished:
         folder.add_shard(_SHARD, [row for scored in found.rows for row in _predictions(scored, queryset)])
         left = len(queryset.queries) - len(asked)
-        folder.add_circumstances(left_out={"not in the results": left} if left else {})
+        folder.add_circumstances(left_out={"queries": {"not in the results": left}} if left else {})
     return folder
 
 

@@ -89,6 +89,7 @@ class Circumstances(Object):
     """Place, speed and the like, which never affect a number."""
 
     notes: list[str] | None = None
+    left_out: dict[str, dict[str, int]] = {}
     command: RunCommand | None = None
 
 
