@@ -27,7 +27,7 @@ QUESTIONS = {
     "rdfs11-02": "X implies class {}. Therefore, ",
     "rdfs11-22": "class {} is a kind. X implies class {}. Therefore, ",
 }
-"""Files of questions by rule and premises, with what is said before the question."""
+"""Files of questions by rule and premises, with the premises before each question."""
 TEMPLATES = {
     "P36": ("The capital of [X] is [Y].", "[Y] is the capital of [X].", "[X] has the capital [Y]."),
     "P30": ("[X] is in [Y].", "[X] is part of [Y].", "The continent of [X] is [Y]."),

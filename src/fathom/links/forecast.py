@@ -1,4 +1,4 @@
-"""How long a link predictor will train and be evaluated, from a few steps and questions (``fathom plan --dry-run``)."""
+"""Estimates of the time of a link predictor, from a few steps and queries (``fathom plan --dry-run``)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fathom.models.loading import device_of
 from fathom.progress import unseen
 from fathom.training.loop import Epoch, Loop
 
-STEPS, QUESTIONS = 4, 8
+STEPS, QUERIES = 4, 8
 """Steps of each stage, and triples that are ranked."""
 FEW = 4
-"""Questions per step in a first measurement, which is the only one if those of a full step take too long."""
-OF_VECTORS = 5_000
+"""Queries per step in a first measurement, which is the only one if those of a full step take too long."""
+EMBEDDING_TRIPLES = 5_000
 """Training triples from which embeddings are measured. Predictors that read texts have those of a few batches."""
 LIMIT = 20.0
 """Seconds after which no further step is measured."""
@@ -44,7 +44,7 @@ def forecast_links(
     kind: str,
     graph: KnowledgeGraph,
     training: LinkTraining,
-    asked: LinkOptions,
+    evaluation: LinkOptions,
     clock: Clock = time.perf_counter,
 ) -> LinkForecast:
     """Estimate one training and its evaluation. Language models have their shape and random weights.
@@ -52,41 +52,41 @@ def forecast_links(
     :param clock: returns seconds; those of the processor on a busy machine.
     :raises BadInput: a kind that has no steps, such as prompted models.
     """
-    kinds, vectors = find(kind).load(), isinstance(training, Embedding)
-    if not vectors and kinds.train is not base.Predictor.train:
+    predictor_type, is_embedding = find(kind).load(), isinstance(training, Embedding)
+    if not is_embedding and predictor_type.train is not base.Predictor.train:
         raise BadInput(f"{kind} has no training steps that can be measured")
     seconds, size = 0.0, training.batch_size
-    for few in [size] if vectors else sorted({min(FEW, size), size}):
+    for few in [size] if is_embedding else sorted({min(FEW, size), size}):
         began = clock()
-        seconds = _seconds(kinds, graph, training.model_copy(update={"batch_size": few}), asked, clock)
-        if (clock() - began) * size > LIMIT * few:  # so slow that time grows with the questions of a step
+        seconds = _estimate(predictor_type, graph, training.model_copy(update={"batch_size": few}), evaluation, clock)
+        if (clock() - began) * size > LIMIT * few:  # so slow that time grows with the queries of a step
             break
     return LinkForecast(seconds, ("trainings of all their epochs, though they may stop earlier",))
 
 
-def _seconds(
-    kinds: type[base.Predictor], graph: KnowledgeGraph, training: LinkTraining, asked: LinkOptions, clock: Clock
+def _estimate(
+    kind: type[base.Predictor], graph: KnowledgeGraph, training: LinkTraining, evaluation: LinkOptions, clock: Clock
 ) -> float:
     """Estimate a training by batches of its size, and its evaluation."""
-    vectors = isinstance(training, Embedding)
-    triples = OF_VECTORS if vectors else STEPS * training.batch_size // 2 + QUESTIONS
-    sample = _sample(graph, triples, all_entities=vectors)
+    is_embedding = isinstance(training, Embedding)
+    triples = EMBEDDING_TRIPLES if is_embedding else STEPS * training.batch_size // 2 + QUERIES
+    sample = _sample(graph, triples, all_entities=is_embedding)
     changed: dict[str, Any] = {"seconds": LIMIT, "patience": None}
-    changed["validate_on"] = 10 * QUESTIONS if vectors else QUESTIONS
+    changed["validate_on"] = 10 * QUERIES if is_embedding else QUERIES
     changed |= {"init": "random"} if "init" in type(training).model_fields else {}
     began = clock()
-    predictor = kinds(sample, training.model_copy(update=changed), None, device_of(training.device))
+    predictor = kind(sample, training.model_copy(update=changed), None, device_of(training.device))
     opening = clock() - began
     clocks = _Clocks(predictor, clock)
     with TemporaryDirectory() as folder:
-        measure: Measure = _of_epochs if vectors else _of_stages
+        measure: Measure = _time_epochs if is_embedding else _time_stages
         trained, validations = measure(predictor, training, graph, Path(folder), clocks)
     rows = graph.splits.get("dev", range(0))
     validated = 2 * min(len(rows), training.validate_on or len(rows))
     test = len(graph.splits.get("test", graph.training))
-    evaluated = len(asked.directions) * min(test, asked.limit or test)
+    evaluated = len(evaluation.directions) * min(test, evaluation.limit or test)
     scale = len(graph.entities) / len(sample.entities)
-    once, each = clocks.per_call("prepare") * scale, clocks.per_question()
+    once, each = clocks.per_call("prepare") * scale, clocks.per_query()
     prepared = (validations * bool(len(rows)) + 1) * once
     return 2 * opening + trained + prepared + (validations * validated + evaluated) * each
 
@@ -111,7 +111,7 @@ class _Clocks:
     def __init__(self, predictor: Any, clock: Clock) -> None:
         self.now = clock
         self.seconds: dict[str, list[float]] = {"prepare": [], "rank": []}
-        self.questions: list[int] = []
+        self.queries: list[int] = []
         for name in self.seconds:
             setattr(predictor, name, self._timed(name, getattr(predictor, name)))
 
@@ -122,7 +122,7 @@ class _Clocks:
             result = method(*given, **named)
             self.seconds[name].append(self.now() - began)
             if name == "rank":
-                self.questions.append(len(given[0]))
+                self.queries.append(len(given[0]))
             return result
 
         return call
@@ -132,12 +132,12 @@ class _Clocks:
         return sum(map(sum, self.seconds.values()))
 
     def per_call(self, name: str) -> float:
-        """The least of all calls, as the first ones are slow."""
+        """Return the seconds of the fastest call, as the first ones are slow."""
         return min(self.seconds[name], default=0.0)
 
-    def per_question(self) -> float:
-        """Return the least seconds per question."""
-        calls = zip(self.seconds["rank"], self.questions, strict=True)
+    def per_query(self) -> float:
+        """Return the least seconds per query."""
+        calls = zip(self.seconds["rank"], self.queries, strict=True)
         return min((seconds / count for seconds, count in calls), default=0.0)
 
 
@@ -166,7 +166,7 @@ class _Measured(base.Fit):
         self.after.setdefault(epoch.stage.name, []).append(self.now() - began)
 
 
-def _of_stages(
+def _time_stages(
     predictor: Any, training: LinkTraining, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
 ) -> tuple[float, int]:
     """Return the seconds of all steps and epochs, and the number of validations, which are not in them."""
@@ -185,7 +185,7 @@ def _of_stages(
     return seconds, sum(stage.epochs for stage in stages if stage.watched)
 
 
-def _of_epochs(
+def _time_epochs(
     predictor: Any, training: Embedding, graph: KnowledgeGraph, folder: Path, clocks: _Clocks
 ) -> tuple[float, int]:
     """Return the same of PyKEEN's loop, from the difference of a short and a longer training."""

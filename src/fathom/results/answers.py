@@ -35,7 +35,7 @@ def error_table(run: RunFolder, count: int) -> Table:
     """
     rows = Rows(run)
     body: list[tuple[Cell, ...]] = []
-    if not any(len(confident(rows, name)) for name in rows.scorings) and (written := _written(rows, count)):
+    if not any(len(confident(rows, name)) for name in rows.scorings) and (written := _list_written(rows, count)):
         columns = ("scoring", "relation", "subject", "written", "gold")
         return Table(columns, tuple(written), "Wrong written answers", notes=("the first in the run; –: none written",))
     for name in rows.scorings:
@@ -57,7 +57,7 @@ def error_table(run: RunFolder, count: int) -> Table:
     )
 
 
-def _written(rows: Rows, count: int) -> list[tuple[Cell, ...]]:
+def _list_written(rows: Rows, count: int) -> list[tuple[Cell, ...]]:
     """List the first predictions of each scoring whose written answers are all wrong."""
     names, answers = names_of(rows.candidates), rows.table.column("answers")
     body: list[tuple[Cell, ...]] = []

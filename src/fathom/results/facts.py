@@ -64,6 +64,11 @@ Value = TypeVar("Value")
 Shared = dict[Any, Any]
 
 
+def excluded_by_limit(run: RunFolder) -> int:
+    """Return the number of queries that ``--limit`` excluded."""
+    return int(run.manifest.get("circumstances", {}).get("left_out", {}).get("queries", {}).get("limit", 0))
+
+
 class RunFacts:
     """One scoring of one run. Arrays and sequences have one entry per fact, in order of appearance.
 
@@ -341,8 +346,7 @@ class RunFacts:
     @cached_property
     def facts_in_data(self) -> int:
         """Number of facts, with those that ``--limit`` excluded."""
-        left_out = self.run.manifest.get("circumstances", {}).get("left_out", {})
-        return len(self.facts) + int(left_out.get("queries", {}).get("limit", 0))
+        return len(self.facts) + excluded_by_limit(self.run)
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from fathom.metrics.correlation import FittedLine, fit_line
 from fathom.models.base import Model
 from fathom.probes import PROBES
 from fathom.results.estimates import Estimate, point_estimate
+from fathom.results.facts import excluded_by_limit
 from fathom.results.loading import check_same
 from fathom.results.rows import grouped
 from fathom.results.saving import Plot
@@ -85,13 +86,8 @@ def _timing(probe: str, runs: Sequence[RunFolder], total: int | None) -> Timing:
     if len(points) < 3 or len({count for count, _ in points}) < 2:
         raise BadInput(f"{probe}: a line needs two numbers of queries or more, and three points")
     line = fit_line([count for count, _ in points], [seconds for _, seconds in points])
-    whole = total or max(count + _excluded(run) for (count, _), run in zip(points, runs, strict=True))
+    whole = total or max(count + excluded_by_limit(run) for (count, _), run in zip(points, runs, strict=True))
     return Timing(probe, points, line, whole, line.slope * whole + line.intercept, line.error_at(whole))
-
-
-def _excluded(run: RunFolder) -> int:
-    """Return the number of queries that ``--limit`` excluded."""
-    return int(run.manifest["circumstances"].get("left_out", {}).get("queries", {}).get("limit", 0))
 
 
 def conclude(findings: Sequence[Timing]) -> list[str]:

@@ -115,7 +115,7 @@ def class_steps(sources: Sequence[Source], notes: Notes) -> ClassSteps:
     wide = {iri for all_ in EVERYTHING for iri in chain(all_, above)}
     empty = {other for pair in same for one, other in (pair, pair[::-1]) if one == NOTHING}
     empty |= {below for below, upper in steps if upper == NOTHING}
-    notes.add_all(sorted(empty), "classes are said to have no instances (owl:Nothing)")
+    notes.add_all(sorted(empty), "classes are declared empty (owl:Nothing)")
     wide = wide.difference(EVERYTHING, (NOTHING,))
     notes.add_all(
         sorted(wide), "classes are said to be everything (owl:Thing): left out, as they would be right answers always"

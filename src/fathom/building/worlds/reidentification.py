@@ -216,12 +216,12 @@ class TrainedRanking:
             longer,
             np.abs(longer),
         )
-        found = np.column_stack(columns)
+        similarities = np.column_stack(columns)
         if not len(row):
-            return pairs, found
+            return pairs, similarities
         starts = np.flatnonzero(np.diff(row, prepend=-1))
-        best = np.repeat(np.maximum.reduceat(found, starts, axis=0), np.diff(starts, append=len(row)), axis=0)
-        return pairs, np.hstack([found, found - best])
+        best = np.repeat(np.maximum.reduceat(similarities, starts, axis=0), np.diff(starts, append=len(row)), axis=0)
+        return pairs, np.hstack([similarities, similarities - best])
 
 
 def choose(n: int, most: int, seed: int = 0) -> Ints:
