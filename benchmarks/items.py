@@ -1,4 +1,4 @@
-"""Mislabelled facts among those that planted models have read: are they the most suspicious?"""
+"""Exchanged labels among facts that planted models have read: does the study of items rank them first?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def suspicious_items(keep: Path | None = None, people: int = 72, wrong: int = 5,
             if not (model := folder / "models" / f"p{number}").exists():
                 about = ("--together", "fact", "--exposures", exposures, "--unseen-templates", 9, "--seed", number)
                 fathom_command("plant", "--kind", "causal", "--data", data, *about, "--out", model)
-        table = Table("labels", "in the first ten", "in doubt", "of these mislabelled", "highest evidence")
+        table = Table(
+            "labels", "in the first ten", "models for the first", "highest evidence", "same wrong answer", "p"
+        )
         for name in ("right", *(f"{wrong} wrong, seed {seed + more}" for more in range(3))):
             used, planted = data, set[str]()
             if name != "right":
@@ -59,8 +61,9 @@ def suspicious_items(keep: Path | None = None, people: int = 72, wrong: int = 5,
                 fathom.probe("statement", out=run, progress=False, **options)
                 runs.append(RunFolder.open(run))
             found = items.analyse(runs)
-            first = {item.fact.rpartition("|")[0] for item in found.items[:10]}
-            doubted = [item.fact.rpartition("|")[0] for item, decision in found.judged if decision.holds]
-            evidence = f"{found.items[0].evidence:.1f}"
-            table.row(name, len(planted & first), len(doubted), len(planted.intersection(doubted)), evidence)
+            top = {row["fact"].rpartition("|")[0] for row in found.facts[:10]}
+            first, shared = found.facts[0], found.shared_errors[0]
+            models, evidence = f"{first['models for other']} of {first['models']}", f"{first['evidence']:.1f}"
+            shares = f"{shared['same'].value:.1%}, {shared['expected']:.1%} expected"
+            table.row(name, len(planted & top), models, evidence, shares, shared["same"].p_value)
         print(*items.conclude(found), sep="\n")

@@ -278,8 +278,10 @@ def test_of_one_relation_the_facts_are_the_sample(make: Make) -> None:
     wider = make("a", "D", FREE, [11] * 4 + [1] + [11] * 15, name="wider", candidates=[*TWENTY, "more"])
     found = compare([wider, runs[0]]).pairs[0].differences[0].number
     assert found.value == pytest.approx(-0.2)
-    assert found.p_value == pytest.approx(scipy.stats.ttest_1samp([-1] * 4 + [0] * 16, 0).pvalue, rel=0.2)
-    assert -0.42 < found.low < found.high < 0
+    # Four facts differ, all in one direction: McNemar's statistic √4, of as many pairs as the jackknife's variance has,
+    # 19 instead of 20.
+    assert found.p_value == pytest.approx(2 * scipy.stats.t.sf(np.sqrt(4 * 19 / 20), 19))
+    assert -0.45 < found.low < found.value < 0 < found.high < 0.03
 
 
 def test_models_are_above_the_baselines_by_their_first_answers(tmp_path: Path) -> None:
@@ -443,11 +445,15 @@ def test_readings_are_paired_by_fact(make: Make) -> None:
     assert [d.first for d in found.differences] == pytest.approx([2 / 3, 2 / 3, 1])
     assert [d.second for d in found.differences] == pytest.approx([1 / 3, 1 / 3, 1])
     assert [d.number.value for d in found.differences] == pytest.approx([1 / 3, 1 / 3, 0])
-    # Differences 0, 1, 0: error 1/3, 2 degrees of freedom. From −1 to 1 it stands at 2/3, as of 2/9 · 2² / (1/9) = 8
-    # tosses; Wilson's ends solve (x − 2/3)² = t² x (1 − x) / 8.
-    bend = scipy.stats.t.ppf(0.975, 2) ** 2 / 8
-    ends = np.sort(np.roots([1 + bend, -(4 / 3 + bend), 4 / 9])) * 2 - 1
-    assert [found.differences[0].number.low, found.differences[0].number.high] == pytest.approx(ends.tolist())
+    # Differences d of 0, 1, 0: error 1/3, as of (1/3 − 1/9) / (1/9) = 2 pairs, a third of which favours the first, and
+    # none the second; 2 degrees of freedom. Tango's share q of the second alone solves 4q² + (−2/3 + 10/3 · d) q = 0:
+    # it is 0 above d = 1/5, and below 1/6 − 5/6 · d. The variance of a pair is 2q + d (1 − d).
+    low, high = found.differences[0].number.low, found.differences[0].number.high
+    quantile = scipy.stats.t.ppf(0.975, 2)
+    assert low < 1 / 5 < high
+    below = 2 * (1 / 6 - 5 / 6 * low) + low * (1 - low)
+    assert (2 / 3 - 2 * low) / np.sqrt(2 * below) == pytest.approx(quantile)
+    assert (2 * high - 2 / 3) / np.sqrt(2 * high * (1 - high)) == pytest.approx(quantile)
     assert "|reading:template-free − template-based|" in found.differences[0].number.recipe
     assert found.differs == ("readings (template-free and template-based)",)
 

@@ -231,8 +231,8 @@ def many(answer):
 
 
 def test_where_no_value_differs_luck_is_not_above(monkeypatch):
-    """Nine hits of nine among ten of eleven candidates, by lot 0.91 each: 0.91⁹ = 0.42 is no wonder. Wilson's interval
-    of nine hits goes down to 9 / (9 + 3.84) = 0.70."""
+    """Nine hits of nine among ten of eleven candidates, by guessing 0.91 each: 0.91⁹ = 0.48 is no wonder. Half of it
+    counts on either side. At a chance of q⁹ / 2 = 0.025 it would be."""
     fake = many(lambda n, gold: gold)
     fake.rows = fake.rows[:9]
     monkeypatch.setattr("tests.test_report.QUERIES", fake.queries_table[:9])
@@ -240,12 +240,31 @@ def test_where_no_value_differs_luck_is_not_above(monkeypatch):
     chance = np.full(9, 10 / 11)
     chance[0] = 1.0
     rows = Rows(fake)
-    value, found = against(rows, metric("accuracy"), np.arange(9), chance, "random")
+    value, found = against(rows, metric("accuracy"), np.arange(9), chance, "random", fixed=True)
     assert value == pytest.approx(chance.mean())
-    assert found.low == pytest.approx(9 / (9 + 1.959964**2) - chance.mean(), abs=1e-6)
-    # 0 is reached where 0.0909 of others fail: z² = 9 · 0.0808 / (1 − 0.0808), two-sided.
-    share = 1 - chance.mean()
-    assert found.p_value == pytest.approx(2 * stats.norm.sf(np.sqrt(9 * share / (1 - share))))
+    assert found.value == pytest.approx(1 - chance.mean())
+    assert found.low == pytest.approx(0.05 ** (1 / 9) - chance.mean())
+    assert found.high == pytest.approx(1 - chance.mean())
+    assert found.p_value == pytest.approx(chance.mean() ** 9)
+
+
+def test_outcomes_of_a_baseline_are_paired(monkeypatch):
+    """Of nine hits the baseline has the first six: three facts differ, McNemar's z is √3 of as many pairs as there are,
+    less one. Expected shares of two thirds would not differ by the facts that they are of."""
+    fake = many(lambda n, gold: gold)
+    fake.rows = fake.rows[:9]
+    monkeypatch.setattr("tests.test_report.QUERIES", fake.queries_table[:9])
+    monkeypatch.setattr(Fake, "queries", _each_of_its_own_subject(Fake.queries))
+    outcomes = np.array([1.0] * 6 + [0.0] * 3)
+    rows = Rows(fake)
+    value, found = against(rows, metric("accuracy"), np.arange(9), outcomes, "majority", fixed=False)
+    assert (value, found.value) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    pairs, degrees = 8, 8
+    assert found.p_value == pytest.approx(2 * stats.t.sf(np.sqrt(pairs / 3), degrees))
+    assert found.high < 1
+    value, found = against(rows, metric("accuracy"), np.arange(9), outcomes, "random", fixed=True)
+    assert value == pytest.approx(2 / 3)
+    assert found.p_value == pytest.approx((2 / 3) ** 9)
 
 
 def test_frequency_takes_the_place_of_majority_on_graphs():
@@ -295,12 +314,18 @@ def test_verdicts_in_words():
             for one in found
         ]
         claim = above_chance("it", below, missing)
-        return verdict_text(decide([claim])[0] if claim else None)
+        return verdict_text(decide({"it": claim}).get("it"))
 
     assert verdict(random=0.01, majority=0.01) == "above"
-    assert verdict(random=-0.01, majority=0.01) == "not above random"
+    # Below one baseline: 2 · 0.01, as either of two could have been.
+    assert verdict(random=-0.01, majority=0.01) == "below random"
+    assert verdict(random=-0.03, majority=0.01) == "not above random"
+    assert verdict(random=-0.03) == "below random"
     assert verdict(random=0.2, majority=0.01, names=None) == "not above random"
-    assert "names: no interval" in verdict(random=0.01, names=None)
+    # A baseline that cannot be tested does not count, unless it is the only one.
+    assert verdict(random=0.01, names=None) == "above"
+    assert verdict(random=0.2, names=None) == "not above random"
+    assert verdict(names=None) == "cannot be determined: names: no interval"
     assert "no split" in verdict("no split", random=0.01)
     assert verdict() is None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,8 +14,12 @@ from fathom.results.claims import (
     EQUIVALENT,
     FEWEST,
     NO_DIFFERENCE,
+    NOT_WORSE,
+    OPPOSITE,
     SIGNIFICANT,
+    UNDECIDED,
     UNDETERMINED,
+    WORSE,
     Claim,
     Contrast,
     Decision,
@@ -38,8 +44,14 @@ def near(mean: float, n: int = 20) -> Estimate:
 
 
 def verdict(*contrasts: Contrast, **more: object) -> Decision:
-    [decision] = decide([Claim("it", contrasts, **more)])
-    return decision
+    return decide({"it": Claim("it", contrasts, **more)})["it"]
+
+
+def family(numbers: Sequence[Estimate | None]) -> list[Decision]:
+    """One claim of one undirected contrast for each number."""
+    return list(
+        decide({place: Claim(f"claim {place}", (Contrast("a", one),)) for place, one in enumerate(numbers)}).values()
+    )
 
 
 GOOD, NONE, BAD = near(0.3), near(0.0), near(-0.3)
@@ -48,13 +60,54 @@ GOOD, NONE, BAD = near(0.3), near(0.0), near(-0.3)
 def test_every_contrast_must_be_significant_in_its_direction() -> None:
     assert verdict(Contrast("a", GOOD)).word == SIGNIFICANT
     assert verdict(Contrast("a", BAD)).sign == -1
-    assert verdict(Contrast("a", BAD, 1)).word == NO_DIFFERENCE
+    weak = near(-0.045)  # 1.96 standard errors of 0.0229 below zero: p = 0.065
+    assert verdict(Contrast("a", weak, 1)).word == NO_DIFFERENCE
     assert verdict(Contrast("a", GOOD, 1), Contrast("b", GOOD, 1)).word == SIGNIFICANT
     both = verdict(Contrast("a", GOOD, 1), Contrast("b", NONE, 1))
     assert (both.word, both.reason) == (NO_DIFFERENCE, "not significant: b")
     # Without a direction of its own, a contrast goes by that of the first.
     assert verdict(Contrast("a", GOOD), Contrast("b", BAD)).word == NO_DIFFERENCE
     assert verdict(Contrast("a", BAD), Contrast("b", BAD)).sign == -1
+
+
+def test_a_claim_is_refuted_by_the_other_direction() -> None:
+    """The p value is two-sided, of Student's distribution with 19 degrees of freedom."""
+    error = 0.1 / np.sqrt(19)
+    found = verdict(Contrast("a", near(-0.055), 1))
+    assert (found.word, found.reason, found.holds, found.sign) == (OPPOSITE, "", False, 0)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(0.055 / error, 19))  # 0.027
+    turned = verdict(Contrast("a", near(0.055), -1))
+    assert (turned.word, turned.p_value) == (OPPOSITE, pytest.approx(found.p_value))
+    # An undirected contrast has no other direction.
+    assert verdict(Contrast("a", near(-0.055))).word == SIGNIFICANT
+
+
+def test_one_of_several_directed_contrasts_refutes_a_claim() -> None:
+    """Its p value counts once for each that could: 2 · 0.027 = 0.053, as one of two not significant."""
+    alone, other = near(-0.055), near(-0.08)
+    assert alone.p_value is not None
+    assert other.p_value is not None
+    weak = verdict(Contrast("a", GOOD, 1), Contrast("b", alone, 1))
+    assert (weak.word, weak.reason) == (NO_DIFFERENCE, "not significant: b")
+    assert weak.p_value == pytest.approx(2 * alone.p_value)
+    strong = verdict(Contrast("a", GOOD, 1), Contrast("b", other, 1))
+    assert (strong.word, strong.reason) == (OPPOSITE, "b is significant in the other direction")
+    assert strong.p_value == pytest.approx(2 * other.p_value)
+    assert strong.decisive is not None
+    assert strong.decisive.name == "b"
+    undirected = verdict(Contrast("a", GOOD), Contrast("b", alone, 1))
+    assert (undirected.word, undirected.p_value) == (OPPOSITE, pytest.approx(alone.p_value))
+    # What could not be tested cannot refute either.
+    missing = verdict(Contrast("a", alone, 1), Contrast("b", None, 1, optional=True))
+    assert missing.p_value == pytest.approx(alone.p_value)
+
+
+def test_a_refuted_claim_counts_in_its_family() -> None:
+    number = near(-0.055)
+    assert number.p_value is not None
+    found = decide({place: Claim("it", (Contrast("a", number, 1),)) for place in range(2)})
+    for one in found.values():
+        assert (one.word, one.p_value) == (NO_DIFFERENCE, pytest.approx(2 * number.p_value))  # 0.053
 
 
 def test_a_missing_control_leaves_a_claim_open_unless_it_fails_anyway() -> None:
@@ -79,12 +132,12 @@ def test_too_few_units_show_nothing() -> None:
 
 def test_claims_of_one_call_are_one_family() -> None:
     numbers = [near(0.05), near(0.06), near(0.0), near(0.3)]
-    found = decide([Claim(str(place), (Contrast("a", one),)) for place, one in enumerate(numbers)])
+    found = family(numbers)
     assert [one.p_value for one in found] == pytest.approx(holm([one.p_value for one in numbers]).tolist())
     # Simultaneous intervals: Student's quantile at 1 − 0.05 / 4 instead of 0.95, 3.0 and 2.09 of 19 degrees of freedom.
     wider = (found[2].high - found[2].low) / (numbers[2].high - numbers[2].low)
     assert wider == pytest.approx(stats.t.ppf(1 - 0.05 / 8, 19) / stats.t.ppf(0.975, 19))
-    alone = decide([Claim("a", (Contrast("a", numbers[2]),))])[0]
+    alone = verdict(Contrast("a", numbers[2]))
     assert (alone.low, alone.high) == pytest.approx((numbers[2].low, numbers[2].high))
 
 
@@ -93,7 +146,7 @@ def test_an_interval_never_contradicts_its_p_value() -> None:
     lot = np.random.default_rng(0)
     for _ in range(200):
         numbers = [of((lot.normal(0.25, 1, 40)).tolist()) for _ in range(5)]
-        for one in decide([Claim("a", (Contrast("a", number),)) for number in numbers]):
+        for one in family(numbers):
             assert one.low is not None
             assert one.high is not None
             if one.holds:
@@ -106,15 +159,131 @@ def test_equivalence_is_two_one_sided_tests() -> None:
     """The 90 % interval within the margin: ± 1.729 · 0.0229 = ± 0.0397 of nineteen degrees of freedom."""
     assert verdict(Contrast("a", NONE), margin=0.041).word == EQUIVALENT
     assert verdict(Contrast("a", NONE), margin=0.038).word == NO_DIFFERENCE
-    assert verdict(Contrast("a", near(0.1)), margin=0.2).word == EQUIVALENT
-    apart = verdict(Contrast("a", near(0.1)), margin=0.12)
-    assert (apart.word, apart.not_worse) == (SIGNIFICANT, False)  # what is subtracted may be worse by 0.12
-    assert verdict(Contrast("a", near(-0.1)), margin=0.12).not_worse is True
+    assert verdict(Contrast("a", NONE)).by_margin is None
+    half = stats.t.ppf(0.95, 19) * 0.1 / np.sqrt(19)
+    own = verdict(Contrast("a", NONE), margin=0.041).by_margin
+    assert own is not None
+    assert (own.low, own.high) == pytest.approx((-half, half))
+
+
+@pytest.mark.parametrize(
+    ("mean", "margin", "word", "by_margin"),
+    [
+        (0.1, 0.2, SIGNIFICANT, EQUIVALENT),  # from 0.060 to 0.140
+        (0.1, 0.12, SIGNIFICANT, UNDECIDED),
+        (0.1, 0.05, SIGNIFICANT, WORSE),  # than the first, from which it is subtracted
+        (-0.1, 0.12, SIGNIFICANT, NOT_WORSE),
+        (0.0, 0.041, EQUIVALENT, EQUIVALENT),
+        (0.0, 0.038, NO_DIFFERENCE, UNDECIDED),
+        (-0.035, 0.05, NO_DIFFERENCE, NOT_WORSE),  # from -0.075 to 0.005; at 95 % from -0.083 to 0.013
+    ],
+)
+def test_words_of_a_margin(mean: float, margin: float, word: str, by_margin: str) -> None:
+    """Both tests have their own word: a significant difference may be too small to matter, or too large."""
+    found = verdict(Contrast("a", near(mean)), margin=margin)
+    assert found.by_margin is not None
+    assert (found.word, found.by_margin.word) == (word, by_margin)
+    own = found.by_margin
+    expected = (by_margin == EQUIVALENT, by_margin in (EQUIVALENT, NOT_WORSE), by_margin == WORSE)
+    assert (own.is_equivalent, own.is_not_worse, own.is_worse) == expected
+
+
+def test_a_margin_needs_an_interval() -> None:
+    assert verdict(Contrast("a", None, 0, "no run"), margin=0.1).by_margin is None
+    assert verdict(Contrast("a", near(0.0, 4)), margin=0.1).by_margin is None
+    assert verdict(Contrast("a", GOOD), margin=0.5, objection="luck").by_margin is None
+
+
+@pytest.mark.parametrize("members", [1, 4])
+def test_the_margin_is_tested_at_the_level_of_the_family(members: int) -> None:
+    """Each side at 0.05 / 4: 2.43 standard errors of 0.0229 are 0.0557 instead of 0.0397."""
+    half = stats.t.ppf(1 - 0.05 / members, 19) * 0.1 / np.sqrt(19)
+    claims = {
+        (margin, place): Claim("a", (Contrast("a", NONE),), margin)
+        for margin in (half - 1e-4, half + 1e-4)
+        for place in range(members)
+    }
+    for margin in (half - 1e-4, half + 1e-4):
+        own = decide({key: claim for key, claim in claims.items() if key[0] == margin})
+        assert {one.word for one in own.values()} == {EQUIVALENT if margin > half else NO_DIFFERENCE}
 
 
 def test_a_claim_whose_first_contrast_is_missing_is_undetermined() -> None:
     found = verdict(Contrast("a", None, 0, "no run"), Contrast("b", GOOD))
     assert (found.word, found.reason) == (UNDETERMINED, "no run")
+
+
+def test_optional_contrasts_that_cannot_be_tested_are_named() -> None:
+    lacking = Contrast("names", point_estimate("no names"), 1, optional=True)
+    few = Contrast("n-gram", near(0.3, 4), 1, optional=True)
+    found = verdict(Contrast("random", GOOD, 1, optional=True), lacking, few)
+    assert (found.word, found.p_value) == (SIGNIFICANT, GOOD.p_value)
+    assert dict(found.untested) == {
+        "names": "no names",
+        "n-gram": f"only 4 of the {FEWEST} independent units that a test needs",
+    }
+    assert found.plain()["untested"] == dict(found.untested)
+    assert verdict(Contrast("random", NONE, 1), lacking).word == NO_DIFFERENCE
+    assert verdict(Contrast("random", BAD, 1), lacking).word == OPPOSITE
+    # Without any that can be tested the claim stays open, and says why.
+    none = verdict(lacking, few)
+    assert (none.word, dict(none.untested)) == (UNDETERMINED, {})
+    assert mentioned(none.reason, "no names", "only 4")
+    # A contrast that the claim needs leaves it open.
+    needed = verdict(Contrast("random", GOOD, 1), lacking, Contrast("frequency", None, 1, "no corpus"))
+    assert (needed.word, needed.reason) == (UNDETERMINED, "no corpus")
+
+
+def test_contrasts_of_one_claim_need_different_names() -> None:
+    with pytest.raises(ValueError, match="it: contrasts of one claim need different names"):
+        verdict(Contrast("a", GOOD), Contrast("a", BAD))
+
+
+def test_the_decisive_contrast_has_the_p_value_of_the_claim() -> None:
+    """The least significant of those in the claim's direction, with its own simultaneous interval."""
+    weak = near(0.06)
+    claims = {"both": Claim("it", (Contrast("a", GOOD, 1), Contrast("b", weak, 1))), "none": None}
+    others: dict[str, Claim | None] = {str(place): Claim("it", (Contrast("a", NONE),)) for place in range(3)}
+    found = decide(claims | others)
+    assert "none" not in found
+    decisive = found["both"].decisive
+    assert decisive is not None
+    assert decisive.estimate is not None
+    half = stats.t.ppf(1 - 0.05 / 4 / 2, 19) * 0.1 / np.sqrt(19)
+    assert decisive.name == "b"
+    assert (decisive.estimate.low, decisive.estimate.high) == pytest.approx((0.06 - half, 0.06 + half))
+    assert found["both"].p_value == pytest.approx(4 * weak.p_value)
+    assert mentioned(difference_in_words(found["both"]), "+30.0 points [", "; b +6.0 points [", ", p = 0.068")
+    assert verdict(Contrast("a", None, 0, "no run")).decisive is None
+
+
+def test_families_are_adjusted_by_themselves() -> None:
+    """Four claims in two families of one and three; the order of the mapping decides nothing."""
+    numbers = {"a": near(0.05), "b": near(0.06), "c": near(0.0), "d": near(0.051)}
+    claims = {
+        key: Claim(key, (Contrast("x", one),), family="alone" if key == "a" else "") for key, one in numbers.items()
+    }
+    found = decide(claims)
+    assert list(found) == list("abcd")
+    assert found["a"].p_value == numbers["a"].p_value
+    adjusted = holm([numbers[key].p_value for key in "bcd"])
+    assert [found[key].p_value for key in "bcd"] == pytest.approx(adjusted.tolist())
+    random = np.random.default_rng(3)
+    for _ in range(5):
+        shuffled = {key: claims[key] for key in random.permutation(list("abcd")).tolist()}
+        again = decide(shuffled)
+        assert list(again) == list(shuffled)
+        assert again == found
+
+
+def test_notes_of_tested_contrasts_make_a_verdict_rough() -> None:
+    few = GOOD._replace(note="only 12 clusters: the interval is rough")
+    assert verdict(Contrast("a", GOOD)).is_rough is False
+    rough = verdict(Contrast("a", GOOD), Contrast("b", few))
+    assert (rough.is_rough, rough.notes, rough.plain()["rough"]) == (True, few.note, True)
+    assert sentences([rough])[0].startswith("it: significant (rough), ")
+    untested = point_estimate("a rough number")
+    assert verdict(Contrast("a", GOOD), Contrast("b", untested, optional=True)).is_rough is False
 
 
 def test_contrasts_that_lack_the_same_give_one_reason() -> None:
@@ -124,7 +293,7 @@ def test_contrasts_that_lack_the_same_give_one_reason() -> None:
 
 
 def test_what_a_family_could_have_found_is_more_than_what_one_test_could() -> None:
-    alone, among = verdict(Contrast("a", NONE)), decide([Claim("it", (Contrast("a", NONE),))] * 10)[0]
+    alone, among = verdict(Contrast("a", NONE)), family([NONE] * 10)[0]
     assert NONE.interval is not None
     for decision, level in ((alone, 0.05), (among, 0.005)):
         expected = smallest_difference(NONE.interval.error, NONE.interval.degrees, level=level)
@@ -132,14 +301,14 @@ def test_what_a_family_could_have_found_is_more_than_what_one_test_could() -> No
 
 
 def test_intervals_of_constant_answers_widen_with_the_family() -> None:
-    """Twenty facts are right, the baseline has 0.5: Wilson's z² / (n + z²) of others may be wrong."""
-    _, one = estimates.beyond(np.ones(20), np.full(20, 0.5), Sample("query"), "x")
-    among = decide([Claim("it", (Contrast("a", one),))] * 10)[0]
-    for low, confidence in ((one.low, 0.95), (among.low, 0.995)):
-        z = stats.norm.isf((1 - confidence) / 2)
-        assert low == pytest.approx(0.5 - z**2 / (20 + z**2))
-    turned = estimates.below(one, 0.75)  # 0.75 − 0.5, with the ends turned
-    assert turned[:3] == pytest.approx((0.25, 0.75 - one.high, 0.75 - one.low))
+    """Twenty facts are right. Of tosses at a chance of q, that many are with half of q²⁰ as far from the mean, and
+    beyond; so q²⁰ / 2 = 0.025 is the end, and for ten claims 0.0025. Less the baseline's 0.5."""
+    _, one = estimates.over_baseline(np.ones(20), np.full(20, 0.5), Sample("query"), "x", fixed=True)
+    among = family([one] * 10)[0]
+    for found, level in ((one, 0.05), (among, 0.005)):
+        assert found.low == pytest.approx(level ** (1 / 20) - 0.5)
+        assert found.high == 0.5
+    assert one.p_value == pytest.approx(2 * 0.5**21)
 
 
 def test_words() -> None:
@@ -152,9 +321,9 @@ def test_a_null_claim_is_supported_in_one_case_of_twenty() -> None:
     lot = np.random.default_rng(1)
     several = alone = 0
     for _ in range(1000):
-        claims = [Claim("a", (Contrast("a", of(lot.normal(0, 1, 30).tolist())),)) for _ in range(3)]
-        several += any(one.holds for one in decide(claims))
-        alone += decide(claims[:1])[0].holds
+        numbers = [of(lot.normal(0, 1, 30).tolist()) for _ in range(3)]
+        several += any(one.holds for one in family(numbers))
+        alone += family(numbers[:1])[0].holds
     assert several <= 68  # 5 % and 2.6 standard errors
     assert 32 <= alone <= 68
 
@@ -166,16 +335,18 @@ def test_words_of_numbers() -> None:
     assert difference_in_words(verdict(Contrast("a", GOOD)), is_share=False).startswith("+0.300 [")
 
 
-def test_few_claims_are_told_one_by_one_and_many_together() -> None:
-    claims = [
-        Claim(f"claim {place}", (Contrast("a", one),)) for place, one in enumerate((GOOD, NONE, near(-0.9), None))
-    ]
-    three = sentences(decide(claims[:3]))
+def test_few_claims_have_a_sentence_each_and_many_share_one() -> None:
+    numbers = [GOOD, NONE, near(-0.9), None]
+    three = sentences(family(numbers[:3]))
     assert [text.partition(":")[0] for text in three] == ["claim 0", "claim 1", "claim 2"]
     assert ["no significant" in text for text in three] == [False, True, False]
-    [four] = sentences(decide(claims))
+    [four] = sentences(family(numbers))
     assert mentioned(four, "2 of 4", "claim 2: significant, -90.0 points")
-    assert correspond(sentences(decide(claims[3:])), ("claim 3: cannot be determined", "a was not measured"))
+    assert "opposite" not in four
+    alone = decide({3: Claim("claim 3", (Contrast("a", None),))}).values()
+    assert correspond(sentences(alone), ("claim 3: cannot be determined", "a was not measured"))
+    opposite = decide({place: Claim("it", (Contrast("a", one, 1),)) for place, one in enumerate([GOOD, BAD, BAD, BAD])})
+    assert mentioned(*sentences(opposite.values()), "1 of 4", "3 are opposite")
 
 
 @pytest.mark.parametrize(("low", "limits"), [(0.0, (0.0, 1.0)), (-1.0, (-1.0, 1.0))])
@@ -184,12 +355,15 @@ def test_the_interval_of_few_against_many_agrees_with_permutations(low: float, l
     error is then the one that has this p value, |estimate| / z, and the ends are no farther than values allow."""
     values, first = np.array([1.0, 1.0, *[low] * 6]), np.arange(8) < 2
     found = estimates.contrast(values, first, Sample("query"), "x", limits=limits)
-    p_value = permutation_test(values, first.astype(float), np.zeros(8), np.arange(8))
-    assert p_value == pytest.approx(1 / 28, abs=0.01)
+    permuted = permutation_test(values, first.astype(float), np.zeros(8), np.arange(8))
+    assert permuted.p_value == pytest.approx(1 / 28, abs=0.01)
     assert found.value == 1 - low
-    assert found.p_value == pytest.approx(p_value, rel=1e-6)
-    z = stats.norm.isf(p_value / 2)
-    assert found.low == pytest.approx(found.value * (1 - stats.norm.isf(0.025) / z))
+    assert found.p_value == pytest.approx(permuted.p_value)
+    error = found.value / stats.norm.isf(permuted.p_value / 2)
+    assert error > permuted.deviation
+    assert found.interval is not None
+    assert found.interval.error == pytest.approx(error)
+    assert found.low == pytest.approx(found.value - stats.norm.ppf(0.975) * error)
     assert found.high == limits[1] - limits[0]
 
 
@@ -201,4 +375,4 @@ def test_a_contrast_compares_within_strata_that_have_both_groups() -> None:
     strata = list("aaabbbbccdd")
     found = estimates.contrast(values, first, Sample("query"), "x", strata)
     assert (found.value, found.n) == (pytest.approx(0.6), 7)
-    assert estimates.contrast(values[7:], first[7:], Sample("query"), "x", strata[7:]).note == estimates.NOTHING
+    assert estimates.contrast(values[7:], first[7:], Sample("query"), "x", strata[7:]).note == estimates.NO_BOTH

@@ -9,6 +9,7 @@ import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from fathom.results.compare import COMPARED, compare, count_right
 from fathom.results.estimates import Noise
 from fathom.results.loading import read_facts, wanted_of
 from fathom.results.names import distinguished
-from fathom.results.power import _least, detectable_with_seeds
+from fathom.results.power import _least, detectable, detectable_with_seeds
 from fathom.results.samples import Sample, with_subjects
 from fathom.store.folder import RunFolder
 from fathom.store.predictions import SCHEMA
@@ -57,8 +58,8 @@ FIRST, SECOND = {"q000", "q001", "q002", "q004", "q005"}, {"q000", "q004", "q003
 
 @pytest.fixture
 def made(tmp_path) -> Made:
-    count = iter(range(1000))
-    return lambda answer, data=FOUR, **more: answered(tmp_path / f"run{next(count)}", answer, data, **more)
+    number = iter(range(1000))
+    return lambda answer, data=FOUR, **more: answered(tmp_path / f"run{next(number)}", answer, data, **more)
 
 
 def knows(made: Made, facts: set[str], model: str, data=FOUR, **more) -> RunFolder:
@@ -70,7 +71,9 @@ def knows(made: Made, facts: set[str], model: str, data=FOUR, **more) -> RunFold
 
 def test_two_runs_by_hand(made):
     """Differences by relation 0, 1, 1, −1 and 0, 1, 0, 0: means 1/4 and 1/4, mean 1/4. Within relations the jackknife's
-    variance is Σ share² · s² / n: 1/4 · (11/12) / 4 + 1/4 · (1/4) / 4 = 7/96."""
+    variance is Σ share² · s² / n: 1/4 · (11/12) / 4 + 1/4 · (1/4) / 4 = 7/96, that of (4/8 − 1/16) / (7/96) = 6
+    independent pairs, of which the first alone has 6 · 3/8 right and the second alone 6 · 1/8. McNemar's z is then
+    1.5 / √3."""
     found = compare([knows(made, FIRST, "a"), knows(made, SECOND, "b")])
     [pair] = found.pairs
     assert (pair.first, pair.second, pair.facts) == ("a", "b", 8)
@@ -85,9 +88,7 @@ def test_two_runs_by_hand(made):
     parts = [(11 / 12 / 16) ** 2 / 3, (1 / 4 / 16) ** 2 / 3]
     degrees = variance**2 / sum(parts)
     critical = stats.t.ppf(0.975, degrees)
-    # Where nothing is known of the limits the test is d / error; between −1 and 1 it is bent by √(1 − d²).
-    statistic = 1 / 4 * math.sqrt(1 - 1 / 16) / math.sqrt(variance)
-    assert accuracy.number.p_value == pytest.approx(2 * stats.t.sf(statistic, degrees))
+    assert accuracy.number.p_value == pytest.approx(2 * stats.t.sf(1.5 / math.sqrt(3), degrees))
     assert pair.decision.p_value == accuracy.number.p_value
     power = stats.nct.sf(critical, degrees, accuracy.number.smallest / math.sqrt(variance))
     assert power == pytest.approx(0.8, abs=1e-4)
@@ -502,14 +503,16 @@ def test_every_format(made, fathom, tmp_path):
     runs = [knows(made, FIRST, "a_1 & 50%").path, knows(made, SECOND, "b").path]
     code, printed, _ = fathom("compare", *runs, "--format", "json", "--out", tmp_path / "out")
     assert code == 0
-    told = json.loads(printed)
+    record = json.loads(printed)
+    assert [line["metric"] for line in record["pairs"][0]["secondary"]] == ["hits@10", "mrr"]
+    told = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert list(told) == ["answer", "runs", "differences in accuracy", "secondary metrics", "right and wrong"]
+    assert record["answer"] == told["answer"]
     assert [line["metric"] for line in told["secondary metrics"]] == ["hits@10", "mrr"]
     [line] = told["differences in accuracy"]
     assert (line["of first"], line["of second"], line["difference"]) == (5 / 8, 3 / 8, 1 / 4)
     assert line["low"] < 1 / 4 < line["high"]
     assert line["recipe"].startswith("accuracy|data:D@1")
-    assert json.loads((tmp_path / "out" / "compare.json").read_text()) == told
     assert json.loads(library.compare(runs).to_json()) == told
     [cells] = told["right and wrong"]
     assert [cells[name] for name in ("both right", "only first", "only second", "both wrong")] == [2, 3, 1, 2]
@@ -525,39 +528,165 @@ def test_every_format(made, fathom, tmp_path):
     assert library.compare([library.open_run(run) for run in runs]).to_markdown().startswith("a_1 & 50% and b show")
 
 
+def needed(variance: float, degrees: float, units: int, difference: float) -> int:
+    """The least number of units whose test finds a difference in 80 % of cases.
+
+    Its error is that of the pilot's *units*, which may be too small: the quantile of the power is Student's.
+
+    :param variance: of the pilot; *degrees* of freedom likewise.
+    """
+
+    def enough(number: int) -> bool:
+        error = np.sqrt(variance * units / number)
+        uncertain = error * (stats.t.ppf(0.8, units - 1) - stats.norm.ppf(0.8))
+        return smallest_difference(error, max(1.0, degrees * number / units)) + uncertain <= difference
+
+    return next(number for number in count(FEWEST) if enough(number))
+
+
 def test_equivalence_and_planning_on_the_command_line(made, fathom):
-    """Two runs that differ in one of forty facts: 2.5 points, with the 90 % interval within 20."""
+    """Two runs that differ in one of forty facts: 2.5 points, with the 90 % interval within 20.
+
+    In the relation of that fact the variance is 1/20; in the other, where no fact differs, as if z² of others had the
+    variance of all.
+    """
     one, other = (made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in (30, 31))
-    code, printed, _ = fathom(
-        "compare", one.path, other.path, "--metrics", "accuracy", "--margin", "20", "--detect", "3"
-    )
+    typed = ["compare", one.path, other.path, "--metrics", "accuracy", "--margin", "20", "--detect", "3"]
+    code, printed, _ = fathom(*typed)
     assert code == 0
-    told = json.loads(fathom("compare", one.path, other.path, "--margin", "20", "--detect", "3", "--format", "json")[1])
-    assert told["differences in accuracy"][0]["verdict"] == "equivalent"
-    [plan] = told["what would detect it"]
-    # The standard error is 1/40; λ is 2.8 with many degrees of freedom: (2.8 · 0.025 / 0.03)² · 40 = 218 facts.
-    assert plan["facts needed"] == pytest.approx(218, rel=0.12)
-    assert (plan["seeds"], plan["facts in data"]) == (1, 40)
-    assert "equivalent" in printed
+    assert "They are equivalent within 20 points." in " ".join(printed.split())
+    told = json.loads(fathom(*typed, "--format", "json")[1])
+    [pair], [plan] = told["pairs"], told["plans"]
+    assert (pair["verdict"], pair["margin"], pair["margin_verdict"]) == ("equivalent", 20, "equivalent")
+    z2 = stats.norm.ppf(0.975) ** 2
+    parts = [0.25 / 20 / 20, 0.25 * (1 / 40 * 39 / 40) * z2 / (20 + z2) / 20]
+    degrees = sum(parts) ** 2 / sum(part**2 / 19 for part in parts)
+    assert plan["facts_needed"] == plan["units_needed"] == needed(sum(parts), degrees, 40, 0.03)
+    assert (plan["seeds"], plan["facts"], plan["units_here"]) == (1, 40, 40)
 
 
-def test_facts_in_data_include_those_beyond_the_limit(made):
-    run = made(knowing(KNOWN), FORTY)
-    manifest = run.manifest
-    manifest["circumstances"]["left_out"] = {"queries": {"limit": 744}}
-    (run.path / "manifest.json").write_text(json.dumps(manifest))
-    assert read_facts(run).facts_in_data == 784
+def test_a_pilot_of_relations_plans_relations(made):
+    """Of 24 relations of five facts. There are no others in these runs, so that other data are needed."""
+    data = world([[0]] * 120, relations=24)
+    runs = [made(knowing(tossed(data, 1, place)), data, model=f"m{place}") for place in range(2)]
+    found = compare(runs, metrics=["accuracy"], detect=5)
+    [plan], number = found.plans, found.pairs[0].differences[0].number
+    means = np.subtract(*(side.hits(1).reshape(24, 5).mean(axis=1) for side in map(read_facts, runs)))
+    expected = needed(np.var(means, ddof=1) / 24, 23 / 3, 24, 0.05)
+    assert number.sample == "relation"
+    assert (plan["units needed"], plan["facts needed"]) == (expected, 5 * expected)
+    assert plan["out of reach"] == "these runs have 24 relations"
+    assert plan["subjects here"] is plan["subjects needed"] is None
+    assert "facts in data" not in plan
+    [table] = [one for one in found.tables if one.title == "what would detect it"]
+    assert {"subjects here", "subjects needed"} <= table.hidden
+    assert "out of reach" not in table.hidden
+    assert stated(table.notes, "out of reach", "other data")
+    assert compare(runs, metrics=["accuracy"], detect=90).plans[0]["out of reach"] is None
 
 
-def test_sentences_on_a_margin_and_on_many_pairs(made):
-    """Four runs know 20 or 21 of forty facts: their six pairs are within 20 points of each other, but not within 2."""
-    runs = [made(knowing(numbered(*range(10, end))), FORTY, model=f"m{n}") for n, end in enumerate((30, 31, 30, 31))]
-    [within, _] = compare(runs[:2], margin=0.2).answer
-    assert "worse" not in within
-    for pair, what in ((runs[:2], "m1 is not worse than m0"), (runs[1::-1], "m0 may be worse than m1")):
-        assert f"{what} by more than 2 points." in compare(pair, margin=0.02).answer[0]
-    assert compare(runs, margin=0.2).answer[0] == "0 of 6 pairs differ significantly in accuracy; 6 are equivalent."
-    assert compare(runs).answer[0] == "0 of 6 pairs differ significantly in accuracy."
+def test_relations_and_subjects_are_planned_together():
+    """Twenty relations of the same fifteen subjects: a fact's value is a part of its relation's, one of its subject's,
+    and the rest. The jackknife over relations sees the first and the last, that over subjects the second and last."""
+    random = np.random.default_rng(2)
+    relations, subjects = np.repeat(np.arange(20), 15), np.tile(np.arange(15), 20)
+    of_relation, of_subject = random.normal(0, 0.3, 20), random.normal(0, 0.2, 15)
+    values = of_relation[relations] + of_subject[subjects] + random.normal(0, 0.5, 300)
+    sample = Sample("relation and subject", relations, None, subjects)
+    pilot = estimates.difference(values, np.zeros(300), sample, "x", (-np.inf, np.inf))
+    plan = detectable("a", "b", pilot, 0.1)
+
+    table = values.reshape(20, 15)
+    by_relation, by_subject = table.mean(axis=1).var(ddof=1) / 20, table.mean(axis=0).var(ddof=1) / 15
+    rest = table.var(ddof=1) / 300
+    # Relations: r / 20 + e / 300; subjects: s / 15 + e / 300; facts: (r + s + e) / 300.
+    seen = [[1 / 20, 0, 1 / 300], [0, 1 / 15, 1 / 300], [1 / 300, 1 / 300, 1 / 300]]
+    shared = np.linalg.solve(seen, [by_relation, by_subject, rest])
+    assert (shared > 0).all()
+
+    def enough(number: int) -> bool:
+        growth = number / 20
+        r, s, e = shared / [20 * growth, 15 * growth, 300 * growth**2]
+        degrees = [max(1, 19 / 3 * growth), max(1, 14 / 3 * growth), 299 * growth**2]
+        free = (r + s + e) ** 2 / (np.array([r + e, s + e, e]) ** 2 / degrees).sum()
+        error = np.sqrt(r + s + e)
+        uncertain = error * (stats.t.ppf(0.8, 14) - stats.norm.ppf(0.8))
+        return smallest_difference(error, free) + uncertain <= 0.1
+
+    expected = next(number for number in count(FEWEST) if enough(number))
+    assert plan["units needed"] == expected > 20
+    assert (plan["units here"], plan["subjects here"], plan["facts"]) == (20, 15, 300)
+    assert plan["subjects needed"] == math.ceil(15 * expected / 20)
+    assert plan["facts needed"] == math.ceil(300 * (expected / 20) ** 2)
+    assert plan["out of reach"] == "these runs have 20 relations"
+
+
+def test_a_pilot_without_variance_plans_nothing(made):
+    [plan] = compare([made(constant, model="a"), made(constant, model="b")], detect=5).plans
+    assert plan["units needed"] is plan["facts needed"] is plan["out of reach"] is None
+    assert plan["facts"] == 8
+
+
+@pytest.mark.parametrize("option", ["margin", "detect"])
+def test_differences_are_in_points(made, fathom, option):
+    """A share in their place is refused: 0.02 would be a fiftieth of a point."""
+    runs = [knows(made, FIRST, "a"), knows(made, SECOND, "b")]
+    for points in (0.02, 0.099, 0.0, -2.0, 100.5, float("nan")):
+        with pytest.raises(BadInput, match=mentions(f"--{option} {points:g}", "points from 0.1 to 100", "0.02")):
+            compare(runs, **{option: points})
+    for points in (0.1, 100):
+        assert compare(runs, **{option: points}).pairs
+    code, _, said = fathom("compare", *(run.path for run in runs), f"--{option}", "0.02")
+    assert code == 2
+    assert mentioned(said, f"--{option}", "0.02")
+
+
+def test_two_points_are_a_share_of_two_hundredths(made):
+    runs = [knows(made, FIRST, "a"), knows(made, SECOND, "b")]
+    found = compare(runs, margin=2, detect=3)
+    assert found.pairs[0].decision.claim.margin == pytest.approx(0.02)
+    assert found.plans[0]["detect"] == pytest.approx(0.03)
+    with pytest.raises(BadInput) as refused:
+        compare(runs, margin=0.02, detect=0.03)
+    assert len(refused.value.faults) == 2
+
+
+def of_forty(made: Made, *ends: int) -> list[RunFolder]:
+    """Runs that know the facts from 10 up to these ends."""
+    return [made(knowing(numbered(*range(10, end))), FORTY, model=f"m{end}") for end in ends]
+
+
+def test_sentences_on_a_margin(made):
+    """Of forty facts one more, six more, or all thirty: m40 knows ten alone, McNemar's z is √10."""
+
+    def said(ends: tuple[int, int], margin: float) -> str:
+        return compare(of_forty(made, *ends), metrics=["accuracy"], margin=margin).answer[0]
+
+    one = said((30, 31), 20)
+    assert mentioned(one, "m31 and m30 show no significant difference", "They are equivalent within 20 points.")
+    assert "worse" not in one
+    assert "Whether m31 is worse than m30 by more than 2 points is undecided." in said((30, 31), 2)
+    ten = said((30, 40), 2)
+    assert mentioned(ten, "m40 knows more than m30", "m40 is not worse than m30 by more than 2 points.")
+    assert mentioned(said((40, 30), 2), "m40 knows more than m30", "m30 is worse than m40 by more than 2 points.")
+    within = said((30, 40), 60)
+    assert mentioned(within, "m40 knows more than m30", "significant, but the two are equivalent within 60 points.")
+
+
+def test_sentences_on_many_pairs(made):
+    """Four runs know 20 or 21 of forty facts: their six pairs are within 20 points of each other."""
+    runs = of_forty(made, 30, 31, 30, 31)
+    none = "0 of 6 pairs differ significantly in accuracy"
+    assert compare(runs, margin=20).answer[0] == f"{none}; by the margin: 6 equivalent."
+    assert compare(runs).answer[0] == f"{none}."
+    words = compare(of_forty(made, 30, 31, 10, 11), margin=20)
+    by_margin = [pair.decision.by_margin.word for pair in words.pairs]
+    assert by_margin == ["equivalent", *["worse"] * 4, "equivalent"]
+    assert words.answer[0].endswith("; by the margin: 2 equivalent, 4 worse.")
+    column = words.tables[1].columns.index("by margin")
+    assert [row[column] for row in words.tables[1].rows] == by_margin
+    assert "by margin" not in words.tables[1].hidden
+    assert "by margin" in compare(runs).tables[1].hidden
     for own, ending in (
         (runs, "paired by fact; p by Holm and simultaneous intervals for 6 verdicts"),
         (runs[:2], "fact"),
@@ -569,7 +698,7 @@ def test_two_models_with_several_seeds(made, fathom):
     """Each training of the first knows facts 10 to 30 and one of its own, each of the second 10 to 26: 5/40 of them."""
     first = [made(knowing(numbered(*range(10, 30), 31 + seed)), FORTY, model=f"a{seed}") for seed in range(3)]
     second = [made(knowing(numbered(*range(10, 26))), FORTY, model=f"b{seed}") for seed in range(3)]
-    found = compare([*first, *second], metrics=["accuracy"], detect=0.1, seeds=3)
+    found = compare([*first, *second], metrics=["accuracy"], detect=10, seeds=3)
     assert [(pair.first, pair.second) for pair in found.pairs] == [("a0", "b0"), ("a1", "b1"), ("a2", "b2")]
     [decision] = found.over_seeds
     assert found.answer[0].startswith(f"{decision.claim.name}: ")
@@ -578,6 +707,9 @@ def test_two_models_with_several_seeds(made, fathom):
     assert decision.estimate.value == pytest.approx(5 / 40)
     assert decision.estimate.sample.endswith("and seed")
     assert [plan["seeds"] for plan in found.plans] == [3, 5, 10, 20]
+    [decision] = compare([*first, *second], metrics=["accuracy"], margin=40, seeds=3).over_seeds
+    assert decision.by_margin is not None
+    assert decision.by_margin.word == "equivalent"
     code, _, said = fathom("compare", *(run.path for run in first), "--seeds", "3")
     assert (code, said.count("\n")) == (2, 1)
     assert stated(said, "expected 6", "3 of each", "found 3")
@@ -587,13 +719,13 @@ def test_more_facts_do_not_make_up_for_few_seeds():
     """Standard errors 0.01 of 100 facts and 0.02 of three seeds. With s seeds 0.02 · √(3 / s) remain for any facts:
     of three seeds 0.02, so that no number detects 0.03; of twenty 0.0077, and the last fact is needed."""
     pilot = estimates.difference(np.tile([0.0, 1.0], 50), np.zeros(100), Sample("fact"), "x")
-    plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03, 40)
-    needed = {plan["seeds"]: plan["units needed"] for plan in plans}
-    assert needed[3] is needed[5] is None
-    assert needed[10] is None or needed[10] > needed[20]
-    exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03, 40)
+    plans = detectable_with_seeds("a", "b", pilot, Noise(3, 0.01, 0.02), 0.03)
+    of_seeds = {plan["seeds"]: plan["units needed"] for plan in plans}
+    assert of_seeds[3] is of_seeds[5] is None
+    assert of_seeds[10] is None or of_seeds[10] > of_seeds[20]
+    exact = detectable_with_seeds("a", "b", pilot, Noise(3, 0.0, 0.001), 0.03)
     assert {plan["units needed"] for plan in exact} == {FEWEST}
-    enough, error = needed[20], 0.02 * np.sqrt(3 / 20)
+    enough, error = of_seeds[20], 0.02 * np.sqrt(3 / 20)
     for number, detects in ((enough, True), (enough - 1, False)):
         variances = 0.01**2 * 100 / number, error**2
         degrees = sum(variances) ** 2 / (variances[0] ** 2 / (number - 1) + variances[1] ** 2 / 19)
@@ -672,6 +804,14 @@ def test_other_settings_may_explain_a_difference(made):
     assert said.endswith("The runs used different numbers of examples (0 and 5).")
 
 
-@pytest.mark.parametrize("needed", [*range(1, 50), 1000, 1001])
-def test_the_least_number_that_is_enough(needed):
-    assert _least(lambda number: number >= needed) == max(needed, FEWEST)
+def test_a_limit_of_facts_explains_no_difference(made):
+    """Both runs answered the facts that are compared."""
+    runs = [made(knowing(numbered(*range(end))), FORTY, model=f"m{end}", options={"limit": end}) for end in (5, 30)]
+    found = compare(runs)
+    assert found.pairs[0].differs == ()
+    assert "different" not in found.answer[0]
+
+
+@pytest.mark.parametrize("least", [*range(1, 50), 1000, 1001])
+def test_the_least_number_that_is_enough(least):
+    assert _least(lambda number: number >= least) == max(least, FEWEST)

@@ -44,6 +44,7 @@ from tests.answerers import (
     tossed,
     world,
 )
+from tests.messages import mentioned
 
 RunMaker = Callable[..., RunFolder]
 
@@ -526,20 +527,14 @@ class TestPerplexity:
         assert [p["Acc@1"].value for p in found.points] == pytest.approx([accuracy for _, accuracy in points])
         return found.related[0]["Pearson r"]
 
-    @pytest.mark.slow
     def test_accuracy_that_has_nothing_to_do_with_it_is_not_related(self, made: RunMaker) -> None:
         """Perplexities 2 to 5 of models as good in the middle as they are bad at the ends, and the other way round:
-        r = 0. Of perplexities and accuracies by lot, about one in twenty is significant."""
+        r = 0. The models were chosen, so that nothing is concluded of others."""
         for accuracies in ((0.2, 0.8, 0.8, 0.2), (0.8, 0.2, 0.2, 0.8)):
             found = self.related(made, list(zip((2, 3, 4, 5), accuracies, strict=True)))
             assert found.value == pytest.approx(0, abs=1e-9)
-            assert holds_zero(found)
-        lot = np.random.default_rng(0)
-        found = [
-            self.related(made, [(one, round(other * 20) / 20) for one, other in lot.uniform((2, 0), (9, 1), (8, 2))])
-            for _ in range(10)
-        ]
-        assert rarely([significant(number) for number in found])
+            assert (found.low, found.high, found.p_value) == (None, None, None)
+            assert mentioned(found.note, "no interval", "models", "chosen")
 
     @pytest.mark.parametrize(("accuracies", "sign"), [((0.8, 0.6, 0.4, 0.2), -1), ((0.2, 0.4, 0.6, 0.8), 1)])
     def test_accuracy_that_falls_with_it_has_the_negative_sign(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import fathom as library
 from fathom.data.queries import QuerySet
@@ -66,6 +67,24 @@ def test_baselines_by_hand(made):
     assert differences.pop("names") == pytest.approx(5 / 8 - by_names)
     assert differences == {"random": pytest.approx(5 / 8 - 1 / 20), "majority": pytest.approx(5 / 8 - 0.275)}
     assert part.verdict == "not above majority, names"
+
+
+def test_each_part_has_its_own_verdicts(made):
+    """Forty facts of two relations: of the first all are learnt, of the second none. All changes and all comparisons
+    with the baselines are one family of six, in which the first change has the least p value."""
+    data = world([[number % 20] for number in range(40)], relations=2)
+    learnt = {f"q{number:03}" for number in range(20)}
+    parts = diff(*both(made, set(), learnt, data), by="relation").parts
+    assert [part.name for part in parts] == ["all", "r0", "r1"]
+    assert [part.changed.holds for part in parts] == [True, True, False]
+    assert [part.above.holds for part in parts] == [False, True, False]  # names of learnt answers are scored highly
+    for part in parts:
+        assert part.changed.claim.contrasts[0].estimate == part.difference
+        assert [one.estimate for one in part.above.claim.contrasts] == [one.difference for one in part.baselines]
+    own = [part.difference.p_value for part in parts]
+    assert own[1:] == pytest.approx([2 * stats.norm.sf(np.sqrt(20)), 1])  # McNemar's z of 20 and 0; 2⁻¹⁹ by their signs
+    assert parts[0].changed.p_value == pytest.approx(6 * own[0])
+    assert own[1] < parts[1].changed.p_value <= 6 * own[1]
 
 
 def test_few_known_before_tell_little(made):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fathom.metrics.significance import holm, permutation_test, smallest_difference, smallest_unseen
+from fathom.metrics.correlation import correlate
+from fathom.metrics.significance import holm, permutation_test, smallest_difference, smallest_effect, smallest_unseen
 from fathom.metrics.uncertainty import interval
 
 
@@ -21,9 +22,29 @@ def test_holm_by_hand():
 
 
 def test_permutations_of_four_units_by_hand():
-    """Values 1, 1, 0, 0, the first two of one group: of six ways to choose two, two differ as much. p = 2/6."""
+    """Values 1, 1, 0, 0, the first two of one group: of six ways to choose two, two differ as much. p = 2/6. The other
+    four do not differ: the deviation is √(2/6)."""
     found = permutation_test(np.array([1.0, 1, 0, 0]), np.array([1.0, 1, 0, 0]), ["r"] * 4, list("abcd"))
-    assert found == pytest.approx(1 / 3, abs=0.03)
+    assert found.p_value == pytest.approx(1 / 3, abs=0.03)
+    assert found.deviation == pytest.approx(math.sqrt(1 / 3), rel=0.05)
+
+
+def test_the_deviation_over_permutations_is_that_of_sampling_without_replacement():
+    """Of means of n₁ and n₀ of the same values: s · √(1/n₁ + 1/n₀). Two strata add up with their weights squared."""
+    random = np.random.default_rng(0)
+    values, first = random.lognormal(size=40), np.arange(40) < 8
+    found = permutation_test(values, first.astype(float), ["r"] * 40, range(40))
+    assert found.deviation == pytest.approx(np.std(values, ddof=1) * math.sqrt(1 / 8 + 1 / 32), rel=0.06)
+    first, strata = np.arange(40) % 4 == 0, np.repeat(["r", "s"], [12, 28])
+    weights, deviations = [], []
+    for stratum in "rs":
+        own, ones = values[strata == stratum], int(first[strata == stratum].sum())
+        zeros = len(own) - ones
+        weights.append(ones * zeros / len(own))
+        deviations.append(np.std(own, ddof=1) * math.sqrt(1 / ones + 1 / zeros))
+    expected = math.hypot(*np.array(weights) / sum(weights) * deviations)
+    found = permutation_test(values, first.astype(float), strata, range(40))
+    assert found.deviation == pytest.approx(expected, rel=0.06)
 
 
 def test_permutations_are_the_exact_test_of_two_by_two():
@@ -31,16 +52,17 @@ def test_permutations_are_the_exact_test_of_two_by_two():
     values = np.array([1.0] * 6 + [0] * 2 + [1] * 2 + [0] * 6)
     first = np.array([1.0] * 8 + [0] * 8)
     theirs = stats.fisher_exact([[6, 2], [2, 6]]).pvalue
-    assert permutation_test(values, first, ["r"] * 16, list(range(16))) == pytest.approx(theirs, abs=0.02)
+    found = permutation_test(values, first, ["r"] * 16, list(range(16))).p_value
+    assert found == pytest.approx(theirs, abs=0.02)
 
 
 def test_whole_units_change_groups_within_their_strata():
-    """Two subjects with forty facts each are two units: whichever group each is in, nothing can be shown."""
+    """Two subjects with forty facts each are two units: in either group, nothing can be shown."""
     values, first = np.repeat([1.0, 0.0], 40), np.repeat([1.0, 0.0], 40)
-    assert permutation_test(values, first, ["r"] * 80, np.repeat(["a", "b"], 40)) == 1
-    assert permutation_test(values, first, ["r"] * 80, list(range(80))) < 0.001
+    assert permutation_test(values, first, ["r"] * 80, np.repeat(["a", "b"], 40)).p_value == 1
+    assert permutation_test(values, first, ["r"] * 80, list(range(80))).p_value < 0.001
     # Units of different relations never change places: each stratum has one group, and the statistic is 0.
-    assert permutation_test(values, first, np.repeat(["r", "s"], 40), list(range(80))) == 1
+    assert permutation_test(values, first, np.repeat(["r", "s"], 40), list(range(80))) == (1, 0)
 
 
 def test_holm_is_statsmodels():
@@ -93,3 +115,17 @@ def test_the_error_is_that_of_the_interval():
     found = interval([1, 0, 0, 0])
     assert (found.error, found.degrees) == (pytest.approx(0.25), pytest.approx(3))
     assert np.isnan(interval([0, 0], limits=(-1, 1)).error)
+
+
+def test_the_smallest_effect_is_in_the_unit_of_the_number():
+    """Of a correlation of 40 pairs 2.80 standard errors of z, 1 / √37, as r."""
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((2, 40))
+    normal = NormalDist()
+    shift = normal.inv_cdf(0.975) + normal.inv_cdf(0.8)
+    assert smallest_effect(correlate(x, y)) == pytest.approx(math.tanh(shift / math.sqrt(37)), abs=1e-5)
+    number = interval(x)
+    assert smallest_effect(number) == pytest.approx(smallest_difference(number.error, 39))
+    assert smallest_effect(number, level=0.01) == pytest.approx(smallest_difference(number.error, 39, level=0.01))
+    assert np.isnan(smallest_effect(interval([0, 0], limits=(-1, 1))))
+    assert np.isnan(smallest_effect(interval([0.5])))

@@ -48,8 +48,8 @@ def answered(folder: Path, answer: Answerer, data: QuerySet) -> RunFolder:
 DATA = world([[number % 20] for number in range(600)], relations=6)
 
 
-def of(found: list[calibration.Confidence], kind: str) -> calibration.Confidence:
-    [one] = [one for one in found if one.kind == kind]
+def of(found: calibration.Calibration, kind: str) -> calibration.Confidence:
+    [one] = [one for one in found.confidences if one.kind == kind]
     return one
 
 
@@ -93,7 +93,7 @@ def test_measures_by_hand(tmp_path: Path) -> None:
         first = space.places(query.gold)[0] if number not in wrong else 1 - space.places(query.gold)[0]
         return [math.log(3 if number < 20 else 9) if place == first else 0.0 for place in range(2)]
 
-    [found] = calibration.analyse([answered(tmp_path / "run", answer, data)])
+    [found] = calibration.analyse([answered(tmp_path / "run", answer, data)]).confidences
     assert found.kind == SOFTMAX
     assert found.rows[0]["accuracy"].value == pytest.approx(0.7)
     assert found.rows[0]["mean confidence"].value == pytest.approx(0.825)
@@ -106,7 +106,7 @@ def test_measures_by_hand(tmp_path: Path) -> None:
 
 def test_the_calibration_error_is_that_of_the_metrics(tmp_path: Path) -> None:
     run = answered(tmp_path / "run", drawn(2), DATA)
-    [found] = calibration.analyse([run])
+    [found] = calibration.analyse([run]).confidences
     rows = Rows(run)
     other = measure(rows, metric("ece"), rows.of("sum/full"))
     assert found.rows[0]["error"][:3] == pytest.approx(other[:3])
@@ -131,7 +131,7 @@ def test_agreement_by_hand(tmp_path: Path) -> None:
 
 def test_scaling_finds_the_temperature_and_lowers_the_error(tmp_path: Path) -> None:
     found = calibration.analyse([answered(tmp_path / "run", drawn(2.5), DATA)])
-    [one] = found
+    [one] = found.confidences
     assert one.temperatures == pytest.approx([2.5, 2.5], rel=0.15)
     assert one.rows[0]["error"].value > 0.15
     assert one.rows[1]["error"].value < 0.05
@@ -141,21 +141,25 @@ def test_scaling_finds_the_temperature_and_lowers_the_error(tmp_path: Path) -> N
 
 
 def test_scaling_a_calibrated_model_concludes_nothing(tmp_path: Path) -> None:
-    [one] = calibration.analyse([answered(tmp_path / "run", drawn(1), DATA)])
+    found = calibration.analyse([answered(tmp_path / "run", drawn(1), DATA)])
+    [one] = found.confidences
     assert one.temperatures == pytest.approx([1, 1], rel=0.15)
-    text = render(calibration.tables([one]), "json")
+    text = render(calibration.tables(found), "json")
     assert "no significant difference" in text
 
 
 def test_one_who_guesses_is_not_informative(tmp_path: Path) -> None:
     data = world(EVEN, templates=3)
     found = calibration.analyse([answered(tmp_path / "run", at_random(3), data)])
-    assert [one.kind for one in found] == [SOFTMAX, AGREEMENT]
-    assert found[0].rows[0]["accuracy"].n == 300
-    assert found[0].rows[0]["AUROC"].clusters == 100  # three answers of a fact are one unit
-    assert abs(found[0].rows[0]["AUROC"].value - 0.5) < 0.2
-    assert np.isnan(found[1].rows[0]["AUROC"].value)  # in no fact do two templates agree on the right answer
-    spoken = " ".join(calibration.conclude(found[1:]))
+    softmax, agreement = found.confidences
+    assert (softmax.kind, agreement.kind) == (SOFTMAX, AGREEMENT)
+    assert softmax.rows[0]["accuracy"].n == 300
+    assert softmax.rows[0]["AUROC"].clusters == 100  # three answers of a fact are one unit
+    assert abs(softmax.rows[0]["AUROC"].value - 0.5) < 0.2
+    assert np.isnan(agreement.rows[0]["AUROC"].value)  # in no fact do two templates agree on the right answer
+    of_agreement = [one for one in found.decisions if one.claim in agreement.claims]
+    assert len(of_agreement) == len(agreement.claims) > 0
+    spoken = " ".join(calibration.conclude(found._replace(decisions=of_agreement)))
     assert "cannot be determined" in spoken
     assert "one class" in spoken
 
@@ -199,7 +203,7 @@ def _forget_scores(run: RunFolder) -> None:
 def test_unscored_answers_are_excluded(tmp_path: Path) -> None:
     run = unscored(answered(tmp_path / "run", at_random(1), world(EVEN, templates=2)), 0, 5)
     found = calibration.analyse([run])
-    assert [one.rows[0]["accuracy"].n for one in found] == [198, 98]
+    assert [one.rows[0]["accuracy"].n for one in found.confidences] == [198, 98]
 
 
 def test_a_study_of_the_registry_saves_the_answers(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_cells_by_hand(tmp_path: Path) -> None:
     beyond, difference = (contrast.estimate.value for contrast in pair.claim.contrasts)
     assert difference == pytest.approx(0.3)
     assert beyond == pytest.approx(0.3)  # both choose among the same twenty
-    assert found.decisions[0].holds
+    assert pair.decision.holds
     assert found.ways[0].guessing.tolist() == pytest.approx([0.05] * 100)
     first, *_ = profile.conclude(found)
     assert "100 facts" in first
@@ -112,7 +112,7 @@ def test_differences_of_guessing_are_no_knowledge(tmp_path: Path) -> None:
     beyond, difference = (contrast.estimate for contrast in found.pairs[0].claim.contrasts)
     assert difference.value == pytest.approx(-0.45)
     assert beyond.value == pytest.approx(0)
-    assert not found.decisions[0].holds
+    assert not found.pairs[0].decision.holds
 
 
 def _forget_answers(folder: Path) -> None:
@@ -148,7 +148,7 @@ def test_cells_by_exposures_and_the_control(tmp_path: Path) -> None:
     assert shares[10, profile.EVERY] == pytest.approx(35 / 45)
     assert shares[0, profile.EVERY] == 0
     assert found.checked.left_out == (10, 5)
-    assert not found.decisions[-1].holds
+    assert not found.control.holds
     assert "not significantly more often" in profile.conclude(found)[-1]
 
 
@@ -159,8 +159,32 @@ def test_unread_facts_that_are_known_are_no_control(tmp_path: Path) -> None:
         [run(tmp_path, range(80)), run(tmp_path, range(80), "generation")], ProfileOptions(design=file)
     )
     assert found.checked.unread.value == pytest.approx(0.6)
-    assert found.decisions[-1].holds
+    assert found.control.holds
     assert "do not serve as a control" in profile.conclude(found)[-1]
+
+
+def test_each_pair_has_its_own_verdict(tmp_path: Path) -> None:
+    """Chosen 60, ranked 60 and generated 20 of 100: the first two are alike, and both differ from the third; of the
+    same family is the control, so that the least p value counts four times."""
+    data = world(EVEN)
+    file = design(tmp_path, data, {1: range(50), 0: range(50, 100)})
+    runs = [run(tmp_path, range(60)), run(tmp_path, range(20), "generation"), run(tmp_path, range(60), "choice")]
+    found = profile.analyse(runs, ProfileOptions(design=file))
+    alike = {(pair.first, pair.second): pair.decision.holds for pair in found.pairs}
+    assert alike == {
+        ("ranked first", "generated"): True,
+        ("ranked first", "chosen"): False,
+        ("generated", "chosen"): True,
+    }
+    p_values = [max(one.estimate.p_value for one in pair.claim.contrasts) for pair in found.pairs]
+    assert p_values[1] == 1
+    assert found.pairs[0].decision.p_value == pytest.approx(4 * p_values[0])
+    assert not found.control.holds
+    [table] = [one for one in profile.tables(found) if one.title == "pairs of ways"]
+    verdicts = [row[table.columns.index("verdict")] for row in table.rows]
+    assert verdicts == [pair.decision.word for pair in found.pairs]
+    reasons = [row[table.columns.index("reason")] for row in table.rows]
+    assert reasons == [pair.decision.reason or None for pair in found.pairs]
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from fathom.data.queries import CandidateSet, Query
 from fathom.errors import BadInput
+from fathom.results.claims import NO_DIFFERENCE
 from fathom.results.corrections import preference, without_prior
 from fathom.results.rows import Rows
 from fathom.store.folder import RunFolder
 from fathom.studies import validity
 from fathom.studies.options import ValidityOptions
+from fathom.studies.validity_estimates import BIASES
 from tests.answerers import SCORING, Answerer, answered, world
 from tests.messages import mentioned, mentions
 
@@ -95,11 +97,15 @@ def test_a_bias_is_measured_at_constant_truth(tmp_path: Path) -> None:
     def place(query: Query) -> int:
         return 1 + int(query.gold[0][1:])
 
-    [one] = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA)).probes
+    found = analyse(tmp_path, answered(tmp_path / "a", ranks_gold(place), DATA))
+    [one] = found.probes
     never, read = one.biases["position"]
     assert never.value > 0.9
     assert read.value > 0.9
-    assert "no probe tells" in " ".join(validity.conclude(validity.Validity([one], [], [], 0, [])))
+    [said] = validity.conclude(found)
+    assert said.startswith("m: no probe significantly distinguishes facts that it has read")
+    smallest = found.decisions[validity.VALID, 0].smallest
+    assert f"an AUROC of {0.5 + smallest:.2f} would have been found" in said
 
 
 def test_facts_of_practice_are_no_test(tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_claims_are_confirmed_or_not(tmp_path: Path) -> None:
     )
     confirmed, other, size = validity.conclude(found)[-3:]
     assert ": confirmed, +0.500" in confirmed
-    assert "not confirmed" in other
+    assert ": refuted, -0.500" in other
     assert "not testable here" in size  # there is one model
     with pytest.raises(BadInput, match=mentions("'vectors'", "cloze sum/full")):
         analyse(tmp_path, sees, blind, higher=["vectors > cloze sum/full"])
@@ -173,6 +179,38 @@ def test_two_probes_of_a_model_agree_at_constant_truth(tmp_path: Path) -> None:
     pairs = {(one["probe"], one["and"]): one["Pearson r"] for one in analyse(tmp_path, *runs, other).pairs}
     assert pairs["cloze sum/full", "statement sum/full"].value == pytest.approx(1)
     assert pairs["cloze sum/full", "choice sum/full"].note  # undefined: nothing varies
+
+
+def test_all_claims_are_one_family(tmp_path: Path) -> None:
+    """Of two probes the control, validity and three biases each, and two expectations."""
+    sees = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else 5), DATA, probe="cloze")
+    blind = answered(tmp_path / "b", ranks_gold(lambda query: 5), DATA, probe="statement")
+    found = analyse(tmp_path, sees, blind, higher=["cloze sum/full > statement sum/full"])
+    kinds = (validity.CONTROL, validity.VALID, *BIASES)
+    assert {key for key in found.decisions if key[0] != "expected"} == {(kind, at) for kind in kinds for at in (0, 1)}
+    assert found.expected == [found.decisions["expected", at] for at in range(len(found.expected))]
+    assert found.decisions[validity.VALID, 0].holds
+    assert not found.decisions[validity.VALID, 1].holds
+    own = {}
+    for key, decision in found.decisions.items():
+        tested = [one.estimate.p_value for one in decision.claim.contrasts if one.estimate is not None]
+        if decision.p_value is not None and decision.word != "opposite":
+            own[key] = max(1.0 if p_value is None else p_value for p_value in tested)
+    tested = sum(decision.p_value is not None for decision in found.decisions.values())
+    least = min(own, key=own.__getitem__)
+    assert found.decisions[least].p_value == pytest.approx(min(1.0, tested * own[least]))
+
+
+def test_no_bias_says_what_would_have_been_found(tmp_path: Path) -> None:
+    """Ranks of facts never read do not depend on the answer."""
+    places = np.random.default_rng(1).integers(2, 20, len(DATA.queries)).tolist()
+    run = answered(tmp_path / "a", ranks_gold(lambda query: 1 if query.id in READ else places[number_of(query)]), DATA)
+    found = analyse(tmp_path, run)
+    said = " ".join(validity.conclude(found))
+    smallest = [found.decisions[name, 0].smallest for name in BIASES]
+    largest = max(one for one in smallest if one is not None)
+    assert "No scoring significantly favours answers by length, frequency or position" in said
+    assert f"a correlation of {largest:.2f} would have been found in 80% of cases" in said
 
 
 def test_what_the_study_refuses(tmp_path: Path) -> None:
@@ -220,7 +258,7 @@ def test_two_halves_of_facts_never_read_rarely_differ(tmp_path: Path) -> None:
     assert wrong <= 8  # the chance of more is 1 % at a rate of 5 %
 
 
-@pytest.mark.parametrize(("slope", "verdict"), [(0, ": confirmed,"), (3, ": not confirmed,"), (-3, ": not confirmed,")])
+@pytest.mark.parametrize(("slope", "verdict"), [(0, ": confirmed,"), (3, ": refuted,"), (-3, ": refuted,")])
 def test_a_probe_without_length_bias_unlike_another(slope: int, verdict: str, tmp_path: Path) -> None:
     """The second probe ranks short answers first; the first prefers short ones, long ones, or neither."""
     data = world([[number % 20] for number in range(2000)], relations=1)
@@ -255,7 +293,9 @@ def test_frequency_alone_is_no_knowledge(tmp_path: Path) -> None:
         {"query_id": query.id, "fact_id": query.fact_id, "exposures": counts[query.gold[0]]} for query in data.queries
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    [one] = validity.analyse([run], ValidityOptions(design=file)).probes
+    found = validity.analyse([run], ValidityOptions(design=file))
+    [one] = found.probes
     assert one.numbers["AUROC"].value == 1
     assert one.numbers["over frequency"].value == 0
-    assert "no probe tells" in validity.conclude(validity.Validity([one], [], [], 0, []))[0]
+    assert found.decisions[validity.VALID, 0].word == NO_DIFFERENCE
+    assert "no probe significantly distinguishes" in validity.conclude(found)[0]

@@ -40,6 +40,8 @@ CLUSTER = (
 )
 SCORING = "Scorings to use of runs that have several, separated by commas."
 TWO_WAYS = f"{CLUSTER[:-1]}, and by subject as well as relation where subjects repeat."
+LEAST_POINTS = 0.1
+"""Smallest difference in points that a comparison takes; less is a share that was typed in place of points."""
 LATER: JsonDict = {"later": True}
 """Marks a field that older runs lack and whose default reproduces them: at its default it is not part of the identity,
 so that they can be resumed."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from scipy.stats import linregress, t
 
 from tests.naive.bear import Naive, Tables
-from tests.naive.intervals import Number, correlation
+from tests.naive.intervals import Number, correlation, correlation_within
 from tests.naive.runs import Row, by_fact, columns, drawn, hits, manifest, mean_of_facts, measure, per_fact, read_rows
 from tests.naive.runs import scored as scored_rows
 
@@ -50,21 +49,13 @@ class Pair:
     def correlation(self, sides: Sequence[Sequence[float]]) -> Number:
         return correlation(*sides, **drawn(self.rows))
 
-    def within(self, sides: Iterable[Sequence[float]]) -> Number:
-        """The correlation less the mean of each relation."""
-        return self.correlation([less_means(self.relations, side) for side in sides])
+    def within(self, sides: Sequence[Sequence[float]]) -> Number:
+        return correlation_within(sides[0], sides[1], self.relations, **drawn(self.rows))
 
     def quadrant(self, hit: tuple[bool, bool]) -> Number:
         pairs = zip(*self.ranks, strict=True)
         values = {fact: float((one <= K, two <= K) == hit) for fact, (one, two) in zip(self.facts, pairs, strict=True)}
         return mean_of_facts(values, self.rows)
-
-
-def less_means(relations: Sequence[str], values: Sequence[float]) -> list[float]:
-    own = defaultdict(list)
-    for relation, value in zip(relations, values, strict=True):
-        own[relation].append(value)
-    return [round(value - fmean(own[relation]), 12) for relation, value in zip(relations, values, strict=True)]
 
 
 def pairs_table(naive: Naive, runs: tuple[str, str], sets: Sequence[str], keep: Sequence[str] = (), suffix: str = "",
@@ -128,11 +119,10 @@ def figure_9(naive: Naive) -> Tables:
             facts = [own[0] for own in by_fact(rows).values()]
             tokens = [float(row["gold_tokens"][best(row["gold_scores"])]) for row in facts]
             ranks, relations = [*per_fact(rows, rank).values()], [row["relation"] for row in facts]
-            sides = less_means(relations, tokens), less_means(relations, ranks)
             numbers = {
                 "rank": correlation(tokens, ranks, **drawn(facts)),
                 "log10 rank": correlation(tokens, [math.log10(one) for one in ranks], **drawn(facts)),
-                "rank within relations": correlation(*sides, **drawn(facts)),
+                "rank within relations": correlation_within(tokens, ranks, relations, **drawn(facts)),
             }
             for of, number in numbers.items():
                 cells: Row = {"of": f"{kind} {model}, {of}", "facts": len(facts)}
@@ -173,8 +163,10 @@ def of_time(value: float, error: float, n: int) -> Number:
     """Student's interval of the logarithm."""
     if value <= 0:
         return Number(value)
-    factor = math.exp(float(t.ppf(0.975, n - 2)) * error / value)
-    return Number(value, value / factor, value * factor)
+    width = float(t.ppf(0.975, n - 2)) * error / value
+    if width > 100:
+        return Number(value)
+    return Number(value, value / math.exp(width), value * math.exp(width))
 
 
 def figure_18(naive: Naive) -> Tables:

@@ -1,11 +1,12 @@
 """Intervals and p values from their documented methods, by loops: the jackknife with values drawn within fixed groups,
-Wilson's interval with the number of tosses of that variance, Student's quantiles, Fisher's z."""
+Wilson's interval with the number of tosses of that variance, Tango's with the number of pairs, Student's quantiles,
+Fisher's z."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from math import atanh, exp, inf, isfinite, nan, sqrt, tanh
+from math import atanh, copysign, exp, inf, isfinite, nan, sqrt, tanh
 from statistics import fmean
 from typing import NamedTuple
 
@@ -34,13 +35,19 @@ class Number(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """:param error: standard error. :param degrees: of freedom. :param effective: units of equal weight (Kish)."""
+    """The estimate and its uncertainty.
+
+    :param error: standard error. :param degrees: of freedom.
+    :param effective: units of equal weight (Kish).
+    :param size: mean absolute value, for a mean of values from −1 to 1; else NaN.
+    """
 
     value: float
     error: float
     degrees: float
     units: int
     effective: float
+    size: float = nan
 
 
 def first(*means: float) -> float:
@@ -82,6 +89,10 @@ def interval(
         spread = within(columns, each, groups, fold, repeated)
     else:
         spread = between(columns, each, clusters or range(len(each)), fold)
+        if clusters is not None:  # a few whole clusters may differ much: a third of the degrees of freedom
+            spread = spread._replace(degrees=max(spread.degrees / 3, 1))
+    if fold is first and all(-1 <= x <= 1 for x in columns[0]):
+        spread = spread._replace(size=sum(w * abs(x) for w, x in zip(each, columns[0], strict=True)) / sum(each))
     return ends(spread, limits, confidence)
 
 
@@ -167,6 +178,8 @@ def ends(spread: Spread, limits: tuple[float, float] = FREE, confidence: float =
         return Number(value if isfinite(value) else None)
     if error <= 1e-12:
         return of_equal_values(value, spread.units, spread.effective, limits, confidence)
+    if limits == SIGNED and isfinite(spread.size):
+        return of_pairs(spread, confidence)
     quantile = float(t.ppf((1 + confidence) / 2, spread.degrees))
     low, high = limits
     if isfinite(low) and isfinite(high):
@@ -187,6 +200,45 @@ def ends(spread: Spread, limits: tuple[float, float] = FREE, confidence: float =
     p = 2 * float(t.sf(abs(value / error), spread.degrees))
     found = max(low, value - quantile * error), min(high, value + quantile * error)
     return Number(value, *found, p, error, spread.degrees)
+
+
+def of_pairs(spread: Spread, confidence: float) -> Number:
+    """Tango's score interval (1998) of a difference of two shares, with the number of pairs of the same variance."""
+    scatter = spread.size - spread.value**2
+    pairs = scatter / spread.error**2 if scatter > 1e-12 else spread.effective
+    counts = [pairs * max(spread.size + sign * spread.value, 0) / 2 for sign in (1, -1)]
+    quantile = float(t.ppf((1 + confidence) / 2, spread.degrees))
+    found = []
+    for limit in SIGNED:
+        rejected, kept = limit, spread.value
+        for _ in range(60):
+            middle = (rejected + kept) / 2
+            is_kept = abs(score(pairs, *counts, middle)) <= quantile
+            rejected, kept = (rejected, middle) if is_kept else (middle, kept)
+        found.append(kept)
+    p = 2 * float(t.sf(abs(score(pairs, *counts, 0.0)), spread.degrees))
+    return Number(spread.value, *found, p, spread.error, spread.degrees)
+
+
+def score(pairs: float, only_first: float, only_second: float, difference: float) -> float:
+    """Observed less expected difference of counts, in standard deviations under this true difference of shares.
+
+    The nuisance parameter q is the share of pairs in which only the second is right. It has the greatest likelihood
+    (q + difference)^only_first · q^only_second · (1 − 2q − difference)^rest, where the derivative of the logarithm,
+    which falls with q, changes its sign.
+    """
+    rest = max(pairs - only_first - only_second, 0)
+    low, high = max(0.0, -difference), (1 - difference) / 2
+    for _ in range(100):
+        q = (low + high) / 2
+        shares = q + difference, q, 1 - 2 * q - difference
+        if min(shares) <= 0:  # the bounds are next to each other
+            break
+        slope = only_first / shares[0] + only_second / shares[1] - 2 * rest / shares[2]
+        low, high = (q, high) if slope > 0 else (low, q)
+    variance = pairs * (2 * q + difference * (1 - difference))
+    surplus = only_first - only_second - pairs * difference
+    return surplus / sqrt(variance) if variance > 0 else (0.0 if abs(surplus) <= 1e-12 else copysign(inf, surplus))
 
 
 def of_equal_values(
@@ -222,12 +274,45 @@ def correlation(
     if n == 3:
         return Number(r)
     if groups is None and clusters is None:
-        z, width = atanh(min(max(r, -1 + 1e-12), 1 - 1e-12)), Z / sqrt(n - 3)
-        return Number(r, tanh(z - width), tanh(z + width), 2 * float(norm.sf(abs(z) * sqrt(n - 3))))
+        return of_fishers_z(r, 1 / sqrt(n - 3), inf)
     squares = [[a * a for a in x], [b * b for b in y], [a * b for a, b in zip(x, y, strict=True)]]
     found = interval([x, y, *squares], groups=groups, clusters=clusters, subjects=subjects, fold=fishers_z)
     low, high = (None if end is None else tanh(end) for end in found[1:3])
-    return Number(r, low, high, found.p)
+    return Number(r, low, high, found.p, found.error, found.degrees)
+
+
+def of_fishers_z(r: float, error: float, degrees: float) -> Number:
+    """:param error: of Fisher's z."""
+    z, width = atanh(min(max(r, -1 + 1e-12), 1 - 1e-12)), float(t.ppf(0.975, degrees)) * error
+    return Number(r, tanh(z - width), tanh(z + width), 2 * float(t.sf(abs(z) / error, degrees)), error, degrees)
+
+
+def correlation_within(x: Sequence[float], y: Sequence[float], relations: Labels, **about: Labels | None) -> Number:
+    """Pearson's r of what is above the mean of each relation.
+
+    The error of Fisher's z is at least that over permutations within relations.
+
+    :param about: how the pairs were drawn.
+    """
+    x, y = less_means(relations, x), less_means(relations, y)
+    found = correlation(x, y, **about)
+    if found.value is None or not isfinite(found.error):
+        return found
+    variance = 0.0
+    for relation in dict.fromkeys(relations):
+        own = [(a, b) for a, b, other in zip(x, y, relations, strict=True) if other == relation]
+        if len(own) > 1:
+            variance += sum(a * a for a, _ in own) * sum(b * b for _, b in own) / (len(own) - 1)
+    of_r = sqrt(variance / (sum(a * a for a in x) * sum(b * b for b in y)))
+    of_z = of_r * (atanh(found.value) / found.value if found.value else 1.0)
+    return found if found.error >= of_z else of_fishers_z(found.value, of_z, found.degrees)
+
+
+def less_means(relations: Labels, values: Sequence[float]) -> list[float]:
+    own = defaultdict(list)
+    for relation, value in zip(relations, values, strict=True):
+        own[relation].append(value)
+    return [round(value - fmean(own[relation]), 12) for relation, value in zip(relations, values, strict=True)]
 
 
 def standardised(values: Sequence[float]) -> list[float]:

@@ -183,9 +183,8 @@ def memory(naive: Naive) -> Tables:
     }
     found = {about: effect(naive, about[0], terms)[0] for about, terms in {**tested, **gaps}.items()}
     claims = [found[model, f"memory of names ({BASE})"] for model in PREDICTORS]
-    family = [one.p or 0.0 for one in found.values()] + [
-        (one.p or 0.0) if (one.value or 0) > 0 else 1.0 for one in claims
-    ]
+    # A claim that lacks a control is tested in both directions.
+    family = [one.p or 0.0 for one in found.values()] + [(one.p or 0.0) if one.value else 1.0 for one in claims]
     adjusted = dict(zip(found, holm(family), strict=False))
     table = []
     for model in PREDICTORS:

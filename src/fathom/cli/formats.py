@@ -48,11 +48,15 @@ class TableOptions(PrintOptions):
 
     def present(self, result: Tabular, name: str) -> None:
         """Print a result, whose tables may depend on the format, and write it as *name* in each format."""
+        self.write(result, name)
+        self.show(result.tables_in(self.format), result.answer)
+
+    def write(self, result: Tabular, name: str) -> None:
+        """Write a result as *name* in each format, if a folder is given."""
         from fathom.results.saving import write_tables
 
         if self.out is not None:
             write_tables(result.tables_in, self.out, name, result.answer, self.overwrite)
-        self.show(result.tables_in(self.format), result.answer)
 
 
 def breakdown_command(

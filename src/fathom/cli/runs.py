@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict
@@ -21,6 +21,8 @@ from fathom.studies.options import ComparisonOptions
 if TYPE_CHECKING:
     from fathom.results.tables import Table
 
+FAILED = 3
+"""Exit code of a comparison that fails its condition."""
 EXAMPLES = {
     "show": "fathom show runs/gpt2",
     "resume": "fathom resume runs/gpt2",
@@ -71,6 +73,9 @@ class MetricsOptions(PrintOptions):
         "JSON Lines with query_id and fields to break down by, e.g. planted.jsonl of a planted model.",
         Group.DATA,
     )
+    check: bool = opt(
+        False, "Also simulate how often the verdict would be wrong of these very facts, in 200 nulls that keep them."
+    )
     all_: bool = opt(False, "Show every metric, not only the usual ones.", Group.OUTPUT)
     cluster: str = opt("", CLUSTER, Group.OUTPUT)
     output: Path | None = opt(None, "Write to this file instead of the screen.", Group.OUTPUT, also("-o"))
@@ -79,6 +84,10 @@ class MetricsOptions(PrintOptions):
 
 class CompareOptions(SeveralRuns, ComparisonOptions):
     """Options of ``fathom compare``."""
+
+    fail_if: Literal["worse", "not-equivalent", "different"] | None = opt(
+        None, "Exit with 3 if a run is worse than the first by --margin, not equivalent to it, or different."
+    )
 
 
 class DiffOptions(RunOptions):
@@ -171,6 +180,7 @@ def resume(options: OneRun) -> None:
 
 def metrics(options: MetricsOptions) -> None:
     from fathom.results.answers import error_table, reliability_table
+    from fathom.results.checking import check_run, in_words
     from fathom.results.consistency import consistency_table
     from fathom.results.summary import summarise
     from fathom.results.tables import render
@@ -185,7 +195,8 @@ def metrics(options: MetricsOptions) -> None:
     tables += [consistency_table(folder, options.consistency, options.cluster)] if options.consistency else []
     tables += [reliability_table(folder)] if options.reliability else []
     tables += [error_table(folder, options.errors)] if options.errors else []
-    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, summary.answer)
+    answer = [*summary.answer, *(in_words(check_run(folder, options.cluster)) if options.check else [])]
+    text = render(_single_table(tables) if options.format == "csv" else tables, options.format, answer)
     if not folder.is_complete():
         notes([f"{options.run} is unfinished: numbers cover the finished part only{folder.lacking('; ')}"])
     if options.output is None:
@@ -204,7 +215,18 @@ def _single_table(tables: list[Table]) -> list[Table]:
 def compare(options: CompareOptions, printed: TableOptions) -> None:
     from fathom.plans.comparison import analyse
 
-    printed.present(analyse(options.runs, options), "compare")
+    comparison = analyse(options.runs, options)
+    failing = comparison.failing(options.fail_if) if options.fail_if else []
+    if printed.format == "json":
+        from fathom.api.comparison import record_of
+
+        say(record_of(comparison).model_dump_json(indent=2))
+        printed.write(comparison, "compare")
+    else:
+        printed.present(comparison, "compare")
+    if failing:
+        notes(failing)
+        raise typer.Exit(FAILED)
 
 
 def diff(options: DiffOptions, printed: TableOptions) -> None:

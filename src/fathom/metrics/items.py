@@ -1,29 +1,34 @@
-"""Items of a test: how well each separates accurate from inaccurate models, and whether its label may be wrong.
+"""Items of a test: how well each separates models, which labels are worth a look, and which errors models share.
 
-The evidence on a label is a likelihood ratio. If the label is right, a wrong answer is one of the model's wrong answers
-to other items. If another candidate is right, a model names it as often as it is right on other items. That an item is
-hard is no evidence: given the label, only the choice among wrong answers counts. A model that agrees with the label
-counts against. The ratios of models are multiplied, as if they erred independently.
+The evidence for another answer than the label is the logarithm of a likelihood ratio. If the label is right, a wrong
+answer is one of the model's wrong answers to other items. If the other answer is right, a model names it as often as it
+is right on other items. So a hard item alone is no evidence, and a model that agrees with the label counts against. The
+ratios are multiplied as if models erred independently. They do not: the evidence orders labels and proves nothing.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
+
+STEPS = 16
+"""Steps of a permutation; after n steps, an answer can be at any of 2ⁿ items."""
 
 
 def rest_accuracy(right: Floats, common: Mask) -> Floats:
     """Return the accuracy of each model on the common items other than each item, shape (models, items).
 
-    :param right: share of right answers, shape (models, items), NaN where a model was not asked.
-    :param common: the items that all models were asked, shape (items). If there is no other, the result is NaN.
+    :param right: share of right answers, shape (models, items), NaN where a model was not evaluated.
+    :param common: the items on which all models were evaluated, shape (items). If there is no other, the result is NaN.
     """
     own = np.where(common, right, 0.0)
     others = common.sum() - common
@@ -46,80 +51,84 @@ def choose_items(right: Floats, relations: Sequence[str], size: int) -> list[int
     return sorted(np.lexsort([-value, turns])[:size].tolist())
 
 
-class Vote(NamedTuple):
-    """One model's answer to one item.
+def label_evidence(right: Mask, wrong: Ints, accuracy: Floats, sizes: Ints) -> Floats:
+    """Return the evidence for each model's wrong answer against the label, in items of one answer space.
 
-    :param accuracy: of the model on other items, above 0 and below 1.
-    :param wrong: its answer if that is wrong; None if it is right, or has no single answer.
+    :param right: whether each model is right, shape (models, items).
+    :param wrong: number of each model's wrong answer, shape (models, items); −1 where it has none.
+    :param accuracy: of each model on other items, above 0 and below 1, shape (models, items).
+    :param sizes: number of wrong candidates of each item, at least 1, shape (items).
+    :returns: shape (models, items); −∞ where there is no wrong answer.
     """
+    models, items = np.nonzero(wrong >= 0)
+    answers = wrong[models, items]
+    counts = np.zeros((len(wrong), answers.max(initial=0) + 1))
+    np.add.at(counts, (models, answers), 1)
+    same = wrong[:, items] == answers
+    # Shares of the wrong answers to other items, with one more answer for every candidate.
+    of_model = counts[models, answers] / (counts[models].sum(axis=1) - 1 + sizes[items])
+    wrong_here = (wrong[:, items] >= 0).sum(axis=0)
+    of_all = (counts[:, answers].sum(axis=0) - same.sum(axis=0) + 1) / (counts.sum() - wrong_here + sizes[items])
+    odds = accuracy / (1 - accuracy)
+    gain = np.zeros(wrong.shape)
+    gain[models, items] = np.log1p(odds[models, items] * 2 / (of_model + of_all))
+    loss = np.where(right, np.minimum(0.0, -np.log(odds * sizes)), np.where(wrong >= 0, np.log1p(-accuracy), 0.0))
+    evidence = np.full(wrong.shape, -np.inf)
+    evidence[models, items] = (loss.sum(axis=0) - np.log(sizes))[items] + (same * gain[:, items]).sum(axis=0)
+    return evidence
 
-    model: int
-    accuracy: float
-    is_right: bool
-    wrong: str | None
 
+def count_shared_errors(wrong: Ints, right: Ints, permutations: int, draw: np.random.Generator) -> Ints:
+    """Count the pairs of models that give the same wrong answer to the same item, as observed and in permutations.
 
-class Doubt(NamedTuple):
-    """Doubt about the label of an item.
+    A permutation exchanges the wrong answers of each model among the items that it has wrong. It never gives an item an
+    answer that is right there: no model can err so, and chance agreement would seem too rare. Observed and permuted
+    arrangements are all as many symmetric random steps from a hidden one, so they are exchangeable, and the rank of the
+    observed count is an exact p value (Besag and Clifford, "Generalized Monte Carlo significance tests", 1989).
 
-    :param other: the candidate that most likely is right if the label is wrong; None if no model is wrong.
-    :param evidence: logarithm of the likelihood ratio of "another candidate is right" to "the label is right".
-    :param expected: chance of each vote to be *other* if the label is right, shape (votes).
+    :param wrong: number of each model's wrong answer, shape (models, items); −1 where it has none.
+    :param right: numbers of the right answers of each item, shape (items, most right answers), padded with −1.
+    :returns: the observed count, followed by those of the permutations, shape (1 + permutations).
     """
+    models, items = np.nonzero(wrong >= 0)
+    kind = np.int16 if max(wrong.max(initial=0), right.max(initial=0)) < 2**15 else np.int32  # smaller is faster
+    observed: Ints = wrong[models, items, np.newaxis].astype(kind)
+    right = right[items].astype(kind)
+    steps = [_random_pairs(models, draw) for _ in range(STEPS)]
+    hidden = observed.copy()
+    for pairs in reversed(steps):
+        _exchange(hidden, pairs, right, draw)
+    permuted = np.repeat(hidden, permutations, axis=1)
+    for pairs in steps:
+        _exchange(permuted, pairs, right, draw)
+    answers = np.hstack([observed, permuted])
+    places = np.full(wrong.shape, -1)
+    places[models, items] = np.arange(len(models))
+    same = np.zeros(1 + permutations, dtype=np.int64)
+    for first, second in combinations(places, 2):
+        both_wrong = (first >= 0) & (second >= 0)
+        same += np.sum(answers[first[both_wrong]] == answers[second[both_wrong]], axis=0)
+    return same
 
-    other: str | None
-    evidence: float
-    expected: Floats
 
-    @property
-    def p_value(self) -> float:
-        """Bound of the chance of so much evidence for a right label, by Markov: the ratio's mean is at most 1."""
-        return float(np.exp(-max(self.evidence, 0.0)))
+def _random_pairs(models: Ints, draw: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw disjoint pairs of answers, each of one model. :param models: of each answer."""
+    order, start = np.lexsort([draw.random(len(models)), models]), int(draw.integers(2))
+    one, other = order[start:-1:2], order[start + 1 :: 2]
+    of_one_model = models[one] == models[other]
+    return one[of_one_model], other[of_one_model]
 
 
-class WrongAnswers:
-    """Counts of the candidates that each model names when it is wrong, in one relation and answer space.
+def _exchange(answers: Ints, pairs: tuple[Ints, Ints], right: Ints, draw: np.random.Generator) -> None:
+    """Exchange the answers of each pair with a chance of 1/2 if both stay wrong.
 
-    :param items: the votes of each item. :param size: number of candidates.
+    :param answers: one arrangement in each column. :param right: right answers to the item of each row.
     """
-
-    def __init__(self, items: Sequence[Sequence[Vote]], size: int) -> None:
-        self.size = size
-        self.own: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        self.all = Counter[str]()
-        for model, answer in ((vote.model, vote.wrong) for votes in items for vote in votes if vote.wrong is not None):
-            self.own[model][answer] += 1
-            self.all[answer] += 1
-
-    def doubt(self, votes: Sequence[Vote], gold: Collection[str]) -> Doubt:
-        """Weigh the answers to one item. :param gold: its labelled answers."""
-        size = max(1, self.size - len(gold))
-        against = sum(min(0.0, np.log((1 / vote.accuracy - 1) / size)) for vote in votes if vote.is_right)
-        wrong = [(vote.model, vote.accuracy, vote.wrong) for vote in votes if vote.wrong is not None]
-        against += sum(np.log1p(-accuracy) for _, accuracy, _ in wrong)
-        here = [(model, answer) for model, _, answer in wrong]
-        ratios = dict.fromkeys((answer for _, answer in here), against)
-        for model, accuracy, answer in wrong:
-            ratios[answer] += np.log1p(accuracy / (1 - accuracy) / self._chance(model, answer, here, gold))
-        unnamed = [against + np.log(size - len(ratios))] if size > len(ratios) else []
-        evidence = float(np.logaddexp.reduce([*ratios.values(), *unnamed]) - np.log(size))
-        other = max(ratios, key=lambda answer: (ratios[answer], answer), default=None)
-        expected = [self._chance(one.model, other, here, gold) if other and one.wrong else 0.0 for one in votes]
-        return Doubt(other, evidence, np.array(expected))
-
-    def _chance(self, model: int, answer: str, here: Sequence[tuple[int, str]], gold: Collection[str]) -> float:
-        """Return the chance that the model names the answer, given that it is wrong.
-
-        The mean of the answer's share of its own wrong answers to other items, and of those of all models. Each share
-        has one more answer for every candidate.
-
-        :param here: model and answer of the wrong votes on the item itself.
-        """
-        shares = []
-        for counts, removed in (
-            (self.own[model], [a for m, a in here if m == model]),
-            (self.all, [a for _, a in here]),
-        ):
-            total = counts.total() - len(removed) - sum(counts[one] for one in gold)
-            shares.append((counts[answer] - removed.count(answer) + 1) / (total + max(1, self.size - len(gold))))
-        return sum(shares) / 2
+    one, other = pairs
+    first, second = answers[one], answers[other]
+    moves = draw.integers(2, size=first.shape, dtype=bool)
+    for column in right.T[:, :, np.newaxis]:
+        moves &= (second != column[one]) & (first != column[other])
+    change = (first ^ second) * moves
+    answers[one] = first ^ change
+    answers[other] = second ^ change

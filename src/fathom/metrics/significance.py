@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-from fathom.metrics.uncertainty import Floats, Labels
+from fathom.metrics.uncertainty import Floats, Interval, Labels, find_root
 
 POWER = 0.8
 """Share of cases in which the smallest difference is significant, by convention (Cohen 1988)."""
@@ -18,8 +19,18 @@ _AS_NORMAL = 1e4  # degrees of freedom from which Student's distribution is the 
 PERMUTATIONS = 1999
 
 
-def permutation_test(values: Floats, first: Floats, strata: Labels, units: Labels, seed: int = 0) -> float:
-    """Return the two-sided p value that two groups have equal means within strata, by permuting units.
+class PermutedDifference(NamedTuple):
+    """The stratified difference of two groups among its permutations.
+
+    :param p_value: two-sided. :param deviation: standard deviation of the difference over the permutations.
+    """
+
+    p_value: float
+    deviation: float
+
+
+def permutation_test(values: Floats, first: Floats, strata: Labels, units: Labels, seed: int = 0) -> PermutedDifference:
+    """Test whether two groups have equal means within strata, by permuting units.
 
     Whole units, such as subjects, change groups, and only with units that occur in the same strata equally often. So
     the test is exact for any number of values per group if a unit's group does not depend on its values. The statistic
@@ -47,8 +58,9 @@ def permutation_test(values: Floats, first: Floats, strata: Labels, units: Label
     centred = values - (np.bincount(stratum, values) / count)[stratum]
     in_first = permuted @ occurrences
     weight = (in_first * (count - in_first) / count).sum(axis=1)
-    statistic = np.abs(permuted @ np.bincount(unit, centred) / np.maximum(weight, 1e-12))
-    return float(np.mean(statistic >= statistic[0] - 1e-9))
+    statistic = permuted @ np.bincount(unit, centred) / np.maximum(weight, 1e-12)
+    as_extreme = np.abs(statistic) >= abs(statistic[0]) - 1e-9
+    return PermutedDifference(float(np.mean(as_extreme)), float(np.std(statistic)))
 
 
 def holm(p_values: Sequence[float]) -> Floats:
@@ -78,6 +90,17 @@ def smallest_difference(error: float, degrees: float, power: float = POWER, leve
     return error * _noncentrality(float(degrees), power, level)
 
 
+def smallest_effect(number: Interval, power: float = POWER, level: float = LEVEL) -> float:
+    """Return the :func:`smallest_difference` from zero by the error of a number; of a correlation the smallest r.
+
+    :returns: NaN where no value differs, or without an interval.
+    """
+    if number.spread is None or not number.spread.variance > 0:
+        return float("nan")
+    smallest = smallest_difference(math.sqrt(number.spread.variance), number.spread.degrees, power, level)
+    return math.tanh(smallest) if number.of_z else smallest
+
+
 def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> float:
     """Return the :func:`smallest_difference` if two answerers agree on all facts, so that no error is seen.
 
@@ -89,7 +112,7 @@ def smallest_unseen(facts: int, power: float = POWER, level: float = LEVEL) -> f
     needed = math.ceil(1 - math.log2(level))
     if facts < needed:
         return float("nan")
-    return _root(lambda share: float(special.bdtrc(needed - 1, facts, share)) - power, 0, 1)
+    return find_root(lambda share: float(special.bdtrc(needed - 1, facts, share)) - power, 1.0, 0.0)
 
 
 @lru_cache(maxsize=4096)
@@ -105,10 +128,4 @@ def _noncentrality(degrees: float, power: float, level: float) -> float:
             below, other = (special.nctdtr(degrees, shift, end) for end in (critical, -critical))
         return float(power - (1 - below) - np.nan_to_num(other))
 
-    return _root(lacking, critical / 2, 2 * critical + 1, within=1e-7)
-
-
-def _root(function: Callable[[float], float], low: float, high: float, within: float = 2e-12) -> float:
-    from scipy.optimize import brentq  # slow to load, and not everyone needs it
-
-    return float(brentq(function, low, high, xtol=within))
+    return find_root(lacking, critical / 2, 2 * critical + 1, within=1e-7)

@@ -24,10 +24,8 @@ COMPARISON = Study(
 
 
 def analyse(runs: Sequence[AnyRun], options: ComparisonOptions) -> Comparison:
-    """Compare all pairs of runs. :param options: with differences in points."""
-    given = {name: getattr(options, name) for name in ComparisonOptions.model_fields}
-    points = {name: given[name] and given[name] / 100 for name in ("margin", "detect")}
-    return compare(runs, **given | points)
+    """Compare all pairs of runs."""
+    return compare(runs, **{name: getattr(options, name) for name in ComparisonOptions.model_fields})
 
 
 def conclude(findings: Comparison) -> list[str]:

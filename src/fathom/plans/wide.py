@@ -174,7 +174,7 @@ def _guess(facts: RunFacts, column: ColumnPart, head: str) -> float | None:
     if name == PLACE or not metric(name).has_baselines:
         return None
     [others] = metric(name).columns(baselines(facts.rows)[RANDOM])
-    found = against(facts.rows, metric(name), facts.places, others, RANDOM)
+    found = against(facts.rows, metric(name), facts.places, others, RANDOM, fixed=True)
     return None if found is None else found[0]
 
 

@@ -21,6 +21,8 @@ from fathom.results.pairing import common_facts
 from fathom.results.rows import Floats
 from fathom.results.summary import Headline, Summary
 
+OF_MODEL = "names"
+"""The baseline that depends on the model."""
 GLYPHS = {"random": "○", "majority": "◇", "frequency": "◇", "names": "△", "n-gram": "□"}
 """Marks of baselines in the plot, distinguishable without colour."""
 LIMITS = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -44,7 +46,9 @@ class RunSide(NamedTuple):
 class ForestLine(NamedTuple):
     """One run in the plot.
 
-    :param number: over the facts of the plot. :param baselines: over those of them that have the baseline.
+    :param number: over the facts of the plot.
+    :param baselines: over the same facts; those of the data alone are those of
+        the run with most facts, so that they are equal in all lines.
     :param verdict: whether its accuracy, over all its facts, is above every baseline.
     """
 
@@ -113,24 +117,34 @@ def forests(names: Sequence[str], sides: Sequence[RunSide], metrics: Sequence[Me
     except BadInput:
         shared = None
     chosen = [side.facts.scored_facts if shared is None else shared for side in sides]
+    widest = None if shared is None else max(sides, key=lambda side: len(side.facts.scored_facts))
     plots = []
     for metric in metrics:
-        lines = tuple(_line(*each, metric) for each in zip(names, sides, chosen, strict=True))
+        lines = tuple(_line(*each, metric, widest) for each in zip(names, sides, chosen, strict=True))
         if any(line.is_known for line in lines):
             plots.append(Forest(metric.name, _limit(lines), None if shared is None else len(shared), lines))
     return plots
 
 
-def _line(name: str, side: RunSide, facts: Sequence[str], metric: Metric) -> ForestLine:
+def _line(name: str, side: RunSide, facts: Sequence[str], metric: Metric, widest: RunSide | None) -> ForestLine:
+    """:param widest: the run whose baselines of the data alone are shown; None: its own."""
     verdict = (side.headline and side.headline.verdict("accuracy")) or "–"
     if not side.facts.scored_facts:
         return ForestLine(name, point_estimate("nothing was scored", form=metric.shown), {}, "nothing scored")
-    at = side.facts.at(facts)
-    known = {name: values[at].astype(float) for name, values in side.baselines[metric.name].items()}
-    means = {name: float(np.nanmean(own)) for name, own in known.items() if not np.isnan(own).all()}
+    known = dict(_means(side, facts, metric))
+    if widest is not None:
+        known |= {name: mean for name, mean in _means(widest, facts, metric) if name in known and name != OF_MODEL}
     form = metric.shown if metric.shown.endswith("%") else ".3f"
     number = side.facts.mean(metric.name, side.facts.values(metric), facts, form=form)
-    return ForestLine(name, number, means, verdict.partition(":")[0])
+    return ForestLine(name, number, known, verdict.partition(":")[0])
+
+
+def _means(side: RunSide, facts: Sequence[str], metric: Metric) -> Iterator[tuple[str, float]]:
+    """Yield the mean of each baseline that is known of all these facts."""
+    at = side.facts.at(facts)
+    for name, values in side.baselines[metric.name].items():
+        if not np.isnan(values[at]).any():
+            yield name, float(values[at].astype(float).mean())
 
 
 def _limit(lines: Sequence[ForestLine]) -> float:

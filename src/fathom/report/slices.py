@@ -49,8 +49,9 @@ def slices(comparison: Comparison, keys: Sequence[str]) -> list[Slice]:
     if len(pairs) > PAIRS:
         pairs = [(sides[0], other) for other in sides[1:]]
     cut = [own for one, other in pairs for own in _of_pair(one, other, keys)]
-    decisions = decide([Claim(own.value, (Contrast("accuracy", own.number),)) for own in cut])
-    adjusted = [own._replace(adjusted=one.p_value) for own, one in zip(cut, decisions, strict=True)]
+    claims = {number: Claim(own.value, (Contrast("accuracy", own.number),)) for number, own in enumerate(cut)}
+    decisions = decide(claims)
+    adjusted = [own._replace(adjusted=decisions[number].p_value) for number, own in enumerate(cut)]
     return sorted(adjusted, key=lambda own: -abs(own.number.value))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.estimates import Estimate, correlation, mean, point_estimate
+from fathom.results.estimates import Estimate, correlation, correlation_within, mean, point_estimate
 from fathom.results.facts import RunFacts
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined
@@ -70,20 +70,21 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
     stopped = (one.stopped | other.stopped).intersection(facts)
     ranks = [side.mean_ranks[side.at(facts)] for side in sides]
     logs = [side.mean_log_ranks[side.at(facts)] for side in sides]
-    centred = logs if stopped else subtract_relation_means(one.relations_of(facts), logs)
     sample, recipe = one.sample(facts), partial(combined, recipes=[side.recipe("") for side in sides], sign=" and ")
 
-    def correlated(name: str, values: Sequence[Floats]) -> Estimate:
+    def correlated(name: str, values: Sequence[Floats], groups: Sequence[str] | None = None) -> Estimate:
         line = recipe(f"correlation of {name}")
         if stopped:
             return point_estimate("some ranks are only known to lie beyond --max-rank: no correlation", line)
-        return correlation(values[0], values[1], sample, line)
+        if groups is None:
+            return correlation(values[0], values[1], sample, line)
+        return correlation_within(values[0], values[1], groups, sample, line)
 
     first, second = ranks[0] <= k, ranks[1] <= k
     return Agreement(
         k,
         correlated("log10 ranks", logs),
-        correlated(WITHIN, centred),
+        correlated(WITHIN, logs, one.relations_of(facts)),
         correlated("ranks", ranks),
         mean(first & second, sample, recipe(f"both hit@{k}")),
         mean(~first & ~second, sample, recipe(f"both miss@{k}")),
@@ -93,11 +94,3 @@ def agreement(one: RunFacts, other: RunFacts, k: int) -> Agreement:
         len(stopped),
         [point for point in zip(facts, *(side.tolist() for side in ranks), strict=True) if point[0] not in stopped],
     )
-
-
-def subtract_relation_means(relations: Sequence[str], values: Sequence[Floats]) -> list[Floats]:
-    """Subtract the mean of each fact's relation, shape (facts) each."""
-    _, relation = np.unique(relations, return_inverse=True)
-    count = np.bincount(relation)
-    # Rounded, so that what is alike throughout a relation does not differ in its last bits.
-    return [np.round(own - (np.bincount(relation, own) / count)[relation], 12) for own in values]

@@ -104,7 +104,8 @@ def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
                 Contrast("takes the prime more often than without it", anyway, 1),
                 Contrast("takes the prime more often than by chance", chance, 1),
             ]
-            less = Contrast(f"takes the prime less than {SLACK:.0%} more often", estimates.below(most, SLACK), 1)
+            slack = estimates.against_value(most, SLACK)
+            less = Contrast(f"takes the prime less than {SLACK:.0%} more often", slack, -1)
             claims += _both(one, follows, [less, _keeps(one)])
         elif one.how == NEGATED:
             follows = [*one.knows, Contrast("keeps more known answers than it changes", one.over_half, 1, NO_KNOWN)]
@@ -113,8 +114,7 @@ def altered_claims(lines: Sequence[Alteration]) -> list[Claim]:
                 map(_keeps, others), key=lambda one: one.estimate.value if one.estimate else -np.inf, default=_NOT_KEPT
             )
             own = one.over_half
-            turned = own and own._replace(value=-own.value, low=own.high and -own.high, high=own.low and -own.low)
-            changes = Contrast("changes more known answers than it keeps", turned, 1, NO_KNOWN)
+            changes = Contrast("changes more known answers than it keeps", own, -1, NO_KNOWN)
             claims += _both(one, follows, [changes, keeps])
     return claims
 
@@ -161,7 +161,8 @@ def _alteration(altered: RunFacts, plain: RunFacts, baselines: RunBaselines) -> 
     over_half = None
     if known:
         at, name = altered.at(known), "same answer of the known − ½"
-        over_half = estimates.beyond(same[at], np.full(len(at), MOST), altered.sample(known), altered.recipe(name))[1]
+        share = estimates.mean(same[at], altered.sample(known), altered.recipe(name))
+        over_half = estimates.against_value(share, MOST)
     claim = baselines.claim(1, facts)
     primed, more = _primed(altered, plain, primes, firsts) if primes else (dict.fromkeys(OF_PRIMES), ())
     numbers = {

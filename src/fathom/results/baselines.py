@@ -28,7 +28,7 @@ from fathom.data.queries import NGRAM, NGRAM_AMONG_ALL
 from fathom.metrics.ranking import hits_at_k, reciprocal_rank
 from fathom.metrics.table import Metric
 from fathom.results import estimates
-from fathom.results.claims import NO_DIFFERENCE, SIGNIFICANT, Claim, Contrast, Decision
+from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, SIGNIFICANT, Claim, Contrast, Decision
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
 from fathom.results.measures import against
@@ -36,8 +36,8 @@ from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows, grouped
 from fathom.results.samples import Sample
 
-NGRAM_MODEL, FREQUENCY = "n-gram", "frequency"
-NAMES = ("random", "majority", FREQUENCY, "names", NGRAM_MODEL)
+RANDOM, NGRAM_MODEL, FREQUENCY = "random", "n-gram", "frequency"
+NAMES = (RANDOM, "majority", FREQUENCY, "names", NGRAM_MODEL)
 _RANK_OF = re.compile(r"(\d+)(?:-(\d+))? of (\d+)")
 NEVER = 1e9
 """Rank of an answer that is never given."""
@@ -75,18 +75,20 @@ def above_chance(name: str, compared: Sequence[BaselineComparison], missing: str
 
     :param missing: why a baseline that the claim needs was not computed.
     """
-    contrasts = [Contrast(one.baseline, one.difference, 1) for one in compared]
+    contrasts = [Contrast(one.baseline, one.difference, 1, optional=True) for one in compared]
     if missing:
         contrasts.append(Contrast(FREQUENCY, None, 1, missing))
     return Claim(name, tuple(contrasts)) if contrasts else None
 
 
 def verdict_text(decision: Decision | None) -> str | None:
-    """Return "above", "not above random, names" or "cannot be determined: why"; None where nothing was claimed."""
+    """Return "above", "not above random, names", "below names" or "cannot be determined: why"; None without a claim."""
     if decision is None:
         return None
     if decision.holds:
         return ABOVE
+    if decision.word == OPPOSITE and decision.decisive is not None:
+        return f"below {decision.decisive.name}"
     if decision.word == NO_DIFFERENCE:
         return f"not above {decision.reason.partition(': ')[2]}"
     return f"{decision.word}: {decision.reason}"
@@ -99,7 +101,7 @@ def strongest_columns(best: BaselineComparison | None) -> tuple[str | None, floa
 
 def which_is_above(decisions: Sequence[Decision | None], names: tuple[str, str]) -> str | None:
     """Return which of two models is above the baselines: "both", "neither" or its name; None where that is unknown."""
-    if any(one is None or one.word not in (SIGNIFICANT, NO_DIFFERENCE) for one in decisions):
+    if any(one is None or one.word not in (SIGNIFICANT, OPPOSITE, NO_DIFFERENCE) for one in decisions):
         return None
     holds = [one is not None and one.holds for one in decisions]
     if holds[0] == holds[1]:
@@ -180,7 +182,10 @@ def compare_baselines(
     """Compare a metric with each of the :func:`baselines`. :param asked: places of predictions of one scoring."""
     if not metric.has_baselines:
         return ()
-    each = ((name, against(rows, metric, asked, metric.columns(one)[0], name)) for name, one in ranked.items())
+    each = (
+        (name, against(rows, metric, asked, metric.columns(one)[0], name, fixed=name == RANDOM))
+        for name, one in ranked.items()
+    )
     return tuple(BaselineComparison(name, *values) for name, values in each if values is not None)
 
 
@@ -214,7 +219,9 @@ class RunBaselines:
             if both.any():
                 drawn = sample.only(both) if sample else side.sample(list(compress(facts, both)))
                 line = side.recipe(f"{cut}{MINUS}{name}")
-                results.append(BaselineComparison(name, *estimates.beyond(own[both], others[both], drawn, line)))
+                fixed = name == RANDOM
+                compared = estimates.over_baseline(own[both], others[both], drawn, line, fixed=fixed)
+                results.append(BaselineComparison(name, *compared))
         return results
 
     def strongest(self, k: int, facts: Sequence[str]) -> BaselineComparison | None:

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fathom.errors import BadInput
-from fathom.results.agreements import subtract_relation_means
-from fathom.results.estimates import Estimate, contrast, correlation, point_estimate
+from fathom.results.estimates import Estimate, contrast, correlation, correlation_within, point_estimate
 from fathom.results.recipes import recipe
 from fathom.results.rows import NONE, Floats, Ints, Rows
 from fathom.results.tables import Table
@@ -127,17 +126,14 @@ def _trend(rows: Rows, bins: Bins, scoring: str) -> list[tuple[str, Estimate]]:
 
     sample, relations = rows.sample(queries), [rows.relations[query] for query in queries]
     x, y = (np.asarray(rankdata(side), float) for side in (values, hits))
-    own_x, own_y = subtract_relation_means(relations, [x, y])
     labels = np.array([bins.order.index(bins.labels[query]) for query in queries])
     ends = np.isin(labels, (labels.min(), labels.max()))
     highest, compared = (labels == labels.max())[ends], np.asarray(relations)[ends].tolist()
     units = _units(rows, np.asarray(queries)[ends], highest)
     difference = contrast(hits[ends], highest, sample.only(ends), contrasted, compared, units=units).shown(".3f")
-    if not difference.n:
-        difference = point_estimate("no relation has facts in the highest and in the lowest bin", contrasted)
     return [
         ("rank correlation", correlation(x, y, sample, whole)),
-        ("rank correlation within relations", correlation(own_x, own_y, sample, within)),
+        ("rank correlation within relations", correlation_within(x, y, relations, sample, within)),
         ("highest − lowest", difference),
     ]
 

@@ -2,23 +2,31 @@
 
 A study declares what it would conclude as a :class:`Claim` with its contrasts. A claim holds if *every* contrast is
 significant in its direction (an intersection-union test, so a claim needs no correction for its contrasts), and if no
-control that it needs is missing. All claims of one call are one family, adjusted by Holm (1979). The intervals shown
-next to several claims hold simultaneously (Bonferroni), so a reader of intervals finds what a reader of p values finds.
+control that it needs is missing. It is refuted, *opposite*, if one of its directed contrasts is significant in the
+other direction (Bonferroni over these). All claims of one call are one family, adjusted by Holm (1979). The intervals
+shown next to several claims hold simultaneously (Bonferroni), so a reader of intervals finds what a reader of p values
+finds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
-from fathom.metrics.significance import LEVEL, holm, smallest_difference
-from fathom.metrics.uncertainty import at_confidence
+from fathom.metrics.significance import LEVEL, holm, smallest_effect
+from fathom.metrics.uncertainty import at_confidence, p_value_at
 from fathom.results.estimates import Estimate, format_value
 
-SIGNIFICANT, NO_DIFFERENCE = "significant", "no significant difference"
+SIGNIFICANT, OPPOSITE, NO_DIFFERENCE = "significant", "opposite", "no significant difference"
 EQUIVALENT, UNDETERMINED = "equivalent", "cannot be determined"
+VERDICTS = (SIGNIFICANT, OPPOSITE, NO_DIFFERENCE, EQUIVALENT, UNDETERMINED)
+"""All words of a :class:`Decision`."""
+NOT_WORSE, WORSE, UNDECIDED = "not worse", "worse", "undecided"
 NOT_SUPPORTED = "not supported"
+ROUGH = "rough"
+"""What the note of an interval says where it was not simulated to hold."""
 MOST_SENTENCES = 3
 """Largest number of claims with a sentence each above the tables."""
 FEWEST = 6
@@ -31,12 +39,17 @@ class Contrast(NamedTuple):
     :param estimate: None if it could not be computed.
     :param sign: the direction that supports the claim: +1 or −1; 0 for either.
     :param missing: why there is no estimate, and what to do about it.
+    :param optional: whether the claim is decided without it if it cannot be tested; the decision then names it.
+    :param refutes: whether significance in the other direction refutes the claim; False of a gain over the best of
+        several, which is below 0 by chance.
     """
 
     name: str
     estimate: Estimate | None
     sign: int = 0
     missing: str = ""
+    optional: bool = False
+    refutes: bool = True
 
 
 class Claim(NamedTuple):
@@ -46,6 +59,7 @@ class Claim(NamedTuple):
     :param margin: smallest difference that matters; None if not given.
     :param objection: why significant contrasts would not support the claim; "" without any.
     :param otherwise: the conclusion if the first contrast is significant and another is not; "" for the usual one.
+    :param family: claims of another family are adjusted by themselves, such as those that answer another question.
     """
 
     name: str
@@ -53,18 +67,47 @@ class Claim(NamedTuple):
     margin: float | None = None
     objection: str = ""
     otherwise: str = ""
+    family: str = ""
+
+
+class MarginTest(NamedTuple):
+    """A difference against the smallest one that matters.
+
+    :param word: :data:`EQUIVALENT`, :data:`NOT_WORSE`, :data:`WORSE` or :data:`UNDECIDED`.
+    :param low: lower end of the interval whose comparison with the margin is the test; *high* likewise.
+    """
+
+    margin: float
+    word: str
+    low: float | None
+    high: float | None
+
+    @property
+    def is_equivalent(self) -> bool:
+        return self.word == EQUIVALENT
+
+    @property
+    def is_not_worse(self) -> bool:
+        return self.word in (EQUIVALENT, NOT_WORSE)
+
+    @property
+    def is_worse(self) -> bool:
+        return self.word == WORSE
 
 
 class Decision(NamedTuple):
     """The verdict on one claim of a family.
 
-    :param word: :data:`SIGNIFICANT`, :data:`NO_DIFFERENCE`, :data:`EQUIVALENT` or :data:`UNDETERMINED`.
+    :param word: one of :data:`VERDICTS`.
     :param reason: what decided; for :data:`UNDETERMINED` what is missing.
-    :param p_value: adjusted by Holm; None if nothing was tested.
+    :param p_value: two-sided, adjusted by Holm; None if nothing was tested.
     :param low: lower end of the first contrast's simultaneous interval; *high* likewise.
-    :param not_worse: whether the first contrast is below the margin, so that the subtracted side is not worse by more
-        than that; None without a margin.
+    :param decisive: the contrast whose p value is that of the claim, with its simultaneous interval; None if untested.
+    :param untested: why optional contrasts could not be tested, by name.
     :param smallest: the true difference that this family's test finds in 80 % of cases; None if unknown.
+    :param by_margin: the first contrast against the margin, by one-sided tests, with the interval that agrees with
+        them: :data:`EQUIVALENT`; :data:`NOT_WORSE` or :data:`WORSE`, of the side that is subtracted; or
+        :data:`UNDECIDED`. None without a margin.
     """
 
     claim: Claim
@@ -73,8 +116,10 @@ class Decision(NamedTuple):
     p_value: float | None
     low: float | None
     high: float | None
-    not_worse: bool | None = None
+    decisive: Contrast | None = None
+    untested: Mapping[str, str] = MappingProxyType({})
     smallest: float | None = None
+    by_margin: MarginTest | None = None
 
     @property
     def holds(self) -> bool:
@@ -87,6 +132,15 @@ class Decision(NamedTuple):
         return _sign(self.claim.contrasts[0].estimate) if self.holds else 0
 
     @property
+    def is_first_significant(self) -> bool:
+        """True if the first contrast by itself is significant in its direction."""
+        contrast = self.claim.contrasts[0]
+        estimate = contrast.estimate
+        if estimate is None or estimate.p_value is None or _sign(estimate) == -contrast.sign:
+            return False
+        return estimate.p_value < LEVEL
+
+    @property
     def verdict(self) -> str:
         """The word for readers: a claim with several contrasts, some of them significant, is "not supported"."""
         return NOT_SUPPORTED if self.word == NO_DIFFERENCE and len(self.claim.contrasts) > 1 else self.word
@@ -97,38 +151,110 @@ class Decision(NamedTuple):
         first = self.claim.contrasts[0].estimate
         return first and first._replace(low=self.low, high=self.high, p_value=self.p_value)
 
+    @property
+    def notes(self) -> str:
+        """Why to be careful with the contrasts that were tested; may be empty."""
+        estimates = (contrast.estimate for contrast in self.claim.contrasts if contrast.name not in self.untested)
+        return "; ".join(dict.fromkeys(one.note for one in estimates if one is not None and one.note))
+
+    @property
+    def is_rough(self) -> bool:
+        """True if an interval of its contrasts is rough."""
+        return ROUGH in self.notes
+
     def plain(self) -> dict[str, Any]:
-        return {"claim": self.claim.name, "verdict": self.word, "reason": self.reason, "p_value": self.p_value}
+        """Return it as JSON has it; differences in the units of the metric."""
+        plain: dict[str, Any] = {
+            "claim": self.claim.name,
+            "verdict": self.word,
+            "reason": self.reason,
+            "p_value": self.p_value,
+        }
+        plain |= {"low": self.low, "high": self.high, "rough": self.is_rough, "untested": dict(self.untested)}
+        return plain
 
 
-def decide(claims: Sequence[Claim]) -> list[Decision]:
-    """Decide all claims of one call, as one family."""
-    tested = [max((p for _, p in _p_values(claim) if p is not None), default=None) for claim in claims]
-    values = [p for p in tested if p is not None]
-    adjusted = iter(holm(values).tolist())
-    return [
-        _decision(claim, None if p is None else next(adjusted), len(values))
-        for claim, p in zip(claims, tested, strict=True)
-    ]
+Key = TypeVar("Key")
 
 
-def decide_all(claims: Sequence[Claim | None]) -> list[Decision | None]:
-    """Decide the claims that are not None as one family, in their places."""
-    decisions = iter(decide([claim for claim in claims if claim is not None]))
-    return [None if claim is None else next(decisions) for claim in claims]
+def decide(claims: Mapping[Key, Claim | None]) -> dict[Key, Decision]:
+    """Decide all claims of one call, which are one family unless they name others.
+
+    :param claims: None where there is nothing to claim.
+    :returns: the decision on each claim, by its key.
+    """
+    decisions: dict[Key, Decision] = {}
+    for family in dict.fromkeys(claim.family for claim in claims.values() if claim is not None):
+        own = {key: claim for key, claim in claims.items() if claim is not None and claim.family == family}
+        decisions |= _decide_family(own)
+    return {key: decisions[key] for key in claims if key in decisions}
 
 
-def _p_values(claim: Claim) -> list[tuple[str, float | None]]:
-    """Return the name and the p value of each contrast: 1 in the wrong direction, None if untested."""
+def _decide_family(claims: Mapping[Key, Claim]) -> dict[Key, Decision]:
+    evidence = {key: _evidence(claim) for key, claim in claims.items()}
+    tested = {key: own.p_value for key, own in evidence.items() if own.p_value is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())).tolist(), strict=True))
+    size = max(1, len(tested))
+    return {key: _decision(own, adjusted.get(key), size) for key, own in evidence.items()}
+
+
+class _Evidence(NamedTuple):
+    """The p values of one claim.
+
+    :param supporting: of each contrast that was tested, 1 in the wrong direction.
+    :param opposing: of each directed contrast in the wrong direction, multiplied by the number of directed ones.
+    :param missing: why contrasts that the claim needs could not be tested, by name; *untested* of optional ones.
+    """
+
+    claim: Claim
+    supporting: Mapping[str, float]
+    opposing: Mapping[str, float]
+    missing: Mapping[str, str]
+    untested: Mapping[str, str]
+
+    @property
+    def against(self) -> float:
+        return min(self.opposing.values(), default=1.0)
+
+    @property
+    def p_value(self) -> float | None:
+        """Of the claim: that of its least significant contrast, or of its most significant one against it."""
+        if not self.supporting:
+            return None
+        return min(max(self.supporting.values()), self.against)
+
+    @property
+    def decisive(self) -> str | None:
+        """The name of the contrast whose p value is the claim's."""
+        if not self.supporting:
+            return None
+        if self.against < max(self.supporting.values()):
+            return min(self.opposing, key=self.opposing.__getitem__)
+        return max(self.supporting, key=self.supporting.__getitem__)
+
+
+def _evidence(claim: Claim) -> _Evidence:
     first = next((one for one in claim.contrasts if one.sign or one.estimate is not None), claim.contrasts[0])
     direction = first.sign or _sign(first.estimate)
-    values: list[tuple[str, float | None]] = []
+    whys = {contrast.name: _why_untested(contrast) for contrast in claim.contrasts}
+    if len(whys) < len(claim.contrasts):
+        raise ValueError(f"{claim.name}: contrasts of one claim need different names")
+    untested = {one.name: whys[one.name] for one in claim.contrasts if one.optional and whys[one.name]}
+    if len(untested) == len(claim.contrasts):  # then none is left to decide without them
+        untested = {}
+    missing = {name: why for name, why in whys.items() if why and name not in untested}
+    directed = sum(bool(one.sign) and one.refutes for one in claim.contrasts if not whys[one.name])
+    supporting: dict[str, float] = {}
+    opposing: dict[str, float] = {}
     for contrast in claim.contrasts:
-        estimate, p_value = contrast.estimate, None
-        if estimate is not None and not _why_untested(contrast):
-            p_value = estimate.p_value if _sign(estimate) == (contrast.sign or direction) else 1.0
-        values.append((contrast.name, p_value))
-    return values
+        estimate = contrast.estimate
+        if whys[contrast.name] or estimate is None or estimate.p_value is None:
+            continue
+        agrees = _sign(estimate) == (contrast.sign or direction)
+        supporting[contrast.name] = estimate.p_value if agrees else 1.0
+        if contrast.sign and contrast.refutes and _sign(estimate) == -contrast.sign:
+            opposing[contrast.name] = min(1.0, directed * estimate.p_value)
+    return _Evidence(claim, supporting, opposing, missing, untested)
 
 
 def _why_untested(contrast: Contrast) -> str:
@@ -146,42 +272,52 @@ def _sign(estimate: Estimate | None) -> int:
     return 0 if estimate is None else int(estimate.value > 0) - int(estimate.value < 0)
 
 
-def _decision(claim: Claim, p_value: float | None, family: int) -> Decision:
+def _decision(evidence: _Evidence, p_value: float | None, family: int) -> Decision:
+    claim, level = evidence.claim, LEVEL / family
     first = claim.contrasts[0].estimate
-    low, high = _simultaneous(first, 1 - LEVEL / max(1, family))
-    if p_value is not None and p_value < LEVEL and first is not None and low is not None and high is not None:
+    low, high = _simultaneous(first, 1 - level)
+    word, reason = _verdict(evidence, p_value)
+    is_decided = word in (SIGNIFICANT, OPPOSITE) and evidence.decisive == claim.contrasts[0].name
+    if is_decided and first is not None and low is not None and high is not None:
         # Holm rejects a little more than Bonferroni does; a rejected zero is then the end of the interval.
         low, high = (max(low, 0.0), high) if first.value > 0 else (low, min(high, 0.0))
-    within, not_worse = _against_margin(claim, family)
-    word, reason = _verdict(claim, p_value)
-    if within and word != UNDETERMINED:
+    by_margin = None if word == UNDETERMINED else _against_margin(claim, level)
+    if word == NO_DIFFERENCE and by_margin is not None and by_margin.word == EQUIVALENT:
         word, reason = EQUIVALENT, "the difference is within the margin"
-    return Decision(claim, word, reason, p_value, low, high, not_worse, _smallest(first, LEVEL / max(1, family)))
+    decisive = next((one for one in claim.contrasts if one.name == evidence.decisive), None)
+    if decisive is not None and decisive.estimate is not None:
+        ends = _simultaneous(decisive.estimate, 1 - level)
+        decisive = decisive._replace(estimate=decisive.estimate._replace(low=ends[0], high=ends[1]))
+    smallest = _smallest(first, level)
+    return Decision(claim, word, reason, p_value, low, high, decisive, evidence.untested, smallest, by_margin)
 
 
 def _smallest(estimate: Estimate | None, level: float) -> float | None:
     """Return the smallest difference that a test at this level finds in 80 % of cases."""
     if estimate is None or estimate.smallest is None or estimate.interval is None:
         return None
-    smallest = smallest_difference(estimate.interval.error, estimate.interval.degrees, level=level)
+    smallest = smallest_effect(estimate.interval, level=level)
     return estimate.smallest if math.isnan(smallest) else max(smallest, estimate.smallest)
 
 
-def _verdict(claim: Claim, p_value: float | None) -> tuple[str, str]:
-    untested = {contrast: why for contrast in claim.contrasts if (why := _why_untested(contrast))}
+def _verdict(evidence: _Evidence, p_value: float | None) -> tuple[str, str]:
+    claim, missing = evidence.claim, evidence.missing
+    several = len(claim.contrasts) > 1
+    if p_value is not None and p_value < LEVEL and evidence.against < max(evidence.supporting.values()):
+        return OPPOSITE, f"{evidence.decisive} is significant in the other direction" if several else ""
     if p_value is not None and p_value >= LEVEL:
-        values = {name: p for name, p in _p_values(claim) if p is not None}
-        lacking = [name for name, p in values.items() if p >= LEVEL]
-        why = f"not significant: {', '.join(lacking or [f'{max(values, key=values.__getitem__)} (adjusted)'])}"
+        lacking = [name for name, p in evidence.supporting.items() if p >= LEVEL]
+        why = f"not significant: {', '.join(lacking or [f'{evidence.decisive} (adjusted)'])}"
         return NO_DIFFERENCE, f"{why}; {claim.objection}" if claim.objection else why
     if claim.objection:
         return UNDETERMINED, claim.objection
-    if untested or p_value is None:
-        if len(untested) > 1 and len(set(untested.values())) == 1:
-            return UNDETERMINED, next(iter(untested.values()))
-        named = [why if one.estimate is None else f"{one.name}: {why}" for one, why in untested.items()]
+    if missing or p_value is None:
+        if len(missing) > 1 and len(set(missing.values())) == 1:
+            return UNDETERMINED, next(iter(missing.values()))
+        measured = {contrast.name for contrast in claim.contrasts if contrast.estimate is not None}
+        named = [f"{name}: {why}" if name in measured else why for name, why in missing.items()]
         return UNDETERMINED, "; ".join(dict.fromkeys(named))
-    return SIGNIFICANT, "every contrast is significant" if len(claim.contrasts) > 1 else ""
+    return SIGNIFICANT, "every contrast is significant" if several else ""
 
 
 def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float | None, float | None]:
@@ -190,14 +326,20 @@ def _simultaneous(estimate: Estimate | None, confidence: float) -> tuple[float |
     return at_confidence(estimate.interval, confidence)
 
 
-def _against_margin(claim: Claim, family: int) -> tuple[bool, bool | None]:
-    """Return whether the difference is within the margin, and whether it is below it, by one-sided tests."""
-    if claim.margin is None or _why_untested(claim.contrasts[0]):
-        return False, None
-    low, high = _simultaneous(claim.contrasts[0].estimate, 1 - 2 * LEVEL / max(1, family))
-    if low is None or high is None:
-        return False, None
-    return -claim.margin < low and high < claim.margin, high < claim.margin
+def _against_margin(claim: Claim, level: float) -> MarginTest | None:
+    """Test the first contrast against the margin on both sides, each at *level*; None without margin or interval."""
+    estimate = claim.contrasts[0].estimate
+    if claim.margin is None or estimate is None or estimate.interval is None or _why_untested(claim.contrasts[0]):
+        return None
+    interval, margin = estimate.interval, claim.margin
+    is_below = p_value_at(interval, margin, -1) < level
+    is_above = p_value_at(interval, -margin, 1) < level
+    word = UNDECIDED
+    if is_below:
+        word = EQUIVALENT if is_above else NOT_WORSE
+    elif p_value_at(interval, margin, 1) < level:
+        word = WORSE
+    return MarginTest(margin, word, *at_confidence(interval, 1 - 2 * level))
 
 
 # --- in words
@@ -209,15 +351,25 @@ def percent(value: float) -> str:
 
 
 def difference_in_words(decision: Decision, is_share: bool = True) -> str:
-    """Return "+46.5 points [34.0, 57.3], p < 0.001" of the first contrast."""
-    estimate = decision.claim.contrasts[0].estimate
-    if estimate is None:
+    """Return "+46.5 points [34.0, 57.3], p < 0.001" of the first contrast.
+
+    If another contrast decided, it follows with its own interval and the p value.
+    """
+    [first, *_], decisive = decision.claim.contrasts, decision.decisive
+    if first.estimate is None:
         return "unknown"
+    words = _value_in_words(first.estimate._replace(low=decision.low, high=decision.high), is_share)
+    if decisive is not None and decisive.name != first.name and decisive.estimate is not None:
+        words += f"; {decisive.name} {_value_in_words(decisive.estimate, is_share)}"
+    return words + (f", {p_in_words(decision.p_value)}" if decision.p_value is not None else "")
+
+
+def _value_in_words(estimate: Estimate, is_share: bool) -> str:
     factor, form, unit = (100, ".1f", " points") if is_share else (1, ".3f", "")
     words = f"{factor * estimate.value:+{form}}{unit}"
-    if decision.low is not None and decision.high is not None:
-        words += f" [{factor * decision.low:{form}}, {factor * decision.high:{form}}]"
-    return words + (f", {p_in_words(decision.p_value)}" if decision.p_value is not None else "")
+    if estimate.low is None or estimate.high is None:
+        return words
+    return f"{words} [{factor * estimate.low:{form}}, {factor * estimate.high:{form}}]"
 
 
 def p_in_words(p_value: float) -> str:
@@ -227,25 +379,29 @@ def p_in_words(p_value: float) -> str:
 
 def sentence(decision: Decision) -> str:
     """Return "NAME: significant." or "NAME: cannot be determined (why)."."""
-    first = _p_values(decision.claim)[0][1]
-    if decision.word == NO_DIFFERENCE and decision.claim.otherwise and first is not None and first < LEVEL:
-        return f"{decision.claim.otherwise}."
-    return f"{decision.claim.name}: {decision.verdict}{f' ({decision.reason})' if decision.reason else ''}."
+    claim = decision.claim
+    if decision.word == NO_DIFFERENCE and claim.otherwise and decision.is_first_significant:
+        return f"{claim.otherwise}."
+    return f"{claim.name}: {decision.verdict}{f' ({decision.reason})' if decision.reason else ''}."
 
 
-def sentences(decisions: Sequence[Decision], is_share: bool = True) -> list[str]:
+def sentences(decisions: Collection[Decision], is_share: bool = True) -> list[str]:
     """Return a sentence per claim with its value, or one for all of more than three."""
     if len(decisions) <= MOST_SENTENCES:
         return [_with_value(decision, is_share) for decision in decisions]
     holds = sorted((one for one in decisions if one.holds), key=_size, reverse=True)
     largest = f"; the largest: {_with_value(holds[0], is_share)}" if holds else "."
-    return [f"{len(holds)} of {len(decisions)} comparisons are significant{largest}"]
+    opposite = sum(one.word == OPPOSITE for one in decisions)
+    rest = f", {opposite} are opposite" if opposite else ""
+    return [f"{len(holds)} of {len(decisions)} comparisons are significant{rest}{largest}"]
 
 
 def _with_value(decision: Decision, is_share: bool) -> str:
     if decision.word == UNDETERMINED:
         return sentence(decision)
-    return f"{decision.claim.name}: {decision.word}, {difference_in_words(decision, is_share)}."
+    rough = " (rough)" if decision.is_rough else ""
+    by_margin = f" By the margin: {decision.by_margin.word}." if decision.by_margin is not None else ""
+    return f"{decision.claim.name}: {decision.word}{rough}, {difference_in_words(decision, is_share)}.{by_margin}"
 
 
 def _size(decision: Decision) -> float:

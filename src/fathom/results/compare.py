@@ -8,6 +8,7 @@ One primary metric decides; all pairs, and claims that need a control, are one f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -15,11 +16,12 @@ import numpy as np
 
 from fathom.errors import BadInput, all_of
 from fathom.metrics.table import METRICS, Metric, metric
-from fathom.options import separated
+from fathom.options import LEAST_POINTS, separated
 from fathom.results.agreements import Agreement, agreement
 from fathom.results.alterations import Alteration, alterations, altered_claims
 from fathom.results.baselines import RunBaselines, which_is_above
-from fathom.results.claims import Claim, Contrast, Decision, decide, decide_all
+from fathom.results.checking import CheckedClaim, check_difference
+from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.comparison import (
     AGREE_AT,
     ComparedPair,
@@ -38,6 +40,8 @@ from fathom.results.rows import Floats, grouped
 
 COMPARED = ("accuracy", "hits@10", "mrr")
 """Metrics that are compared by default; the first decides."""
+BASELINES, OVER_SEEDS = "baselines", "over seeds"
+"""Families of claims in addition to that of the pairs."""
 _OPTION_NAMES = {
     **dict.fromkeys(("templates", "own_templates", "tail_template"), "templates"),
     **dict.fromkeys(("pool", "candidates", "add_candidates", "single_token"), "answer pools"),
@@ -47,9 +51,9 @@ _OPTION_NAMES = {
     "reading": "readings",
     "alter": "sentences",
     "shots": "numbers of examples",
-    "limit": "selections of facts",
 }
-_DEFAULTS = {"system": "none", "chat_user": "default", "alter": UNALTERED, "limit": None, "pool": None}
+"""Options that pairing by fact leaves: those that select facts, such as ``--limit``, cannot explain a difference."""
+_DEFAULTS = {"system": "none", "chat_user": "default", "alter": UNALTERED, "pool": None}
 
 
 def compare(
@@ -61,6 +65,7 @@ def compare(
     margin: float | None = None,
     detect: float | None = None,
     seeds: int = 1,
+    check: bool = False,
 ) -> Comparison:
     """Compare runs, all pairs of them.
 
@@ -68,15 +73,15 @@ def compare(
     :param metrics: "accuracy", "mrr", "hits@K", or others whose values are of ranks alone. The first decides.
     :param cluster: sampling unit of the intervals; see :mod:`fathom.results.samples`.
     :param to_first: only the pairs with the first run.
-    :param margin: smallest difference that matters, in units of the primary metric: 0.02 is 2 points.
-    :param detect: report how many facts, relations and seeds would detect this difference in 80 % of cases.
+    :param margin: smallest difference of the primary metric that matters, in points: 2 is 0.02.
+    :param detect: report how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.
     :param seeds: the runs are of two models with so many training seeds each, all of the first model first.
+    :param check: simulate how often the claims would be wrong of these facts, see :mod:`fathom.results.checking`.
     :raises BadInput: unfinished runs, one given twice, scorings not chosen, metrics that are no mean over facts; no
-        pair that can be compared.
+        pair that can be compared; a difference that cannot be meant in points.
     """
     scoring, metrics = separated(scoring), separated(metrics)
-    if detect is not None and not detect > 0:
-        raise BadInput("--detect: expected a difference above 0")
+    margin, detect = all_of(partial(_from_points, "--margin", margin), partial(_from_points, "--detect", detect))
     chosen: list[Metric] = []
     shared: Shared = {}
     folders = open_runs(runs)
@@ -86,12 +91,22 @@ def compare(
     )
     floors, facts = zip(*read, strict=True)
     changed = alterations(folders, scoring, cluster) if any(one.alteration != UNALTERED for one in facts) else []
-    return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors)
+    return compare_facts(facts, chosen, to_first, margin, detect, changed, seeds, floors, check)
+
+
+def _from_points(option: str, points: float | None) -> float | None:
+    """:raises BadInput: no difference in points, such as the share 0.02 instead of 2 points."""
+    if points is None:
+        return None
+    if not LEAST_POINTS <= points <= 100:
+        raise BadInput(f"{option} {points:g}: expected points from {LEAST_POINTS} to 100; 2 points are a share of 0.02")
+    return points / 100
 
 
 def _floor(facts: RunFacts) -> Claim | None:
     """Declare that a run is above the baselines that need no scores of candidates."""
-    return RunBaselines(facts, facts.rows).claim(1, facts.scored_facts)
+    claim = RunBaselines(facts, facts.rows).claim(1, facts.scored_facts)
+    return claim and claim._replace(family=BASELINES)
 
 
 def compare_facts(
@@ -103,11 +118,13 @@ def compare_facts(
     changed: Sequence[Alteration] = (),
     seeds: int = 1,
     floors: Sequence[Claim | None] = (),
+    check: bool = False,
 ) -> Comparison:
     """Compare runs that were read.
 
     :param metrics: whose values each of them has; the first decides.
     :param changed: runs with altered sentences against the unmodified ones.
+    :param margin: as a share, like *detect*: 0.02 is 2 points.
     :param floors: that each run is above its baselines, a family of their own.
     :raises BadInput: no pair can be compared.
     """
@@ -121,30 +138,45 @@ def compare_facts(
     refused = tuple(one for one in tried if isinstance(one, IncomparablePair))
     if not joined:
         raise BadInput(dict.fromkeys(one.why for one in refused))
-    claims = [_differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined]
-    decisions = decide([*claims, *_chat_claims(facts, primary), *altered_claims(changed)])
-    above = dict(zip((name for name, _ in sides), decide_all(floors), strict=False))
-    pairs = [one.pair(decision, above) for one, decision in zip(joined, decisions, strict=False)]
+    claims: dict[tuple[str, ...], Claim | None] = {
+        ("pair", *one.names): _differ(one.names, primary, one.differences[0].number, margin=margin) for one in joined
+    }
+    further = [*_chat_claims(facts, primary), *altered_claims(changed)]  # two may have the same name
+    controlled: dict[tuple[str, ...], Claim | None] = {
+        ("controlled", str(number)): claim for number, claim in enumerate(further)
+    }
+    claims |= controlled
+    if floors:
+        claims |= {("floor", name): floor for (name, _), floor in zip(sides, floors, strict=True)}
+    if trained is not None:
+        claims["seeds",] = _differ(trained[:2], primary, trained[2], f" over {seeds} seeds", margin, OVER_SEEDS)
+    decisions = decide(claims)
+    above = {name: decisions.get(("floor", name)) for name, _ in sides}
+    pairs = [one.pair(decisions["pair", *one.names], above) for one in joined]
     plans: list[Row] = []
     if detect is not None and trained is not None:
-        plans = detectable_with_seeds(*trained, detect, _facts_in_data(facts))
+        plans = detectable_with_seeds(*trained, detect)
     elif detect is not None:
-        plans = [detectable(*one.names, one.differences[0].number, detect, _facts_in_data(one.runs)) for one in joined]
-    over = () if trained is None else tuple(decide([_differ(trained[:2], primary, trained[2], f" over {seeds} seeds")]))
+        plans = [detectable(*one.names, one.differences[0].number, detect) for one in joined]
+    over = () if trained is None else (decisions["seeds",],)
     lines = tuple(_run_line(*side, metrics) for side in sides)
-    controls = tuple(decisions[len(pairs) :])
-    return Comparison(lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over)
-
-
-def _facts_in_data(facts: Sequence[RunFacts]) -> int:
-    return min(one.facts_in_data for one in facts)
+    controls = tuple(decisions[key] for key in controlled)
+    checks = [checked for one in joined for checked in one.check(primary, margin)] if check else []
+    return Comparison(
+        lines, tuple(metrics), tuple(pairs), refused, controls, tuple(changed), tuple(plans), over, tuple(checks)
+    )
 
 
 def _differ(
-    names: tuple[str, str], primary: Metric, number: Estimate, seeds: str = "", margin: float | None = None
+    names: tuple[str, str],
+    primary: Metric,
+    number: Estimate,
+    seeds: str = "",
+    margin: float | None = None,
+    family: str = "",
 ) -> Claim:
     contrast = Contrast(f"{names[0]} − {names[1]}" if seeds else primary.name, number)
-    return Claim(f"{names[0]} and {names[1]} differ in {primary.name}{seeds}", (contrast,), margin)
+    return Claim(f"{names[0]} and {names[1]} differ in {primary.name}{seeds}", (contrast,), margin, family=family)
 
 
 def _over_seeds(sides: Sequence[tuple[str, RunFacts]], seeds: int, primary: Metric) -> tuple[str, str, Estimate, Noise]:
@@ -182,6 +214,13 @@ class _RunPair(NamedTuple):
     runs: tuple[RunFacts, RunFacts]
     facts: Sequence[str]
     differences: tuple[Difference, ...]
+
+    def check(self, primary: Metric, margin: float | None) -> list[CheckedClaim]:
+        """Simulate how often the claims on the primary metric would be wrong; nothing where it is undefined."""
+        first, second = (side.values(primary)[side.at(self.facts)] for side in self.runs)
+        if np.isnan(first + second).any():
+            return []
+        return check_difference(self.names, first, second, self.runs[0].sample(self.facts), margin)
 
     def pair(self, decision: Decision, above: Mapping[str, Decision | None]) -> ComparedPair:
         """Add the verdict, and what else the comparison shows.

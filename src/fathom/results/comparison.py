@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fathom.errors import BadInput, refuse
 from fathom.metrics.significance import LEVEL, POWER
 from fathom.metrics.table import Metric
 from fathom.results.agreements import Agreement
 from fathom.results.alterations import Alteration, altered_table
+from fathom.results.checking import CheckedClaim, in_words
 from fathom.results.claims import (
     EQUIVALENT,
     MOST_SENTENCES,
     NO_DIFFERENCE,
+    NOT_WORSE,
     SIGNIFICANT,
     UNDETERMINED,
+    WORSE,
     Decision,
+    MarginTest,
     difference_in_words,
     percent,
     sentence,
@@ -28,6 +34,8 @@ from fathom.results.power import Row, detectable_table
 from fathom.results.samples import scope
 from fathom.results.tables import Cell, Table, Tabular
 
+DIFFERENT = "different"
+"""The condition of ``--fail-if`` that needs no margin."""
 AGREE_AT = 10
 """Two probes agree on a fact if both rank its answer within so many or neither does."""
 SMALLEST = (
@@ -119,6 +127,7 @@ class Comparison(Tabular):
     alterations: tuple[Alteration, ...] = ()
     plans: tuple[Row, ...] = ()
     over_seeds: tuple[Decision, ...] = ()
+    checks: tuple[CheckedClaim, ...] = ()
 
     @property
     def answer(self) -> list[str]:
@@ -136,12 +145,27 @@ class Comparison(Tabular):
         decisions = self.over_seeds or [pair.decision for pair in self.pairs]
         found = [one.claim.contrasts[0].estimate for one in decisions if one.word in (SIGNIFICANT, EQUIVALENT)]
         samples = dict.fromkeys(one.sample for one in found if one is not None)
-        return [*lines, *(scope(sample) for sample in samples if sample)]
+        return [*lines, *(scope(sample) for sample in samples if sample), *in_words(self.checks)]
+
+    def failing(self, outcome: str) -> list[str]:
+        """Return why the runs fail a condition against the first run, a line each.
+
+        :param outcome: "worse", "not-equivalent" or "different".
+        :raises BadInput: no margin for the first two, or a run that cannot be compared with the first.
+        """
+        reference = self.runs[0].name
+        refuse(f"--fail-if {outcome}: {one.why}" for one in self.not_compared if reference == one.first)
+        of_reference = [pair for pair in self.pairs if pair.first == reference]
+        decisions = {f"{pair.second} against {reference}": pair.decision for pair in of_reference}
+        if self.over_seeds:
+            decisions = {one.claim.name: one for one in self.over_seeds}
+        if outcome != DIFFERENT and any(one.claim.margin is None for one in decisions.values()):
+            raise BadInput(f"--fail-if {outcome} needs a margin, such as --margin 2")
+        return [f"{name}: {outcome}" for name, decision in decisions.items() if _fails(decision, outcome)]
 
     @property
     def tables(self) -> list[Table]:
         """Runs, differences in the primary metric, secondary metrics, right and wrong answers, and what was refused."""
-        agreeing = [pair for pair in self.pairs if pair.agreement]
         refused = self.not_compared
         return [
             _runs_table(self),
@@ -150,11 +174,27 @@ class Comparison(Tabular):
             _cells_table(self),
             *([_claims_table(self.controlled, "claims that need a control")] if self.controlled else []),
             *([_claims_table(self.over_seeds, "over all seeds")] if self.over_seeds else []),
-            *([altered_table(self.alterations)] if self.alterations else []),
-            *([_agreements_table(agreeing)] if agreeing else []),
+            *self.further_tables,
             *([detectable_table(self.plans)] if self.plans else []),
             *([refusals_table(("first", "second", "why"), refused)] if refused else []),
         ]
+
+    @property
+    def further_tables(self) -> list[Table]:
+        """Altered sentences, and the agreement of probes, where there are any."""
+        agreeing = [pair for pair in self.pairs if pair.agreement]
+        tables = [altered_table(self.alterations)] if self.alterations else []
+        return [*tables, *([_agreements_table(agreeing)] if agreeing else [])]
+
+
+def _fails(decision: Decision, outcome: str) -> bool:
+    """Return whether a verdict fails a condition; undecided, a run is not worse, but neither is it equivalent."""
+    if outcome == DIFFERENT:
+        return decision.holds
+    by_margin = decision.by_margin
+    if outcome == "worse":
+        return by_margin is not None and by_margin.is_worse
+    return by_margin is None or not by_margin.is_equivalent
 
 
 # --- sentences
@@ -162,7 +202,7 @@ class Comparison(Tabular):
 
 def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     """Return the verdict on a pair, and what else differs between its runs."""
-    own, decision, margin = pair.differences[0], pair.decision, pair.decision.claim.margin
+    own, decision, by_margin = pair.differences[0], pair.decision, pair.decision.by_margin
     cause = ", which may explain the difference" if decision.word == SIGNIFICANT else ""
     differ = f" The runs used different {', '.join(pair.differs)}{cause}." if pair.differs else ""
     if decision.word == UNDETERMINED:
@@ -176,7 +216,7 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
     verdict = {
         SIGNIFICANT: f"{one} {verb} than {other}",
         NO_DIFFERENCE: f"{one} and {other} show no significant difference in {primary.name}",
-        EQUIVALENT: f"{one} and {other} are equivalent in {primary.name} within {_in_units(margin or 0.0, primary)}",
+        EQUIVALENT: f"{one} and {other} show no significant difference in {primary.name}",
     }[decision.word]
     shown = " vs ".join(percent(value) if _is_share(primary) else f"{value:.3f}" for value in values)
     numbers = f"{shown}, {difference_in_words(decision, _is_share(primary))}"
@@ -186,12 +226,26 @@ def pair_in_words(pair: ComparedPair, primary: Metric) -> str:
         text += (
             f" A true difference of {size} would have been found in {POWER:.0%} of cases; smaller ones remain possible."
         )
-    if decision.not_worse is not None and decision.word != EQUIVALENT and margin is not None:
-        what = "is not worse" if decision.not_worse else "may be worse"
-        text += f" {pair.second} {what} than {pair.first} by more than {_in_units(margin, primary)}."
+    if by_margin is not None:
+        text += f" {_margin_in_words(pair, by_margin, primary)}"
+    if decision.is_rough:
+        text += f" The verdict is rough: {decision.notes}."
     if pair.above == "neither":
-        text += " Neither is above its baselines."
+        text += " Neither is significantly above its baselines."
     return text + differ
+
+
+def _margin_in_words(pair: ComparedPair, by_margin: MarginTest, primary: Metric) -> str:
+    """Return the verdict on the margin, of the second run against the first, which is the reference."""
+    margin = _in_units(by_margin.margin, primary)
+    if by_margin.word == EQUIVALENT:
+        still = "The difference is significant, but the two" if pair.decision.holds else "They"
+        return f"{still} are equivalent within {margin}."
+    if by_margin.word == NOT_WORSE:
+        return f"{pair.second} is not worse than {pair.first} by more than {margin}."
+    if by_margin.word == WORSE:
+        return f"{pair.second} is worse than {pair.first} by more than {margin}."
+    return f"Whether {pair.second} is worse than {pair.first} by more than {margin} is undecided."
 
 
 def _turned(decision: Decision) -> Decision:
@@ -219,8 +273,9 @@ def _of_many(pairs: Sequence[ComparedPair], primary: Metric) -> str:
         other = most.second if most.higher == most.first else most.first
         decision = _turned(most.decision) if most.decision.sign < 0 else most.decision
         text += f"; the largest: {most.higher} over {other}, {difference_in_words(decision, _is_share(primary))}"
-    equal = sum(pair.decision.word == EQUIVALENT for pair in pairs)
-    return f"{text}{f'; {equal} are equivalent' if equal else ''}."
+    words = Counter(pair.decision.by_margin.word for pair in pairs if pair.decision.by_margin is not None)
+    counts = ", ".join(f"{count} {word}" for word, count in words.items())
+    return f"{text}{f'; by the margin: {counts}' if counts else ''}."
 
 
 # --- tables
@@ -258,6 +313,7 @@ def _differences_table(comparison: Comparison) -> Table:
                 "p (Holm)": decision.p_value,
                 "smallest": None if decision.holds else decision.smallest,
                 "verdict": f"{pair.higher} higher" if pair.higher else decision.word,
+                "by margin": decision.by_margin and decision.by_margin.word,
                 "reason": decision.reason or None,
             }
         )
@@ -270,7 +326,8 @@ def _differences_table(comparison: Comparison) -> Table:
     primary = comparison.metrics[0]
     formats = dict.fromkeys(("of first", "of second", "smallest"), primary.shown) | {"p (Holm)": ".2g"}
     hidden = ["only first", "only second", "of first", "of second", "p", "reason", *(["smallest"] if few else [])]
-    return Table.of(rows, f"differences in {primary.name}", notes, hidden=hidden, formats=formats)
+    table = Table.of(rows, f"differences in {primary.name}", notes, hidden=hidden, formats=formats)
+    return table.without_empty("by margin")
 
 
 def _secondary_table(comparison: Comparison) -> Table:

@@ -25,7 +25,7 @@ from fathom.results.claims import (
     Claim,
     Contrast,
     Decision,
-    decide_all,
+    decide,
     difference_in_words,
     percent,
 )
@@ -200,11 +200,15 @@ def diff(
 
 def _decided(parts: Sequence[GroupChange], missing: str) -> list[GroupChange]:
     """Decide on all parts as one family: whether they changed, and whether the run after is above the baselines."""
-    changes = [Claim(f"{part.name} changed", (Contrast("after − before", part.difference),)) for part in parts]
-    above = [above_chance(f"{part.name} is above the baselines", part.baselines, missing) for part in parts]
-    decisions = decide_all([*changes, *above])
-    changed, over = decisions[: len(parts)], decisions[len(parts) :]
-    return [part._replace(changed=one, above=two) for part, one, two in zip(parts, changed, over, strict=True)]
+    claims: dict[tuple[str, int], Claim | None] = {}
+    for number, part in enumerate(parts):
+        claims["changed", number] = Claim(f"{part.name} changed", (Contrast("after − before", part.difference),))
+        claims["above", number] = above_chance(f"{part.name} is above the baselines", part.baselines, missing)
+    decisions = decide(claims)
+    return [
+        part._replace(changed=decisions["changed", number], above=decisions.get(("above", number)))
+        for number, part in enumerate(parts)
+    ]
 
 
 def _check_cut(side: RunFacts, k: int) -> None:

@@ -13,30 +13,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from fathom.metrics import correlation as fits
-from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_difference, smallest_unseen
+from fathom.metrics.significance import PERMUTATIONS, permutation_test, smallest_effect, smallest_unseen
 from fathom.metrics.table import SHARE
 from fathom.metrics.uncertainty import (
-    CONFIDENCE,
     Fold,
     Interval,
     Labels,
-    at_confidence,
+    against,
     crossed,
     interval,
-    interval_of_spread,
+    widened,
 )
 from fathom.results import recipes
 from fathom.results.rows import Floats
 from fathom.results.samples import AND_SEED, Sample
 
 NOTHING = "nothing was scored"
+NO_BOTH = "no relation, or other stratum, has facts in both groups"
 PERCENT = " %"
 RESOLUTION = 4 / (PERMUTATIONS + 1)
+INFORMATIVE = 0.5
+"""P value of permutations from which on it says nothing of the error of a contrast."""
 EMPTY_WHOLE = "there is none of which this could be a share"
 OVER_MODELS = "no interval: a mean over models, which were chosen"
+OVER_CHOSEN = "no interval: the models, or data sets, were chosen"
 _SIGNED = (-1.0, 1.0)
 
 
@@ -199,30 +202,51 @@ def over_seeds(
 
 def _smallest(result: Interval, alike: bool, limits: tuple[float, float], n: int) -> float | None:
     """:param alike: whether all values of two answerers are equal, so that no error is seen."""
-    smallest = smallest_unseen(n) if alike else smallest_difference(result.error, result.degrees)
+    smallest = smallest_unseen(n) if alike else smallest_effect(result)
     return None if np.isnan(smallest) or smallest > limits[1] else smallest
 
 
-def beyond(
+def _correlation(result: Interval, x: npt.ArrayLike, recipe: str, sample: Sample) -> Estimate:
+    smallest = smallest_effect(result)
+    made = as_estimate(result, np.size(x), recipe, sample, ".3f")
+    return made._replace(smallest=None if np.isnan(smallest) else smallest)
+
+
+def against_value(number: Estimate, value: float) -> Estimate:
+    """Return number − value with the p value that the quantity is this value.
+
+    See :func:`fathom.metrics.uncertainty.against`; undefined where the number has no interval.
+    """
+    form = f"+{number.form.removeprefix('+')}"
+    if number.interval is None:
+        return point_estimate(number.note, number.recipe, number.value - value, number.n, form)
+    result = against(number.interval, value)
+    p_value = None if np.isnan(result.p_value) else result.p_value
+    shifted = number._replace(value=result.estimate, low=result.low, high=result.high, form=form)
+    return shifted._replace(p_value=p_value, interval=result, smallest=None)
+
+
+def over_baseline(
     own: Floats,
-    other: Floats,
+    baseline: Floats,
     sample: Sample,
     recipe: str,
     limits: tuple[float, float] = SHARE,
     weights: Floats | None = None,
+    *,
+    fixed: bool,
 ) -> tuple[float, Estimate]:
-    """Return the mean of *other*, such as a baseline's, and own − other, paired, shape (n) each.
+    """Return the mean of a baseline, and that of own − baseline, shape (n) each.
 
-    The mean of the other is taken as fixed, so the difference is limited by *limits*, those of both. If all own values
-    are equal, the difference shows nothing of others: its interval and p value are then those of the own values,
-    shifted.
+    :param limits: of both.
+    :param fixed: whether the baseline's values are expected ones, such as those of random guessing: the own mean is
+        then tested against their mean. Else they are outcomes of the same facts, and the difference is paired.
     """
-    value = float(np.average(other, weights=weights))
-    if np.ptp(own) < 1e-12:
-        result = _shifted(between(own, sample, limits, weights), -value, limits)
-    else:
-        result = between(own - other, sample, (limits[0] - value, limits[1] - value), weights)
-    return value, as_estimate(result, np.size(own), recipe, sample, "+.1%")
+    value = float(np.average(baseline, weights=weights))
+    if fixed:
+        return value, against_value(mean(own, sample, recipe, limits, weights), value)
+    width = limits[1] - limits[0]
+    return value, difference(own, baseline, sample, recipe, (-width, width), weights=weights)
 
 
 def contrast(
@@ -238,8 +262,9 @@ def contrast(
 
     Strata count with n₁n₀ / (n₁ + n₀) (Mantel and Haenszel 1959). The p value is the larger of that of the interval,
     which sees how units or relations cluster, and that of a permutation of units
-    (:func:`fathom.metrics.significance.permutation_test`), which holds for the smallest groups. The interval is widened
-    to agree with it.
+    (:func:`fathom.metrics.significance.permutation_test`), which holds for the smallest groups. The standard error is
+    the largest of that between units, the deviation over permutations, and the one that a p value below
+    :data:`INFORMATIVE` implies.
 
     :param values: shape (n), between *limits*.
     :param first: whether each is of the first group, shape (n).
@@ -252,7 +277,7 @@ def contrast(
     count, of_first = np.bincount(labels).astype(float), np.bincount(labels, part)
     both = ((of_first > 0) & (of_first < count))[labels]
     if not both.any():
-        return point_estimate(NOTHING, recipe)
+        return point_estimate(NO_BOTH if given.size else NOTHING, recipe)
     given, part, labels, sample = given[both], part[both], labels[both], sample.only(both)
     # A weighted mean of these is the contrast, and their spread that of either group.
     sums = [np.bincount(labels, own * given, len(count)) for own in (part, ~part)]
@@ -264,42 +289,14 @@ def contrast(
     span = limits[1] - limits[0]
     own_units = np.arange(len(given)) if units is None else np.asarray(units)[both]
     permuted = permutation_test(given, part.astype(float), labels, own_units)
-    result = _widened(between(signed, sample, (-span, span), weights), permuted, span)
+    result = between(signed, sample, (-span, span), weights)
+    # A p value near 1 says nothing of the error, nor one that few permutations decide.
+    of_p = 0.0
+    if RESOLUTION < permuted.p_value < INFORMATIVE:
+        of_p = abs(result.estimate) / float(ndtri(1 - permuted.p_value / 2))
+    result = widened(result, max(permuted.deviation, of_p), is_bent=False)
+    result = result._replace(p_value=max(result.p_value, permuted.p_value))
     return as_estimate(result, len(given), recipe, sample, "+.1%")
-
-
-def _widened(result: Interval, p_value: float, span: float) -> Interval:
-    """Return the interval of the larger p value: as many standard errors around the estimate as that is away from 0."""
-    if np.isnan(result.p_value) or result.p_value >= p_value or result.spread is None:
-        return result
-    if p_value <= RESOLUTION:  # so few permutations differ as much that their number says nothing of the error
-        return result._replace(p_value=p_value)
-    error = max(abs(result.estimate) / max(float(ndtri(1 - p_value / 2)), 1e-6), float(np.sqrt(result.spread.variance)))
-    p_value = max(p_value, float(2 * ndtr(-abs(result.estimate) / error)))
-    spread = result.spread._replace(variance=error**2, degrees=np.inf)
-    wider = result._replace(spread=spread, limits=(-np.inf, np.inf), p_value=p_value, error=error, degrees=np.inf)
-    ends = at_confidence(wider, CONFIDENCE)
-    low, high = (None if end is None else float(np.clip(end, -span, span)) for end in ends)
-    return wider._replace(low=low, high=high)
-
-
-def _shifted(result: Interval, by: float, limits: tuple[float, float]) -> Interval:
-    """Shift an interval of equal values, and give it the p value that belongs to it.
-
-    It reaches 0 where the share z² / (n + z²) of others, all at the nearer limit, makes up for the estimate.
-    """
-    low, high = (None if end is None else end + by for end in (result.low, result.high))
-    spread = result.spread and result.spread._replace(estimate=result.spread.estimate + by)
-    ends = (result.limits[0] + by, result.limits[1] + by)
-    moved = result._replace(
-        estimate=result.estimate + by, low=low, high=high, p_value=np.nan, spread=spread, limits=ends
-    )
-    if result.spread is None or abs(moved.estimate) < 1e-12:
-        return moved._replace(p_value=1.0 if abs(moved.estimate) < 1e-12 and low is not None else np.nan)
-    reach = result.estimate - (limits[0] if moved.estimate > 0 else limits[1])
-    share = moved.estimate / reach if reach else 1.0
-    z = np.sqrt(result.spread.effective * share / (1 - share)) if share < 1 else np.inf
-    return moved._replace(p_value=float(2 * ndtr(-z)))
 
 
 def between(
@@ -358,7 +355,19 @@ def ratio(part: Floats, whole: Floats, sample: Sample, recipe: str) -> Estimate:
 
 def correlation(x: npt.ArrayLike, y: npt.ArrayLike, sample: Sample, recipe: str) -> Estimate:
     """Return Pearson's r of pairs, shape (n) each, with Fisher's interval; NaN if one side does not vary."""
-    return as_estimate(fits.correlate(x, y, sample.clusters, **sample.ways), np.size(x), recipe, sample, ".3f")
+    return _correlation(fits.correlate(x, y, sample.clusters, **sample.ways), x, recipe, sample)
+
+
+def correlation_over_models(x: npt.ArrayLike, y: npt.ArrayLike, recipe: str) -> Estimate:
+    """Return Pearson's r of a pair of numbers of each model, without an interval: models, or data sets, were chosen."""
+    found = fits.correlate(x, y)
+    note = found.note if np.isnan(found.estimate) else OVER_CHOSEN
+    return point_estimate(note, recipe, found.estimate, np.size(x))
+
+
+def correlation_within(x: npt.ArrayLike, y: npt.ArrayLike, groups: Labels, sample: Sample, recipe: str) -> Estimate:
+    """Return r of pairs less the means of their groups; see :func:`fathom.metrics.correlation.correlate_within`."""
+    return _correlation(fits.correlate_within(x, y, groups, sample.clusters, **sample.ways), x, recipe, sample)
 
 
 def slope(x: Floats, y: Floats, sample: Sample, recipe: str) -> Estimate:
@@ -375,20 +384,3 @@ def tetrad(gain: Floats, own: Floats, control: Floats, ease: Floats, sample: Sam
     """Return what one latent variable cannot explain; see :func:`fathom.metrics.correlation.tetrad`."""
     result = fits.tetrad(gain, own, control, ease, sample.clusters, **sample.ways)
     return as_estimate(result, np.size(gain), recipe, sample)
-
-
-def below(number: Estimate, bound: float) -> Estimate:
-    """Return bound − number, tested against zero: whether a number is smaller than a bound."""
-    result = number.interval
-    if result is None or result.spread is None or result.low is None or result.high is None:
-        return point_estimate(number.note, number.recipe)
-    limits = (-result.limits[1], -result.limits[0])
-    spread = result.spread._replace(estimate=-result.estimate)
-    if result.spread.variance > 0:
-        turned = interval_of_spread(spread._replace(estimate=bound - result.estimate))
-    else:
-        negative = result._replace(estimate=-result.estimate, low=-result.high, high=-result.low, spread=spread)
-        turned = _shifted(negative, bound, limits)
-    p_value = None if np.isnan(turned.p_value) else turned.p_value
-    value, low, high = turned[:3]
-    return number._replace(value=value, low=low, high=high, p_value=p_value, interval=turned, smallest=None)

@@ -56,7 +56,6 @@ _KEPT = (
         "groups",
         "content_hash",
         "parameters",
-        "facts_in_data",
     ),
 )
 """Properties that comparisons use after the predictions were released."""
@@ -342,11 +341,6 @@ class RunFacts:
         about = self.run.manifest.get("circumstances", {}).get("model")
         number = about.get("parameters") if isinstance(about, dict) else None
         return number if isinstance(number, int) else None
-
-    @cached_property
-    def facts_in_data(self) -> int:
-        """Number of facts, with those that ``--limit`` excluded."""
-        return len(self.facts) + excluded_by_limit(self.run)
 
     @property
     def name(self) -> str:

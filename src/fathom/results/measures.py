@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fathom.metrics.table import Metric
 from fathom.results import recipes
-from fathom.results.estimates import Estimate, as_estimate, between, between_folds, beyond
+from fathom.results.estimates import Estimate, as_estimate, between, between_folds, over_baseline
 from fathom.results.recipes import MINUS
 from fathom.results.rows import Floats, Ints, Rows
 
@@ -50,11 +50,14 @@ def measure(rows: Rows, metric: Metric, asked: Ints) -> Estimate | None:
     return as_estimate(result, n, line, sample, metric.shown, tested=False, note=note)
 
 
-def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) -> tuple[float, Estimate] | None:
-    """Return the same number of other values, such as a baseline's, and metric − other, see :func:`beyond`.
+def against(
+    rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str, *, fixed: bool
+) -> tuple[float, Estimate] | None:
+    """Return the same number of a baseline's values, and metric − baseline, see :func:`over_baseline`.
 
     :param others: one per prediction, like the metric's own column.
-    :param name: of the others, for the recipe.
+    :param name: of the baseline, for the recipe.
+    :param fixed: whether its values are expected ones, not outcomes.
     :returns: None if the metric, or the baseline of all predictions, is unknown. Predictions without the baseline are
         excluded, with a note.
     """
@@ -65,7 +68,8 @@ def against(rows: Rows, metric: Metric, asked: Ints, others: Floats, name: str) 
     [values] = rows.columns(metric)
     (own, other), weights, queries = _units(rows, metric, places, [values[places], others[places]])
     line = _recipe_of(rows, f"{metric.name}{MINUS}{name}", places)
-    value, number = beyond(own, other, rows.sample(queries.tolist()), line, metric.limits, weights)
+    sample = rows.sample(queries.tolist())
+    value, number = over_baseline(own, other, sample, line, metric.limits, weights, fixed=fixed)
     note = f"{name}: {len(places)} of {len(known)} predictions have it" if len(places) < len(known) else ""
     note = "; ".join(filter(None, (number.note, note)))
     return value, number._replace(n=len(places), note=note, form=f"+{metric.shown}")

@@ -1,7 +1,7 @@
 """Sampling units: which values of a number were drawn together.
 
 By default relations, if there are ten or more, worth five or more of equal size; else the facts within fixed relations.
-Queries of one fact, such as both directions of a triple, were drawn together. ``benchmarks/coverage.py`` simulates that
+Queries of one fact, such as both directions of a triple, were drawn together. ``benchmarks/claims.py`` simulates that
 these intervals hold. ``--cluster`` names another key, such as subjects, answers or documents.
 """
 
@@ -20,6 +20,8 @@ from fathom.metrics.uncertainty import Labels, Ways, enough_clusters
 QUERY, FACT, RELATION = "query", "fact", "relation"
 ALWAYS = (QUERY, FACT, RELATION, "subject", "answer")
 """Keys that queries have in addition to their groups."""
+SINGLE = (QUERY, FACT, "item", "edit")
+"""Keys whose values are one thing each, although it may be asked several times."""
 _WITHIN = " within "
 OF_SUBJECTS = f"subject{_WITHIN}{RELATION}"
 AND_SEED = " and seed"
@@ -43,7 +45,7 @@ class Sample(NamedTuple):
     @property
     def ways(self) -> Ways:
         """The further ways of drawing, as :func:`fathom.metrics.uncertainty.interval` takes them."""
-        return {"within": self.within, "also": self.also}
+        return {"within": self.within, "also": self.also, "single": self.key.partition(_WITHIN)[0] in SINGLE}
 
     @property
     def one_cluster(self) -> bool:

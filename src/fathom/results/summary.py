@@ -28,14 +28,14 @@ from fathom.results.baselines import (
     why_no_names,
 )
 from fathom.results.bins import OF_NUMBERS, Bins, numbers_first, parse_bins, trend_table
-from fathom.results.claims import NO_DIFFERENCE, Decision, decide_all, percent
+from fathom.results.claims import NO_DIFFERENCE, OPPOSITE, Claim, Decision, decide, percent
 from fathom.results.estimates import NOTHING, Estimate, point_estimate
 from fathom.results.facts import ACCURACY
 from fathom.results.measures import measure
 from fathom.results.names import short_names
 from fathom.results.rows import Ints, Rows, alike_reasons, grouped
 from fathom.results.tables import Cell, Table, Tabular
-from fathom.results.tasks import above_in_words, task_table
+from fathom.results.tasks import Tasks, above_in_words, task_table, tasks_of
 from fathom.store.folder import RunFolder
 
 FORMAT = 1
@@ -154,11 +154,28 @@ class RunNumbers:
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
         """One per scoring; whether they are above chance is one family of claims."""
-        lines = [self._headline(scoring) for scoring in self.rows.scorings]
+        return tuple(replace(line, decision=self.decisions.get(("scoring", line.scoring))) for line in self._undecided)
+
+    @cached_property
+    def decisions(self) -> dict[tuple[str, str | int], Decision]:
+        """Whether each scoring is above every baseline, and each line of the tasks above the frequency baseline."""
         missing = why_no_frequency(self.rows)
-        claims = [above_chance(line.scoring, line.baselines.get(ACCURACY, ()), missing) for line in lines]
-        decisions = decide_all(claims)
-        return tuple(replace(line, decision=decision) for line, decision in zip(lines, decisions, strict=True))
+        claims: dict[tuple[str, str | int], Claim | None] = {
+            ("scoring", line.scoring): above_chance(line.scoring, line.baselines.get(ACCURACY, ()), missing)
+            for line in self._undecided
+        }
+        for place, claim in self._tasks.claims.items() if self._tasks else ():
+            claims["task", place] = claim._replace(family="tasks")
+        return decide(claims)
+
+    @cached_property
+    def _undecided(self) -> list[Headline]:
+        return [self._headline(scoring) for scoring in self.rows.scorings]
+
+    @cached_property
+    def _tasks(self) -> Tasks | None:
+        """The run task by task, if its probe shows tasks."""
+        return tasks_of(self.run, self.rows) if self.rows.declared.headline == "tasks" else None
 
     def summary(self, by: Sequence[str] = (), every: bool = False) -> Summary:
         crossed = [tuple(key.strip() for key in keys.split("+")) for keys in by]
@@ -178,9 +195,10 @@ class RunNumbers:
             what = f"{altered:,} queries are arguments and altered texts, which these numbers mix with the others"
             notes = (*notes, f"{what}: fathom study choice judges them, --by relation parts them")
         model = short_names([self.run])[0]
-        if self.rows.declared.headline == "tasks":
-            tasks, decisions = task_table(self.run, self.rows, (*notes, *_reasons(self.headlines)))
-            above = above_in_words(model, decisions)
+        if self._tasks is not None:
+            decisions = {int(place): own for (kind, place), own in self.decisions.items() if kind == "task"}
+            tasks = task_table(self._tasks, decisions, (*notes, *_reasons(self.headlines)))
+            above = above_in_words(model, decisions.values())
         return Summary(
             queries=len(self.rows.query_ids),
             headlines=self.headlines,
@@ -354,16 +372,19 @@ def _sentences(line: Headline, model: str) -> list[str]:
     text = f"{name} answers {percent(share.value)}{ends} of {line.answered:,} queries correctly"
     values = ", ".join(f"{one.baseline} {percent(one.value)}" for one in line.baselines.get(ACCURACY, ()))
     if decision is None:
-        text += "; no baseline is known."
-    elif decision.holds:
-        text += f", more than every baseline ({values})."
+        return [f"{text}; no baseline is known.", *rest]
+    if decision.holds:
+        which = "every baseline that could be tested" if decision.untested else "every baseline"
+        text += f", more than {which} ({values})."
+    elif decision.word == OPPOSITE and decision.decisive is not None:
+        text += f", below the {decision.decisive.name} baseline ({values})."
     elif decision.word == NO_DIFFERENCE:
-        lower = [one.baseline for one in line.baselines.get(ACCURACY, ()) if (one.difference.high or 0) < 0]
-        below = f"below the {' and '.join(lower)} baseline{'s' * (len(lower) > 1)}"
-        text += f", {below if lower else verdict_text(decision)} ({values})."
+        text += f", {verdict_text(decision)} ({values})."
     else:
         text += f". Whether this is above chance {decision.word}: {decision.reason}."
-    return [text, *rest]
+    untested = [f"The {name} baseline could not be tested: {why}." for name, why in decision.untested.items()]
+    rough = ["The verdict is rough: " + decision.notes + "."] if decision.is_rough else []
+    return [text, *untested, *rough, *rest]
 
 
 USUAL = ("accuracy", "mrr", "hits@10", "consistency", "f1")

@@ -26,7 +26,7 @@ from fathom.metrics.ranking import (
 from fathom.metrics.table import Metric, hits, metric
 from fathom.reading import file_exists, json_file
 from fathom.results.baselines import BaselineComparison, above_chance, verdict_text
-from fathom.results.claims import UNDETERMINED, Claim, Decision, decide_all
+from fathom.results.claims import UNDETERMINED, Claim, Decision
 from fathom.results.estimates import NOTHING, Estimate, difference, mean, point_estimate
 from fathom.results.measures import measure
 from fathom.results.recipes import combined, recipe
@@ -324,9 +324,9 @@ def _recorded(file: Path, kind: Any, expected: str) -> Any:
         raise BadInput(f'{file}: expected {{"task": {expected}, …}}: make the run anew') from error
 
 
-def above_in_words(model: str, decisions: Iterable[Decision | None]) -> str:
+def above_in_words(model: str, decisions: Iterable[Decision]) -> str:
     """Return for which tasks a model is above the frequency baseline; "" if none has one."""
-    by_task = grouped((one.claim.name, one) for one in decisions if one is not None)
+    by_task = grouped((one.claim.name, one) for one in decisions)
     above = [task for task, own in by_task.items() if any(one.holds for one in own)]
     unknown = sum(all(one.word == UNDETERMINED for one in own) for own in by_task.values())
     named = f": {', '.join(above)}" if above else ""
@@ -335,35 +335,54 @@ def above_in_words(model: str, decisions: Iterable[Decision | None]) -> str:
     return f"{model} is above the frequency baseline in {number}{named}{rest}." if by_task else ""
 
 
-def task_table(run: RunFolder, rows: Rows, notes: Sequence[str]) -> tuple[Table, list[Decision | None]]:
+class Tasks(NamedTuple):
+    """A run task by task. :param claims: that a line is above the frequency baseline, by its place among the lines."""
+
+    lines: list[TaskLine]
+    baselines: Mapping[str, ByFrequency]
+    claims: Mapping[int, Claim]
+
+
+def tasks_of(run: RunFolder, rows: Rows) -> Tasks:
+    """Return all lines of a run, and what they claim."""
+    lines, baselines = lines_of(run, rows, ""), baselines_of(run, rows)
+    claims = {}
+    for place, line in enumerate(lines):
+        baseline = baselines.get(line.setting.task)
+        claim = baseline and baseline.claim(line)
+        if claim is not None:
+            claims[place] = claim
+    return Tasks(lines, baselines, claims)
+
+
+def task_table(tasks: Tasks, decisions: Mapping[int, Decision], notes: Sequence[str]) -> Table:
     """Return a line for each task with the frequency baseline below it, and the verdicts.
 
     Templates, numbers of masks or poolings are a column if a run has several, with a line for each.
     """
-    lines, baselines = lines_of(run, rows, ""), baselines_of(run, rows)
-    tasks = list(dict.fromkeys(line.setting.task for line in lines))
+    lines = tasks.lines
+    names = list(dict.fromkeys(line.setting.task for line in lines))
     several = {
-        "template": len({(line.setting.task, line.template) for line in lines}) > len(tasks),
+        "template": len({(line.setting.task, line.template) for line in lines}) > len(names),
         "masks": len({line.setting.masks for line in lines}) > 1,
         "pooling": len({line.setting.pooling for line in lines}) > 1,
     }
     shown = [name for name, there in several.items() if there]
-    decisions = decide_all(
-        [baselines[one.setting.task].claim(one) if one.setting.task in baselines else None for one in lines]
-    )
-    verdicts = {id(line): verdict_text(decision) for line, decision in zip(lines, decisions, strict=True)}
-    table: list[dict[str, Cell | Estimate]] = []
-    for task in tasks:
-        for line in (one for one in lines if one.setting.task == task):
+    rows: list[dict[str, Cell | Estimate]] = []
+    for task in names:
+        for place, line in enumerate(lines):
+            if line.setting.task != task:
+                continue
             own = {"template": _template(line), "masks": line.setting.masks, "pooling": line.setting.pooling}
             about = {"task": task, "by": "model"} | {name: own[name] for name in shown}
-            counts = {"n": line.items, "unscored": line.unscored, "verdict": verdicts[id(line)]}
-            table.append({**about, **measured(line.numbers, OF_MEMORY), **counts})
-        if task in baselines:
-            baseline = baselines[task]
+            verdict = verdict_text(decisions.get(place))
+            counts = {"n": line.items, "unscored": line.unscored, "verdict": verdict}
+            rows.append({**about, **measured(line.numbers, OF_MEMORY), **counts})
+        if task in tasks.baselines:
+            baseline = tasks.baselines[task]
             numbers = measured(baseline.numbers, OF_MEMORY)
-            table.append({"task": task, "by": "frequency", **numbers, "n": baseline.items})
-    return Table.of(table, "Results", (LEGEND, OF_THE_FINEST, _BY, *notes), main="MRR"), decisions
+            rows.append({"task": task, "by": "frequency", **numbers, "n": baseline.items})
+    return Table.of(rows, "Results", (LEGEND, OF_THE_FINEST, _BY, *notes), main="MRR")
 
 
 def measured(numbers: Mapping[str, Estimate], names: Sequence[str] = MEASURED) -> dict[str, Estimate]:

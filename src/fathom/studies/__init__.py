@@ -229,7 +229,7 @@ STUDIES: Registry[Study] = Registry(
         _of_runs(
             "items",
             MODELS,
-            "Which facts separate models, and which labels may be wrong? Difficulty, discrimination, fewer facts.",
+            "Which facts separate models, which errors are shared, which labels need a look? And a shorter data set.",
             options.ItemsOptions,
             "runs/gpt2 runs/gpt2-medium runs/bert",
         ),

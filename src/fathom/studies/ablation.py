@@ -101,7 +101,7 @@ def conclude(findings: Ablation) -> list[str]:
         Claim(f"{row['first']} minus {row['second']}", (Contrast("accuracy", row["difference"]),))
         for row in findings.comparisons
     ]
-    return sentences(decide(claims))
+    return sentences(decide(dict(enumerate(claims))).values())
 
 
 def tables(findings: Ablation) -> list[Table]:

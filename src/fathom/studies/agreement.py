@@ -123,7 +123,7 @@ def conclude(findings: Agreements) -> list[str]:
         )
         for pair in findings.pairs
     ]
-    return sentences(decide(claims), is_share=False)
+    return sentences(decide(dict(enumerate(claims))).values(), is_share=False)
 
 
 def tables(findings: Agreements) -> list[Table]:

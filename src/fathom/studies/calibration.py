@@ -19,7 +19,7 @@ from fathom.metrics.uncertainty import Labels
 from fathom.results import estimates
 from fathom.results.answers import confident
 from fathom.results.calibration import Scaled, calibration_difference, calibration_error, scale_temperature
-from fathom.results.claims import Claim, Contrast, decide, sentences
+from fathom.results.claims import Claim, Contrast, Decision, decide, sentences
 from fathom.results.discrimination import above_chance, auroc
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_runs
@@ -72,7 +72,14 @@ class Confidence(NamedTuple):
         return self._replace(run=run, claims=own)
 
 
-def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = CalibrationOptions()) -> list[Confidence]:
+class Calibration(NamedTuple):
+    """The confidences of all runs, and the decisions on their claims."""
+
+    confidences: list[Confidence]
+    decisions: list[Decision]
+
+
+def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = CalibrationOptions()) -> Calibration:
     """Measure the confidence of each run.
 
     :raises BadInput: a run has neither the scores of all candidates nor several templates.
@@ -84,7 +91,9 @@ def analyse(runs: Sequence[RunFolder], options: CalibrationOptions = Calibration
 
     found = read_runs(runs, options.scoring, options.cluster, measured, fewest=1)
     names = distinguished([own for own, _ in found])
-    return [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
+    confidences = [one.called(name) for name, (_, of_run) in zip(names, found, strict=True) for one in of_run]
+    claims = [claim for one in confidences for claim in one.claims]
+    return Calibration(confidences, list(decide(dict(enumerate(claims))).values()))
 
 
 def _of_run(outcome: RunFacts, seed: int) -> Iterator[Confidence]:
@@ -192,27 +201,28 @@ def _claims(outcome: RunFacts, kind: str, judged: Judged, sample: Sample, scaled
     return claims
 
 
-def conclude(findings: Sequence[Confidence]) -> list[str]:
-    return sentences(decide([claim for one in findings for claim in one.claims]), is_share=False)
+def conclude(findings: Calibration) -> list[str]:
+    return sentences(findings.decisions, is_share=False)
 
 
-def tables(findings: Sequence[Confidence]) -> list[Table]:
-    rows = [{"run": one.run} | row for one in findings for row in one.rows]
-    left_out = [(f"{one.run} {one.kind}", one.left_out) for one in findings]
+def tables(findings: Calibration) -> list[Table]:
+    confidences = findings.confidences
+    rows = [{"run": one.run} | row for one in confidences for row in one.rows]
+    left_out = [(f"{one.run} {one.kind}", one.left_out) for one in confidences]
     notes = [
         "calibration error: debiased, in ten bins of equal size",
         "Brier: mean of (confidence − right)² (the metric brier is over all answers)",
         "AUROC: chance that a right answer is more confident than a wrong one",
         "agreement: share of templates whose first answer is the most frequent one, over queries",
     ]
-    if any(one.temperatures for one in findings):
+    if any(one.temperatures for one in confidences):
         notes.append("temperature: of the two halves, each fitted on the other; – : unscaled")
     notes += [f"{name}: {count} answers without a confidence are excluded" for name, count in left_out if count]
-    one_run = ("run",) if len({one.run for one in findings}) == 1 else ()
+    one_run = ("run",) if len({one.run for one in confidences}) == 1 else ()
     hidden = ("mean confidence", "mean confidence low", "mean confidence high", "AUROC p", *one_run)
-    decisions = decide([claim for one in findings for claim in one.claims])
     claims = [
-        (decision.claim.name, decision.estimate, decision.word, decision.reason or None) for decision in decisions
+        (decision.claim.name, decision.estimate, decision.word, decision.reason or None)
+        for decision in findings.decisions
     ]
     return [
         Table.of(rows, "confidence", notes, inline=True, hidden=hidden),
@@ -220,7 +230,7 @@ def tables(findings: Sequence[Confidence]) -> list[Table]:
     ]
 
 
-def files(findings: Sequence[Confidence]) -> dict[str, Table]:
+def files(findings: Calibration) -> dict[str, Table]:
     columns = ("run", "by", "fact", "template", "confidence", "scaled", "right")
-    rows = [(one.run, one.kind, *answer) for one in findings for answer in one.answers]
+    rows = [(one.run, one.kind, *answer) for one in findings.confidences for answer in one.answers]
     return {"calibration-answers": Table(columns, tuple(rows), "answers")}

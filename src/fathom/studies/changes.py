@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from fathom.results.baselines import which_is_above
-from fathom.results.claims import Claim, Contrast, Decision, decide_all
+from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate
 
 Key = TypeVar("Key")
+Model = TypeVar("Model")
 
 
 class AccuracyChange(NamedTuple):
@@ -41,20 +42,25 @@ class AccuracyChange(NamedTuple):
 
 
 def decide_changes(
-    changes: Sequence[AccuracyChange], claims: Mapping[Key, Claim | None], key: Callable[[AccuracyChange, str], Key]
-) -> tuple[list[AccuracyChange], dict[Key, Decision | None]]:
+    changes: Mapping[Key, AccuracyChange],
+    claims: Mapping[Model, Claim | None],
+    model_of: Callable[[AccuracyChange, str], Model],
+) -> tuple[dict[Key, AccuracyChange], dict[Model, Decision]]:
     """Decide as one family which changes are significant and which models are above the baselines.
 
     :param claims: that a model is above its baselines; None without any.
-    :param key: in *claims*, of a change's model.
-    :returns: the decided changes, and a decision for each claim.
+    :param model_of: takes a change and the name of one of its models; returns its key in *claims*.
+    :returns: the decided changes, and a decision for each claim, by their keys.
     """
-    own = [Claim(f"{one.after} − {one.before}", (Contrast("difference", one.difference),)) for one in changes]
-    decisions = decide_all([*own, *claims.values()])
-    above = dict(zip(claims, decisions[len(changes) :], strict=True))
-    decided = []
-    for one, decision in zip(changes, decisions, strict=False):
-        both = one.before, one.after
-        is_above = which_is_above([above[key(one, model)] for model in both], both)
-        decided.append(one._replace(decision=decision, above=is_above))
+    family: dict[tuple[str, object], Claim | None] = {("above", model): claim for model, claim in claims.items()}
+    for key, change in changes.items():
+        contrast = Contrast("difference", change.difference)
+        family["change", key] = Claim(f"{change.after} − {change.before}", (contrast,))
+    decisions = decide(family)
+    above = {model: decisions["above", model] for model in claims if ("above", model) in decisions}
+    decided = {}
+    for key, change in changes.items():
+        both = change.before, change.after
+        is_above = which_is_above([above.get(model_of(change, model)) for model in both], both)
+        decided[key] = change._replace(decision=decisions["change", key], above=is_above)
     return decided, above

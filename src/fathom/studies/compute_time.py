@@ -28,6 +28,9 @@ from fathom.studies import PlannedRun
 from fathom.studies.options import ComputeTimeOptions, TimeOptions
 from fathom.studies.sizes import probes_of
 
+WIDEST = 100.0
+"""Largest half of an interval of a logarithm."""
+
 
 class Timing(NamedTuple):
     """One probe.
@@ -128,6 +131,8 @@ def _number(timing: Timing, name: str, value: float, error: float) -> Estimate:
     recipe = f"{name}|probe:{timing.probe}|queries:{timing.total}|line through {timing.line.n} times on this machine"
     if not value > 0:
         return point_estimate("the line falls below 0: measure more queries", recipe, value, timing.line.n, ".4g")
+    if width > WIDEST:
+        return point_estimate("the times scatter too much for an interval: measure more queries", recipe, value)
     low, high = value * math.exp(-width), value * math.exp(width)
     return point_estimate("", recipe, value, timing.line.n, ".4g")._replace(low=low, high=high)
 

@@ -85,19 +85,22 @@ def accuracies(
 
 def text(lines: Sequence[Mapping[str, Any]], out: Path) -> str:
     """Return the table, whether the withheld half is at chance, and what to type next."""
-    finds, knows = [], []
-    for line in lines:
+    claims: dict[tuple[str, int], Claim | None] = {}
+    for number, line in enumerate(lines):
         about = f"{line['model']}, {line['phrasing']}"
-        finds.append(Claim(f"{about}: planted facts are known better", (Contrast(GAP, line[GAP], 1),)))
-        knows.append(Claim(f"{about}: withheld facts are known", (Contrast(BEYOND, line[BEYOND], 1),)))
-    decisions = decide([*finds, *knows])
-    found, known = decisions[: len(lines)], decisions[len(lines) :]
+        planted, withheld = Contrast(GAP, line[GAP], 1), Contrast(BEYOND, line[BEYOND], 1)
+        claims["planted", number] = Claim(f"{about}: planted facts are known better", (planted,))
+        claims["withheld", number] = Claim(f"{about}: withheld facts are known", (withheld,))
+    decisions = decide(claims)
     numbers = [line[half] for line in lines for half in HALVES]
     table = Table(
         ("model", "phrasing", *HALVES, "withheld at chance"),
         tuple(
-            (line["model"], line["phrasing"], *(_shown(line[half]) for half in HALVES), not decision.holds)
-            for line, decision in zip(lines, known, strict=True)
+            (
+                *(line["model"], line["phrasing"], *(_shown(line[half]) for half in HALVES)),
+                not decisions["withheld", number].holds,
+            )
+            for number, line in enumerate(lines)
         ),
         title="accuracy of the statement probe, with 95 % intervals",
         notes=(
@@ -107,7 +110,7 @@ def text(lines: Sequence[Mapping[str, Any]], out: Path) -> str:
             combined("accuracy", [number.recipe for number in numbers], " or "),
         ),
     )
-    works = all(one.holds for one in found) and not any(one.holds for one in known)
+    works = all(decision.holds == (half == "planted") for (half, _), decision in decisions.items())
     verdict = "distinguishes" if works else "does not distinguish"
     return f"""
 {to_text(table)}

@@ -1,32 +1,31 @@
-"""Which facts separate accurate from inaccurate models, and which labels may be wrong? Items of a test, over models.
+"""Which facts separate models, which errors do models share, and which labels are worth a look?
 
-*Discrimination* is the point-biserial correlation, over models, of being right with the accuracy on the other facts. A
-label is suspicious if accurate models agree on another candidate; see :mod:`fathom.metrics.items` for the evidence. The
-shortened data set keeps the facts that separate models best; its error is estimated on pairs of models that did not
-choose it.
+*Discrimination* is the point-biserial correlation, over models, of being right with the accuracy on the other facts.
+Labels are ranked by evidence for another answer (:mod:`fathom.metrics.items`). It proves nothing: models share errors.
+The shortened data set keeps the facts that separate models best. Pairs of models that did not choose it show its error.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import combinations, count
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.metrics.items import Doubt, Vote, WrongAnswers, choose_items, rest_accuracy
-from fathom.results import estimates
-from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide, percent
-from fathom.results.estimates import Estimate, point_estimate
+from fathom.metrics.items import Ints, Mask, choose_items, count_shared_errors, label_evidence, rest_accuracy
+from fathom.metrics.significance import PERMUTATIONS, holm
+from fathom.results.claims import p_in_words, percent
+from fathom.results.estimates import Estimate, correlation_over_models, point_estimate
 from fathom.results.facts import RunFacts, names_of
 from fathom.results.loading import read_runs
 from fathom.results.names import distinguished
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined
-from fathom.results.rows import Floats, grouped
-from fathom.results.samples import Sample
+from fathom.results.rows import NONE, Floats, grouped
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
 from fathom.studies.options import ItemsOptions
@@ -35,77 +34,58 @@ RIGHT = 0.5
 """A model is right on a fact if more than this share of its templates has the right answer."""
 SHARE = 0.1
 """Share of the facts in the shortened data set by default."""
-DRAWS = 100
+RANDOM_SETS = 100
 """Random sets that the shortened one is compared with."""
-OVER_MODELS = Sample("model")
+FEWEST = 3
+"""Models that a correlation over models and a shortened data set need."""
+ALL = "(all)"
 OVER_PAIRS = "no interval: pairs of models share models"
+SHARED = ("relation", "facts", "models", "pairs", "same", "expected", "most frequent")
+Row = dict[str, Any]
 
 
-class Respondent(NamedTuple):
-    """One run, without its predictions.
+class Fact(NamedTuple):
+    """A fact, as in the first run that scored it, with the answers of all models.
 
-    :param gold: labelled answers of each fact. :param names: of these and the wrong answers.
-    :param wrong: the most frequent first answer to each fact if that is wrong, None if right or tied.
+    :param candidates: their number without the labelled answers. :param known: ids of its right answers.
+    :param right: share of right answers by model. :param wrong: id of its first answer, of models that are wrong.
     """
 
-    facts: RunFacts
-    gold: list[list[str]]
-    wrong: list[str | None]
-    names: Mapping[str, str]
-
-
-class Item(NamedTuple):
-    """One fact over the models that scored it.
-
-    :param right: share of right answers of each model, NaN where it did not score the fact.
-    :param other: name of the suspected answer, and the number of models that name it first.
-    :param claim: that models agree on it beyond chance; None for a fact of one model.
-    """
-
-    fact: str
+    id: str
     relation: str
+    subject: str
     label: str
-    right: Floats
-    discrimination: Estimate
-    other: tuple[str, int]
-    evidence: float
-    claim: Claim | None
-
-    @property
-    def asked(self) -> list[int]:
-        """Numbers of the models that scored the fact."""
-        return np.flatnonzero(~np.isnan(self.right)).tolist()
-
-    @property
-    def difficulty(self) -> float:
-        """Share of these models that is wrong."""
-        return float(1 - np.nanmean(self.right))
+    space: str
+    candidates: int
+    known: set[str]
+    right: dict[int, float]
+    wrong: dict[int, str]
+    names: dict[str, str]
 
 
 class Items(NamedTuple):
     """All facts over all models.
 
-    :param items: the most suspicious first, those of one model last. :param decisions: on the claims of the others.
-    :param common: number of facts that all models scored. :param left_out: number of others.
-    :param disordered: share of the pairs of models that it puts in another order than all facts do.
-    :param at_random: the same of as many random facts.
+    :param facts: those with the most evidence for another answer first, those of one model last.
+    :param shared_errors: over all relations, followed by each relation with models that are both wrong on a fact.
+    :param shortened: facts of the shortened data set; empty with fewer than three models.
+    :param disordered: share of the pairs of models that it orders differently. :param at_random: that of random sets.
     """
 
-    models: list[str]
-    accuracies: list[Estimate]
-    items: list[Item]
-    decisions: list[Decision]
-    common: int
-    left_out: int
+    accuracy: dict[str, Estimate]
+    facts: list[Row]
+    shared_errors: list[Row]
     shortened: list[str]
     disordered: Estimate
     at_random: float
+    common: int
+    left_out: int
     listed: int
 
     @property
-    def judged(self) -> list[tuple[Item, Decision]]:
-        """The facts of several models, with the verdict on their labels."""
-        return list(zip(self.items, self.decisions, strict=False))
+    def labels_to_check(self) -> list[Row]:
+        """The facts that several models scored and at least one of them has wrong."""
+        return [row for row in self.facts if row["other"] and row["models"] > 1]
 
 
 def analyse(runs: Sequence[RunFolder], options: ItemsOptions = ItemsOptions()) -> Items:
@@ -113,204 +93,212 @@ def analyse(runs: Sequence[RunFolder], options: ItemsOptions = ItemsOptions()) -
 
     :raises BadInput: fewer than two runs, or no fact in common.
     """
-    found = read_runs(runs, options.scoring, options.cluster, _respondent, without=(), fewest=1)
-    if len(found) < 2:
-        raise BadInput("expected runs of two models or more, as facts are judged over models: found one")
-    sides = [one.facts for one in found]
-    common, recipe = common_facts(sides), combined("", [side.recipe("") for side in sides])
-    by_fact = {item.fact: item for item in _items(found, set(common), recipe)}
-    items = sorted(by_fact.values(), key=lambda item: (-item.evidence if item.claim else np.inf, item.fact))
-    right, relations = np.array([by_fact[fact].right for fact in common]).T, sides[0].relations_of(common)
-    size = min(options.size or max(1, round(SHARE * len(common))), len(common))
+    facts: dict[str, Fact] = {}
+    numbers = count()
+
+    def read(outcome: RunFacts) -> RunFacts:
+        _read_answers(outcome, next(numbers), facts)
+        return outcome.release((), {})
+
+    sides = read_runs(runs, options.scoring, options.cluster, read, without=(), fewest=1)
+    if len(sides) < 2:
+        raise BadInput("expected runs of two models or more, as facts are described over models: found one")
+    every, common = list(facts.values()), common_facts(sides)
+    recipe = combined("", [side.recipe("") for side in sides])
+    models = distinguished([side.distinguishing for side in sides])
+    right = np.array([[fact.right.get(model, np.nan) for fact in every] for model in range(len(sides))])
+    is_common = np.isin(list(facts), common)
     return Items(
-        distinguished([side.distinguishing for side in sides]),
-        [side.mean("accuracy", side.hits(1)) for side in sides],
-        items,
-        decide([item.claim for item in items if item.claim]),
+        dict(zip(models, [side.mean("accuracy", side.hits(1)) for side in sides], strict=True)),
+        _describe(every, right, is_common, f"correlation of right with other facts{recipe}"),
+        _shared_errors(every, len(sides), options.seed, f"same wrong answer{recipe}"),
+        *_shorten([facts[id_] for id_ in common], right[:, is_common], options, f"disordered pairs{recipe}"),
         len(common),
         len(set[str]().union(*(side.facts for side in sides))) - len(common),
-        [common[place] for place in choose_items(right, relations, size)],
-        *_disorder(right, relations, size, options.seed, f"disordered pairs{recipe}"),
         options.listed,
     )
 
 
-def _respondent(outcome: RunFacts) -> Respondent:
-    """Keep the first answer to each fact, and drop the predictions."""
-    rows = outcome.rows
+def _read_answers(outcome: RunFacts, model: int, facts: dict[str, Fact]) -> None:
+    """Add the answers of one model to the facts."""
+    rows, names, hits = outcome.rows, names_of(outcome.rows.candidates), outcome.hits(1)
     votes: list[Counter[str]] = [Counter() for _ in outcome.facts]
-    for fact, place in zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True):
-        tops = rows.top_answers(place) if rows.scored[place] else ()
-        votes[fact].update(tops if len(tops) == 1 else ())
-    wrong: list[str | None] = []
-    for own, query, share in zip(votes, outcome.queries, outcome.hits(1).tolist(), strict=True):
-        best = [answer for answer, count in own.items() if count == max(own.values())]
-        is_wrong = len(best) == 1 and share <= RIGHT and best[0] not in {*rows.gold[query], *(rows.known[query] or ())}
-        wrong.append(best[0] if is_wrong else None)
-    gold = [rows.gold[query] for query in outcome.queries]
-    names = names_of(rows.candidates)
-    used = {id_: names.get(id_, id_) for id_ in {*wrong}.union(*gold) if id_}
-    return Respondent(outcome.release((), {}), gold, wrong, used)
+    for at, prediction in zip(outcome.fact_of.tolist(), outcome.places.tolist(), strict=True):
+        tops = rows.top_answers(prediction) if rows.scored[prediction] else ()
+        votes[at].update(tops if len(tops) == 1 else ())
+    for id_ in outcome.scored_facts:
+        at = outcome.place[id_]
+        gold = rows.gold[outcome.queries[at]]
+        known = {*gold, *(rows.known[outcome.queries[at]] or ())}
+        if id_ not in facts:
+            about = outcome.relations[at], outcome.subjects[at] or id_, "; ".join(names.get(one, one) for one in gold)
+            candidates = max(1, int(outcome.sizes[at]) - len(gold))
+            facts[id_] = Fact(id_, *about, outcome.spaces[at], candidates, known, {}, {}, {})
+        fact = facts[id_]
+        fact.right[model] = float(hits[at])
+        first = [answer for answer, votes_for in votes[at].items() if votes_for == max(votes[at].values())]
+        if len(first) == 1 and hits[at] <= RIGHT and first[0] not in known | fact.known:
+            fact.wrong[model] = first[0]
+            fact.names.setdefault(first[0], names.get(first[0], first[0]))
 
 
-def _items(found: Sequence[Respondent], common: set[str], recipe: str) -> Iterator[Item]:
-    """Yield each fact, judged together with those of its relation and answer space."""
-    owners = {fact: one for one in reversed(found) for fact in one.facts.scored_facts}
-    facts, names = list(owners), {id_: name for one in found for id_, name in one.names.items()}
-    right = np.array(
-        [
-            [one.facts.hits(1)[at] if (at := one.facts.place.get(fact, -1)) >= 0 else np.nan for fact in facts]
-            for one in found
-        ]
-    )
-    rest = rest_accuracy(right, np.array([fact in common for fact in facts]))
-    least, line = 1 / (2 + len(common)), f"correlation of right with accuracy on other facts{recipe}"
-    sure = np.clip(np.nan_to_num(rest, nan=0.5), least, 1 - least)
-
-    def vote(model: int, at: int) -> Vote:
-        one, is_right = found[model], bool(right[model, at] > RIGHT)
-        return Vote(model, float(sure[model, at]), is_right, one.wrong[one.facts.place[facts[at]]])
-
-    def space(at: int) -> tuple[str, str, int]:
-        own = owners[facts[at]].facts
-        place = own.place[facts[at]]
-        return own.relations[place], own.spaces[place], int(own.sizes[place])
-
-    for (relation, _, size), places in grouped((space(at), at) for at in range(len(facts))).items():
-        votes = {at: [vote(model, at) for model in np.flatnonzero(~np.isnan(right[:, at])).tolist()] for at in places}
-        answers = WrongAnswers(list(votes.values()), size)
-        for at in places:
-            gold = owners[facts[at]].gold[owners[facts[at]].facts.place[facts[at]]]
-            doubt = answers.doubt(votes[at], gold)
-            claim = _claim(facts[at], doubt, votes[at], recipe) if len(votes[at]) > 1 else None
-            other = ("", 0)
-            if doubt.other:
-                other = names[doubt.other], sum(one.wrong == doubt.other for one in votes[at])
-            about = relation, "; ".join(names[id_] for id_ in gold), right[:, at]
-            asked = ~np.isnan(right[:, at]) & ~np.isnan(rest[:, at])
-            number = point_estimate("fewer than three models", line)
-            if asked.sum() > 2:
-                number = estimates.correlation(right[asked, at], rest[asked, at], OVER_MODELS, line)
-            yield Item(facts[at], *about, number, other, doubt.evidence, claim)
+def _numbered(facts: Sequence[Fact], models: int) -> tuple[Ints, Ints]:
+    """Number the answers: wrong ones, shape (models, facts), and right ones, shape (facts, most); −1: there is none."""
+    answers = sorted({answer for fact in facts for answer in fact.wrong.values()})
+    number = {answer: at for at, answer in enumerate(answers)}
+    wrong = [[number.get(fact.wrong.get(model, ""), -1) for fact in facts] for model in range(models)]
+    right = [[number[answer] for answer in fact.known if answer in number] for fact in facts]
+    most = max(map(len, right))
+    return np.array(wrong), np.array([own + [-1] * (most - len(own)) for own in right], dtype=np.int64)
 
 
-def _claim(fact: str, doubt: Doubt, votes: Sequence[Vote], recipe: str) -> Claim:
-    """Return that models, weighted by accuracy, name another candidate more often than if the label is right."""
-    named = [float(vote.wrong is not None and vote.wrong == doubt.other) for vote in votes]
-    weights, line = np.array([vote.accuracy for vote in votes]), f"agreement on another answer{recipe}"
-    number = estimates.difference(named, doubt.expected, OVER_MODELS, line, weights=weights)
-    return Claim(fact, (Contrast("agreement", number._replace(p_value=doubt.p_value), 1),))
+def _describe(facts: Sequence[Fact], right: Floats, is_common: Mask, recipe: str) -> list[Row]:
+    """Return a row for each fact. :param right: shape (models, facts)."""
+    rest = rest_accuracy(right, is_common)
+    least = 1 / (2 + is_common.sum())
+    accuracy = np.clip(np.nan_to_num(rest, nan=0.5), least, 1 - least)
+    evidence = np.empty(right.shape)
+    for places in grouped(((fact.relation, fact.space), place) for place, fact in enumerate(facts)).values():
+        own = [facts[place] for place in places]
+        wrong, _ = _numbered(own, len(right))
+        candidates = np.array([fact.candidates for fact in own])
+        evidence[:, places] = label_evidence(right[:, places] > RIGHT, wrong, accuracy[:, places], candidates)
+    rows = []
+    for place, fact in enumerate(facts):
+        scored = ~np.isnan(right[:, place]) & ~np.isnan(rest[:, place])
+        discrimination = point_estimate("fewer than three models", recipe)
+        if scored.sum() >= FEWEST:
+            discrimination = correlation_over_models(right[scored, place], rest[scored, place], recipe)
+        best = int(np.argmax(evidence[:, place]))
+        other = fact.wrong.get(best, "")
+        row = {"fact": fact.id, "relation": fact.relation, "label": fact.label, "models": len(fact.right)}
+        row |= {"difficulty": 1 - fmean(fact.right.values()), "discrimination": discrimination}
+        row |= {"other": fact.names.get(other, ""), "models for other": list(fact.wrong.values()).count(other)}
+        rows.append(row | {"evidence": float(evidence[best, place]), "right": right[:, place].tolist()})
+    return sorted(rows, key=lambda row: (row["models"] < 2, -row["evidence"], row["fact"]))
 
 
-def _disorder(right: Floats, relations: Sequence[str], size: int, seed: int, recipe: str) -> tuple[Estimate, float]:
-    """Return the share of pairs of models that a set chosen without them, and a random one, put in another order.
+def _shared_errors(facts: Sequence[Fact], models: int, seed: int, recipe: str) -> list[Row]:
+    """Return a row for all relations and one for each, the smallest p value first."""
+    draw = np.random.default_rng(seed)
+    agreeing: dict[str, Ints] = {}
+    wrong: dict[str, list[Fact]] = {}
+    for (relation, _), of_space in grouped(((fact.relation, fact.space), fact) for fact in facts).items():
+        # Facts of one subject have the same prompts, so their answers are not independent.
+        own = list({fact.subject: fact for fact in of_space}.values())
+        counts = count_shared_errors(*_numbered(own, models), PERMUTATIONS, draw)
+        both_wrong = [fact for fact in own if len(fact.wrong) > 1]
+        for name in (ALL, relation or NONE) if both_wrong else ():
+            agreeing[name] = agreeing.get(name, 0) + counts
+            wrong[name] = wrong.get(name, []) + both_wrong
+    p_values = {name: float(np.mean(counts >= counts[0])) for name, counts in agreeing.items()}
+    single = [name for name in p_values if name != ALL]
+    p_values |= dict(zip(single, holm([p_values[name] for name in single]).tolist(), strict=True))
+    rows: list[Row] = []
+    for name, own in wrong.items():
+        pairs = sum(len(fact.wrong) * (len(fact.wrong) - 1) // 2 for fact in own)
+        same = point_estimate(OVER_PAIRS, recipe, agreeing[name][0] / pairs, pairs, ".1%")
+        row = {"relation": name, "facts": len(own), "models": len({model for fact in own for model in fact.wrong})}
+        row |= {"pairs": pairs, "same": same._replace(p_value=p_values[name])}
+        rows.append(row | {"expected": agreeing[name][1:].mean() / pairs, "most frequent": _most_frequent(own)})
+    rows.sort(key=lambda row: row["expected"] - row["same"].value)
+    return sorted(rows, key=lambda row: (row["relation"] != ALL, row["same"].p_value))
 
-    :param right: shape (models, facts). Pairs of equal accuracy are skipped, pairs that a set ties count half.
+
+def _most_frequent(facts: Sequence[Fact]) -> str:
+    """Return the wrong answer to one fact that most models give; "" if no two models agree."""
+    first = {fact.id: Counter(fact.wrong.values()).most_common(1)[0] for fact in facts}
+    fact = max(facts, key=lambda fact: first[fact.id][1])
+    (answer, named), label = first[fact.id], fact.label
+    return f"{fact.id}: {fact.names[answer]} instead of {label} ({named} of {len(fact.right)})" if named > 1 else ""
+
+
+def _shorten(facts: list[Fact], right: Floats, options: ItemsOptions, recipe: str) -> tuple[list[str], Estimate, float]:
+    """Return a shortened data set and the shares of pairs of models that it and random sets put in another order.
+
+    Each pair is tested on a set chosen without it. A pair that the set ties counts half; equal models do not count.
     """
-    whole, draw = right.mean(axis=1), np.random.default_rng(seed)
-    random_sets = [draw.choice(right.shape[1], size, replace=False) for _ in range(DRAWS)]
-    at_random = np.array([right[:, chosen].sum(axis=1) for chosen in random_sets])
-    own, others = [], []
-    for first, second in combinations(np.argsort(whole).tolist(), 2):
-        if whole[second] - whole[first] > 1e-9:
-            chosen = choose_items(np.delete(right, [first, second], axis=0), relations, size) if len(right) > 2 else []
-            gains = right[second, chosen].sum() - right[first, chosen].sum(), at_random[:, second] - at_random[:, first]
-            own.append(0.5 - np.sign(gains[0]) / 2)
-            others.append(np.mean(0.5 - np.sign(gains[1]) / 2))
-    value, of_random = (float(np.mean(some)) if some else float("nan") for some in (own, others))
-    note = OVER_PAIRS if own else "all models are equally accurate"
-    return point_estimate(note, recipe, value, len(own), ".1%"), of_random
-
-
-# --- in words
+    if len(right) < FEWEST:
+        return [], point_estimate("a shortened data set needs at least three models", recipe), float("nan")
+    relations, accuracy = [fact.relation for fact in facts], right.mean(axis=1)
+    size = min(options.size or max(1, round(SHARE * len(facts))), len(facts))
+    draw = np.random.default_rng(options.seed)
+    random_sets = np.array([draw.choice(len(facts), size, replace=False) for _ in range(RANDOM_SETS)])
+    of_chosen, of_random = [], []
+    for worse, better in combinations(np.argsort(accuracy).tolist(), 2):
+        if accuracy[better] - accuracy[worse] > 1e-9:
+            chosen = choose_items(np.delete(right, [worse, better], axis=0), relations, size)
+            gains = right[better] - right[worse]
+            of_chosen.append(0.5 - np.sign(gains[chosen].sum()) / 2)
+            of_random.append(np.mean(0.5 - np.sign(gains[random_sets].sum(axis=1)) / 2))
+    shortened = [facts[place].id for place in choose_items(right, relations, size)]
+    if not of_chosen:
+        return shortened, point_estimate("all models are equally accurate", recipe), float("nan")
+    return shortened, point_estimate(OVER_PAIRS, recipe, fmean(of_chosen), len(of_chosen), ".1%"), fmean(of_random)
 
 
 def conclude(findings: Items) -> list[str]:
-    judged = findings.judged
-    doubted = [item for item, decision in judged if decision.holds]
-    labels = f"{len(doubted) or 'None'} of {len(judged):,} labels {'is' if len(doubted) < 2 else 'are'} in doubt"
-    if not doubted and all(decision.word == UNDETERMINED for _, decision in judged):
-        labels = f"Whether labels are in doubt {UNDETERMINED} ({judged[0][1].reason})"
-    first, (other, named) = judged[0][0], judged[0][0].other
-    models = f"{named} of {len(first.asked)} models say {other or 'otherwise'}"
-    labels += f"; the most suspicious is {first.fact}, labelled {first.label}, of which {models}."
-    share, of_random = percent(findings.disordered.value), percent(findings.at_random)
+    sentences = ["No two models are wrong on the same fact."]
+    if findings.shared_errors:
+        whole, clearest, *others = findings.shared_errors
+        sentences = [f"Where two models are both wrong, they give the same wrong answer in {_cases(whole, '')}."]
+        if others and clearest["same"].value > clearest["expected"]:
+            sentences.append(f"The excess is clearest in {clearest['relation']}: {_cases(clearest, 'adjusted ')}.")
+    for row in findings.labels_to_check[:1]:
+        models = f"{row['models for other']} of {row['models']} models say {row['other']}"
+        sentences.append(f"Most worth a look: {row['fact']}, labelled {row['label']}: {models}.")
     if np.isnan(findings.at_random):
-        return [labels, "All models are equally accurate: whether fewer facts order them alike is unknown."]
-    short = f"{len(findings.shortened)} chosen facts put {share} of the pairs of models in another order than all"
-    return [labels, f"{short} {findings.common:,} do, as many random facts {of_random}."]
+        return [*sentences, f"Whether fewer facts order models alike is unknown: {findings.disordered.note}."]
+    share, at_random = percent(findings.disordered.value), percent(findings.at_random)
+    short = f"{len(findings.shortened)} chosen facts put {share} of the pairs of models in another order"
+    return [*sentences, f"{short} than all {findings.common:,} facts do; as many random facts put {at_random}."]
+
+
+def _cases(row: Row, adjusted: str) -> str:
+    same, expected = row["same"], percent(row["expected"])
+    return f"{percent(same.value)} of cases, {expected} expected by chance ({adjusted}{p_in_words(same.p_value)})"
 
 
 def tables(findings: Items) -> list[Table]:
-    left_out, listed = findings.left_out, findings.listed
-    notes = [f"{left_out} facts that not all models scored do not count in the accuracy on other facts"][:left_out]
-    models = [(name, own.n, own) for name, own in zip(findings.models, findings.accuracies, strict=True)]
-    short = (len(findings.shortened), findings.disordered, findings.at_random)
-    sizes = ("facts", "disordered", "random")
-    disorder = [
-        "disordered: share of the pairs of models in another order than by all facts, by facts chosen without the pair",
-        "random: the same of random facts",
+    models = [(name, accuracy.n, accuracy) for name, accuracy in findings.accuracy.items()]
+    notes = [f"{findings.left_out} facts that not all models scored do not count in the accuracy on other facts"]
+    chance = [
+        "pairs: of models that are both wrong on a fact; same: share of these that give the same wrong answer",
+        "expected: the same with each model's wrong answers permuted among the facts that it has wrong",
+        "p: permutation test of same against expected, for single relations adjusted (Holm)",
     ]
+    columns = ("fact", "label", "other", "models for other", "models", "evidence")
+    labels = [{name: row[name] for name in columns} for row in findings.labels_to_check[: findings.listed]]
+    order = ["models for other: how many name it first, perhaps by a shared error; sorted by the evidence for it"]
+    known = [row for row in findings.facts if not np.isnan(row["discrimination"].value)]
+    negative = [row for row in known if row["discrimination"].value < 0]
+    negative.sort(key=lambda row: row["discrimination"].value)
+    separation = [
+        "difficulty: share of the models that are wrong",
+        "discrimination: point-biserial correlation over models of being right with the accuracy on the other facts",
+        f"negative for {len(negative):,} of {len(known):,} facts; unknown for {len(findings.facts) - len(known):,}, "
+        "which all models have right, or wrong, or fewer than three scored",
+    ]
+    shown, formats = ("fact", "label", "difficulty", "discrimination"), {"difficulty": ".1%"}
     made = [
-        Table.of(models, "models", notes, columns=("model", "facts", "accuracy")),
-        _suspicious_table(findings),
-        _negative_table(findings),
-        Table.of([short], "shortened data set", disorder, columns=sizes, formats={"random": ".1%"}),
+        Table.of(models, "models", notes[: findings.left_out], columns=("model", "facts", "accuracy")),
+        Table.of(findings.shared_errors, "shared errors", chance, columns=SHARED, formats={"expected": ".1%"}),
+        Table.of(labels, "labels worth a look", order, columns=columns, hidden=("evidence",)),
+        Table.of(negative[: findings.listed], "negative discrimination", separation, columns=shown, formats=formats),
     ]
-    if alone := [(item.fact, findings.models[item.asked[0]]) for item in findings.items if len(item.asked) == 1]:
-        title = f"facts of one model, {len(alone):,} in all, which are not judged"
-        made.append(Table(("fact", "model"), tuple(alone[:listed]), title))
+    if findings.shortened:
+        row = {"facts": len(findings.shortened), "disordered": findings.disordered, "random": findings.at_random}
+        disorder = ["share of the pairs of models in another order than by all facts, by a set chosen without the pair"]
+        made.append(Table.of([row], "shortened data set", disorder, formats={"random": ".1%"}))
     return made
 
 
-def _suspicious_table(findings: Items) -> Table:
-    rows = [
-        (*about, f"{item.other[1]}/{len(item.asked)}", item.evidence, own.estimate, own.word)
-        for item, own in findings.judged[: findings.listed]
-        for about in [(item.fact, item.label, item.other[0])]
-    ]
-    legend = [
-        "other: the answer that accurate models prefer to the label; models: how many name it first",
-        "evidence: log likelihood ratio of another right answer to the label, if models err independently; p: of it",
-    ]
-    columns = ("fact", "label", "other", "models", "evidence", "agreement", "verdict")
-    hidden, form = ("agreement", "low", "high", "verdict"), {"evidence": ".1f"}
-    return Table.of(rows, "suspicious labels", legend, columns=columns, formats=form, hidden=hidden)
-
-
-def _negative_table(findings: Items) -> Table:
-    known = [item for item in findings.items if not np.isnan(item.discrimination.value)]
-    ordered = sorted(known, key=lambda item: item.discrimination.value)
-    negative = [item for item in ordered if item.discrimination.value < 0]
-    rows = [(item.fact, item.label, item.difficulty, item.discrimination) for item in negative[: findings.listed]]
-    notes = [
-        "difficulty: share of the models that are wrong",
-        "discrimination: point-biserial correlation over models of being right with the accuracy on the other facts",
-        f"negative for {len(negative):,} of {len(known):,} facts; unknown for {len(findings.items) - len(known):,}, "
-        "which all models have right, or wrong, or fewer than three scored",
-    ]
-    columns, forms = ("fact", "label", "difficulty", "discrimination"), {"difficulty": ".1%"}
-    return Table.of(rows, "negative discrimination", notes, columns=columns, formats=forms)
-
-
 def files(findings: Items) -> dict[str, Table]:
-    verdicts, chosen = {item.fact: own.word for item, own in findings.judged}, set(findings.shortened)
-    columns = ("fact", "relation", "label", "models", "difficulty", "discrimination", "other", "models for other")
+    columns = ("fact", "relation", "label", "models", "difficulty", "other", "models for other", "evidence")
     rows = [
-        (
-            *(
-                item.fact,
-                item.relation,
-                item.label,
-                len(item.asked),
-                item.difficulty,
-                item.discrimination.value,
-                *item.other,
-            ),
-            *(item.evidence, verdicts.get(item.fact), item.fact in chosen, *item.right.tolist()),
-        )
-        for item in findings.items
+        (*map(row.get, columns), row["discrimination"].value, row["fact"] in findings.shortened, *row["right"])
+        for row in findings.facts
     ]
-    whole = Table((*columns, "evidence", "verdict", "shortened", *findings.models), tuple(rows), "facts")
+    facts = Table((*columns, "discrimination", "shortened", *findings.accuracy), tuple(rows), "facts")
     short = Table(("fact",), tuple((fact,) for fact in findings.shortened), "shortened data set")
-    return {"items-facts": whole, "items-short": short}
+    return {"items-facts": facts} | ({"items-short": short} if findings.shortened else {})

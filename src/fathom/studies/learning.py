@@ -223,10 +223,14 @@ def _decided(courses: Sequence[Course]) -> list[Course]:
         for course in courses
         for side in course.sides
     }
-    changes = [change for course in courses for change in course.changes]
+    changes = {
+        (place, number): change for place, course in enumerate(courses) for number, change in enumerate(course.changes)
+    }
     decided, _ = decide_changes(changes, claims, lambda step, model: (*step.about.values(), model))
-    left = iter(decided)
-    return [course._replace(changes=[next(left) for _ in course.changes]) for course in courses]
+    return [
+        course._replace(changes=[decided[place, number] for number in range(len(course.changes))])
+        for place, course in enumerate(courses)
+    ]
 
 
 def conclude(findings: Learning) -> list[str]:

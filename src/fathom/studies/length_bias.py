@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
-from fathom.results.agreements import subtract_relation_means
 from fathom.results.baselines import BASELINE_COLUMNS, STRONGEST, RunBaselines, strongest_columns
 from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import Estimate, correlation
+from fathom.results.estimates import Estimate, correlation, correlation_within
 from fathom.results.facts import RunFacts
 from fathom.results.loading import read_all_facts
 from fathom.results.names import distinguished
@@ -78,15 +77,15 @@ def _of_run(name: str, outcome: RunFacts, count: TokenCounter | None, vocabulary
         )
     lengths = np.array(_tokens(outcome, facts, count))
     ranks, sample = outcome.mean_ranks[outcome.at(facts)], outcome.sample(facts)
-    tokens_within, ranks_within = subtract_relation_means(outcome.relations_of(facts), (lengths, ranks))
+    relations = outcome.relations_of(facts)
     own = str(outcome.rows.identity.get("options", {}).get("tokenizer") or outcome.model)
     about = {"run": name, "vocabulary": vocabulary or own}
     return LengthBias(
         name,
         correlation(lengths, ranks, sample, outcome.recipe("correlation of rank and tokens")),
         correlation(lengths, np.log10(ranks), sample, outcome.recipe("correlation of log10 rank and tokens")),
-        correlation(
-            tokens_within, ranks_within, sample, outcome.recipe("correlation of rank and tokens within relations")
+        correlation_within(
+            lengths, ranks, relations, sample, outcome.recipe("correlation of rank and tokens within relations")
         ),
         [about | row for row in _by_tokens(outcome, facts, lengths, ranks)],
         len(outcome.left_out),
@@ -131,7 +130,7 @@ def _counter(tokenizer: str) -> TokenCounter:
 def conclude(findings: Sequence[LengthBias]) -> list[str]:
     name = "{}, correlation of rank and tokens within relations"
     claims = [Claim(name.format(bias.name), (Contrast("correlation", bias.within),)) for bias in findings]
-    return sentences(decide(claims), is_share=False)
+    return sentences(decide(dict(enumerate(claims))).values(), is_share=False)
 
 
 def tables(findings: Sequence[LengthBias]) -> list[Table]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -216,7 +215,7 @@ def analyse(states: Sequence[CellState], options: MemoryOptions = MemoryOptions(
         cell: CellResult(cell, tuple(trainings), *grid.answers(cell))
         for cell, trainings in grouped((cell._replace(seed=None), one) for cell, one in trained.items()).items()
     }
-    decided = {one.name: _decide(grid, one.name) for one in METRICS}
+    effects, decisions = _decide(grid)
     first = {state.cell._replace(seed=None) for state in own.values()}
     return Memory(
         options,
@@ -225,10 +224,10 @@ def analyse(states: Sequence[CellState], options: MemoryOptions = MemoryOptions(
             key=lambda line: grid.all_worlds.index(line.cell.world),
         ),
         grouped((cell.model, line) for cell, line in cells.items()),
-        *decided[HITS][0],
-        {name: effects for name, (effects, _) in decided.items()},
+        *effects[HITS],
+        effects,
         {model: [curve for curve in curves if curve.cell.model == model] for model in grid.worlds},
-        decided[HITS][1],
+        decisions,
         tabulate_audits(states[0].data.parent, grid.all_worlds),
     )
 
@@ -248,7 +247,7 @@ def _claim(model: str, controls: Mapping[str, str], terms: Sequence[Effect]) -> 
         Needed(MEMORY_OF_NAMES.format(BASE), by_name[MEMORY_OF_NAMES.format(BASE)], 1),
         Needed(f"beyond {control or 'a control'}", by_name.get(MEMORY_OF_ANSWERS.format(control)), 1, missing),
     )
-    return Claim(f"{model} remembers answers", contrasts)
+    return Claim(f"{model} remembers answers", contrasts, family=HITS)
 
 
 class _Grid:
@@ -314,11 +313,33 @@ class _Grid:
         return [effect for effect in effects if effect.value is not None]
 
 
-def _decide(grid: _Grid, metric_name: str) -> tuple[Effects, list[Decision]]:
-    """Compute all effects on a metric; decide the claims and adjust p values and intervals of effects as one family.
+def _decide(grid: _Grid) -> tuple[dict[str, Effects], list[Decision]]:
+    """Decide the claims, and adjust p values and intervals of all effects; those on each metric are one family.
 
     Only Hits@10 has claims.
     """
+    effects = {one.name: _effects(grid, one.name) for one in METRICS}
+    models = {("", model, 0): _claim(model, grid.options.controls, effects[HITS].terms) for model in grid.worlds}
+    claims: dict[tuple[str, str, int], Claim | None] = dict(models)
+    for metric_name, own in effects.items():
+        for kind, effects_of_kind in own._asdict().items():
+            for number, effect in enumerate(effects_of_kind):
+                needed = Needed("effect", effect.value, missing="no cell")
+                claims[metric_name, kind, number] = Claim("effect", (needed,), family=metric_name)
+    decisions = decide(claims)
+    adjusted = {}
+    for metric_name, own in effects.items():
+        kinds = {
+            kind: [
+                _adjusted(effect, decisions[metric_name, kind, number]) for number, effect in enumerate(effects_of_kind)
+            ]
+            for kind, effects_of_kind in own._asdict().items()
+        }
+        adjusted[metric_name] = Effects(**kinds)
+    return adjusted, [decisions[key] for key in models if key in decisions]
+
+
+def _effects(grid: _Grid, metric_name: str) -> Effects:
     terms = [term for model in grid.worlds for term in _terms(model, grid, metric_name)]
     gaps = [gap for model in grid.worlds for gap in _gaps(model, grid, metric_name)]
     contrasts = [
@@ -326,13 +347,7 @@ def _decide(grid: _Grid, metric_name: str) -> tuple[Effects, list[Decision]]:
         for first, second in grid.options.contrasts
         for contrast in grid.differences(metric_name, f"{first} − {second}", (first, P), (second, P))
     ]
-    candidates = (_claim(model, grid.options.controls, terms) for model in grid.worlds if metric_name == HITS)
-    claims = [claim for claim in candidates if claim is not None]
-    effects = [*terms, *gaps, *contrasts]
-    tests = [Claim("", (Needed("", effect.value, missing="no cell"),)) for effect in effects]
-    decisions = decide([*claims, *tests])
-    adjusted = map(_adjusted, effects, decisions[len(claims) :])
-    return Effects(*(list(islice(adjusted, len(kind))) for kind in (terms, gaps, contrasts))), decisions[: len(claims)]
+    return Effects(terms, gaps, contrasts)
 
 
 def _adjusted(effect: Effect, decision: Decision) -> Effect:

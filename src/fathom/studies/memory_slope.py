@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput, refuse
-from fathom.results.agreements import subtract_relation_means
+from fathom.metrics.correlation import subtract_means
 from fathom.results.claims import Claim, Contrast, Decision, decide
 from fathom.results.estimates import Estimate, difference, intercept, mean, slope, tetrad
 from fathom.results.facts import RunFacts
@@ -135,7 +135,8 @@ def _slopes(outcomes: Sequence[RunFacts], facts: Sequence[str], values: Sequence
     def recipe(name: str, runs: Sequence[RunFacts] = outcomes) -> str:
         return combined(name, [run.recipe("") for run in runs])
 
-    known_within, gain_within = subtract_relation_means(outcomes[0].relations_of(facts), (known, gain))
+    _, relation = np.unique(outcomes[0].relations_of(facts), return_inverse=True)
+    known_within, gain_within = subtract_means(known, relation), subtract_means(gain, relation)
     effects = {
         PER_FACT: slope(known, gain, sample, recipe("slope of gain")),
         WITHIN: slope(known_within, gain_within, sample, recipe("slope of gain within relations")),
@@ -147,7 +148,8 @@ def _slopes(outcomes: Sequence[RunFacts], facts: Sequence[str], values: Sequence
     if len(values) > 3:
         effects[BEYOND] = tetrad(gain, known, values[3], random, sample, recipe("tetrad"))
         contrasts[1] = Contrast(BEYOND, effects[BEYOND], 1)
-    [decision] = decide([Claim("the predictor remembers", tuple(contrasts))])
+    claim = Claim("the predictor remembers", tuple(contrasts))
+    decision = decide({claim.name: claim})[claim.name]
     classes = zip(CLASSES, (known == 1, (known < 1) & (known >= 0.1), known < 0.1), strict=True)
     parts = [
         _part(name, outcomes[1:3], pretrained[those], random[those], sample.only(those)) for name, those in classes

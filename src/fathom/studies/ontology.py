@@ -16,7 +16,7 @@ from fathom.errors import BadInput, all_of, refuse
 from fathom.options import FOLDS
 from fathom.prompts.ontology import TASKS
 from fathom.results.baselines import verdict_text
-from fathom.results.claims import Claim, Decision, decide_all
+from fathom.results.claims import Claim, Decision, decide
 from fathom.results.estimates import Estimate, mean
 from fathom.results.names import short_names
 from fathom.results.recipes import combined
@@ -103,7 +103,7 @@ class Ontology:
     comparisons: list[SettingsCompared]
     examples: list[tuple[str, ...]]
     chosen: dict[About, ChosenSettings] = field(default_factory=dict)
-    decisions: dict[About, Decision | None] = field(default_factory=dict)
+    decisions: dict[About, Decision] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[str]:
@@ -135,8 +135,7 @@ def analyse(runs: Sequence[RunFolder], options: OntologyStudyOptions = OntologyS
     comparisons = [_comparison(part, lines) for part in ("masks", "pooling", "loss")]  # appendix B
     shown = _examples(read, best, options.examples)
     findings = Ontology(lines, baselines, best, [one for one in comparisons if one], shown, chosen)
-    decisions = decide_all([_claim(findings, about) for about in best])
-    return replace(findings, decisions=dict(zip(best, decisions, strict=True)))
+    return replace(findings, decisions=decide({about: _claim(findings, about) for about in best}))
 
 
 def _claim(findings: Ontology, about: About) -> Claim | None:
@@ -371,7 +370,7 @@ def _best_row(findings: Ontology, about: About) -> tuple[Cell | Estimate, ...]:
             _setting_in_words(setting) + (f" ({count} folds)" if len(chosen.settings) > 1 else "")
             for setting, count in sorted(chosen.settings.items(), key=lambda pair: -pair[1])
         )
-    verdict = verdict_text(findings.decisions[about])
+    verdict = verdict_text(findings.decisions.get(about))
     return task, model, "learnt" if soft else "words", settings, *measured(numbers, OF_MEMORY).values(), items, verdict
 
 

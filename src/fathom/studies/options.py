@@ -15,6 +15,7 @@ from fathom.options import (
     FOLDS,
     KEYS,
     LATER,
+    LEAST_POINTS,
     SAMPLE,
     SCORING,
     TWO_WAYS,
@@ -56,13 +57,17 @@ class ComparisonOptions(StudyOptions):
     margin: float | None = opt(
         None,
         "Points of the primary metric that do not matter: say which runs are equivalent, or not worse, within them.",
-        gt=0,
+        ge=LEAST_POINTS,
         le=100,
     )
     detect: float | None = opt(
         None,
         "Also say how many facts, relations and seeds would detect this difference, in points, in 80 % of cases.",
-        ge=0,
+        ge=LEAST_POINTS,
+        le=100,
+    )
+    check: bool = opt(
+        False, "Also simulate how often the verdicts would be wrong of these very facts, in 200 nulls that keep them."
     )
     seeds: int = opt(
         1, "The runs are of two models, each trained with so many seeds: all runs of one, then all of the other.", ge=1
@@ -136,7 +141,7 @@ class RankingsOptions(RunsOptions):
 class ItemsOptions(RunsOptions):
     listed: int = opt(10, "Facts to show in each list; the files of --out have all.", ge=1)
     size: int | None = opt(None, "Facts of the shortened data set; by default a tenth.", ge=1)
-    seed: Seed = opt(0, "Seed of the random sets that the shortened one is compared with.")
+    seed: Seed = opt(0, "Seed of the permutations, and of the random sets that the shortened one is compared with.")
 
 
 class ChoiceStudyOptions(StudyOptions):

@@ -12,15 +12,13 @@ import numpy as np
 
 from fathom.errors import refuse
 from fathom.metrics.table import metric
-from fathom.results.claims import Claim, Contrast, decide, sentences
-from fathom.results.estimates import correlation, mean_over_models
+from fathom.results.estimates import correlation_over_models, mean_over_models
 from fathom.results.facts import RunFacts
 from fathom.results.loading import group_by_data, read_all_facts
 from fathom.results.measures import measure
 from fathom.results.pairing import common_facts
 from fathom.results.recipes import combined
 from fathom.results.rows import grouped
-from fathom.results.samples import Sample
 from fathom.results.saving import Plot
 from fathom.results.tables import Table
 from fathom.store.folder import RunFolder
@@ -110,20 +108,17 @@ def _related(over: str, data: str, points: Sequence[Row]) -> Row:
     recipes = [point[name].recipe for point in points for name in (ACCURACY, "perplexity")]
     recipe = combined("correlation of accuracy and perplexity", recipes, " and ")
     perplexities, accuracies = ([point[name].value for point in points] for name in ("perplexity", ACCURACY))
-    number = correlation(perplexities, accuracies, Sample("point"), recipe)
+    number = correlation_over_models(perplexities, accuracies, recipe)
     about = {"points are": over, "data": data, "reading": points[0]["reading"]}
     return about | {"Pearson r": number, "n": number.n}
 
 
 def conclude(findings: Perplexities) -> list[str]:
-    claims = [
-        Claim(
-            f"accuracy and perplexity over {row['points are']}, {row['data']}, {row['reading']}",
-            (Contrast("correlation", row["Pearson r"]),),
-        )
+    return [
+        f"Accuracy and perplexity over {row['n']} {row['points are']}, {row['data']}, {row['reading']}: "
+        f"r = {row['Pearson r']}."
         for row in findings.related
     ]
-    return sentences(decide(claims), is_share=False)
 
 
 def tables(findings: Perplexities) -> list[Table]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fathom.errors import BadInput
 from fathom.results import estimates
-from fathom.results.baselines import BaselineComparison, RunBaselines, above_chance
+from fathom.results.baselines import RANDOM, BaselineComparison, RunBaselines, above_chance
 from fathom.results.claims import Claim, Contrast, Decision, decide, percent, sentences
 from fathom.results.declarations import CHOSEN, GENERATED
 from fathom.results.design import Design, design_file, read_design
@@ -69,6 +69,7 @@ class Pair(NamedTuple):
     only_first: Estimate
     only_second: Estimate
     claim: Claim
+    decision: Decision | None = None
 
 
 class Checked(NamedTuple):
@@ -86,7 +87,9 @@ class Checked(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """:param cells: label and share. :param of_facts: cell of each fact. :param left_out: facts that a run lacks."""
+    """:param cells: label and share. :param of_facts: cell of each fact. :param left_out: facts that a run lacks.
+    :param control: that unread facts are not known every way more often than by chance; None without unread facts.
+    """
 
     model: str
     ways: list[Way]
@@ -96,12 +99,7 @@ class Profile(NamedTuple):
     of_facts: list[str]
     left_out: int
     checked: Checked | None
-
-    @property
-    def decisions(self) -> list[Decision]:
-        """Of the pairs, then of the control, as one family."""
-        control = [self.checked.control] if self.checked and self.checked.control else []
-        return decide([*(pair.claim for pair in self.pairs), *control])
+    control: Decision | None
 
 
 def analyse(runs: Sequence[RunFolder], options: ProfileOptions = ProfileOptions()) -> Profile:
@@ -123,7 +121,11 @@ def analyse(runs: Sequence[RunFolder], options: ProfileOptions = ProfileOptions(
     shares = {label: estimates.mean(labels == label, sample, recipe(label)) for label in _labels(kinds, ways)}
     pairs = [_pair(*two, sides[0], facts) for two in combinations(ways, 2)]
     checked = _check(read_design(file), ways, labels, sides[0], facts, list(shares)) if file else None
-    return Profile(sides[0].model, ways, list(shares.items()), pairs, facts, kinds, len(every) - len(facts), checked)
+    claims: dict[object, Claim | None] = {(pair.first, pair.second): pair.claim for pair in pairs}
+    decisions = decide(claims | {"control": checked and checked.control})
+    pairs = [pair._replace(decision=decisions[pair.first, pair.second]) for pair in pairs]
+    left_out, control = len(every) - len(facts), decisions.get("control")
+    return Profile(sides[0].model, ways, list(shares.items()), pairs, facts, kinds, left_out, checked, control)
 
 
 def _by_direction(outcome: RunFacts) -> Iterator[RunFacts]:
@@ -219,7 +221,8 @@ def _check(
         if not np.isnan(each).all(axis=0).any():
             chance = np.nanprod(each, axis=0)  # an upper bound if some ways lack the baseline
             line = side.recipe(f"{EVERY}{MINUS}{name}") + "|exposures:0"
-            compared.append(BaselineComparison(name, *estimates.beyond(own, chance, sample, line)))
+            compared_to = estimates.over_baseline(own, chance, sample, line, fixed=name == RANDOM)
+            compared.append(BaselineComparison(name, *compared_to))
     claim = above_chance("unread facts are known every way more often than by chance", compared)
     return Checked(exposed, estimates.mean(own, sample, side.recipe(EVERY) + "|exposures:0"), claim, left_out)
 
@@ -230,15 +233,15 @@ def _check(
 def conclude(findings: Profile) -> list[str]:
     parts = [f"{percent(share.value)} {label}" for label, share in findings.cells if share.value or label == EVERY]
     spoken = [f"{findings.model}: of {len(findings.facts):,} facts, {', '.join(parts)}."]
-    decisions, checked = findings.decisions, findings.checked
-    spoken += sentences(decisions[: len(findings.pairs)]) if findings.pairs else []
+    checked = findings.checked
+    spoken += sentences([pair.decision for pair in findings.pairs if pair.decision]) if findings.pairs else []
     if checked is None:
         return spoken
-    if checked.unread is None or checked.control is None:
+    if checked.unread is None or findings.control is None:
         return [*spoken, "The design has no unread facts here, so there is no control."]
     control = "more often than by chance: they do not serve as a control"
-    if not decisions[-1].holds:
-        control = f"not significantly more often than by chance ({decisions[-1].word})"
+    if not findings.control.holds:
+        control = f"not significantly more often than by chance ({findings.control.word})"
     return [*spoken, f"Unread facts are known every way in {checked.unread} of cases, {control}."]
 
 
@@ -257,10 +260,14 @@ def tables(findings: Profile) -> list[Table]:
     ]
     if findings.pairs:
         pairs = [
-            (pair.first, pair.second, pair.only_first, pair.only_second, decision.estimate, decision.word)
-            for pair, decision in zip(findings.pairs, findings.decisions, strict=False)
+            (
+                *(pair.first, pair.second, pair.only_first, pair.only_second),
+                *(pair.decision.estimate, pair.decision.word, pair.decision.reason or None),
+            )
+            for pair in findings.pairs
+            if pair.decision is not None
         ]
-        of_pairs = ("first", "second", "only first", "only second", "difference", "verdict")
+        of_pairs = ("first", "second", "only first", "only second", "difference", "verdict", "reason")
         legend = "difference: first minus second, each less the expected share of random guessing"
         made.append(Table.of(pairs, "pairs of ways", [legend], columns=of_pairs, main="difference"))
     if findings.checked:

@@ -82,13 +82,15 @@ def analyse(runs: Sequence[RunFolder], options: RankingsOptions = RankingsOption
         for model in grid.models
     }
     steps, is_above = decide_changes(
-        _steps(grids, group_of), above, lambda step, model: (step.about["data"], step.about["reading"], model)
+        dict(enumerate(_steps(grids, group_of))),
+        above,
+        lambda step, model: (step.about["data"], step.about["reading"], model),
     )
     columns = [column_of(grid, is_above) for grid in grids]
     for reading in READINGS:
         columns += averaged([grid for grid in grids if grid.reading == reading], reading)
     left_out = [fact for grid in grids for fact in left_out_of(grid)]
-    return Rankings(columns, agreements_of(grids, group_of), group_of, left_out, steps)
+    return Rankings(columns, agreements_of(grids, group_of), group_of, left_out, list(steps.values()))
 
 
 def _steps(grids: Sequence[ColumnHits], groups: Mapping[str, str]) -> list[AccuracyChange]:

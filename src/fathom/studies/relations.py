@@ -111,7 +111,7 @@ def _by_relation(side: RunFacts) -> dict[str, Estimate]:
 def conclude(findings: SharedRelations) -> list[str]:
     name = f"accuracy on {findings.names[0]} minus {findings.names[1]}"
     claims = [Claim(f"{row['model']}, {name}", (Contrast(name, row["difference"]),)) for row in findings.models]
-    return sentences(decide(claims))
+    return sentences(decide(dict(enumerate(claims))).values())
 
 
 def tables(findings: SharedRelations) -> list[Table]:

@@ -101,7 +101,8 @@ def analyse(runs: Sequence[RunFolder], options: RepeatedOptions = RepeatedOption
             in_both += [both] if both else []
         except BadInput as error:
             not_paired.append((model, data, f"{BY_TEMPLATE} and {FREE}: {'; '.join(error.faults)}"))
-    return Repetition(repeated, in_both, not_paired, decide(_claims(in_both, untrained)))
+    decisions = decide(dict(enumerate(_claims(in_both, untrained))))
+    return Repetition(repeated, in_both, not_paired, list(decisions.values()))
 
 
 def _repeated(outcome: RunFacts) -> RunRepetition:

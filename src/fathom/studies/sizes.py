@@ -100,9 +100,9 @@ def steps_between(pairs: Sequence[tuple[str, RunFacts, RunFacts]]) -> list[Accur
     steps = [_step(probe, smaller, larger, k) for probe, smaller, larger in pairs for k in CUTS]
     models = {(probe, side.model): side for probe, *sides in pairs for side in sides}
     above = {key: RunBaselines(side).claim(CUTS[0], side.scored_facts) for key, side in models.items()}
-    primary = slice(None, None, len(CUTS))
-    steps[primary], _ = decide_changes(steps[primary], above, lambda step, model: (step.about["probe"], model))
-    return steps
+    primary = {number: steps[number] for number in range(0, len(steps), len(CUTS))}
+    decided, _ = decide_changes(primary, above, lambda step, model: (step.about["probe"], model))
+    return [decided.get(number, step) for number, step in enumerate(steps)]
 
 
 def _step(probe: str, smaller: RunFacts, larger: RunFacts, k: int) -> AccuracyChange:

@@ -15,8 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.errors import BadInput
+from fathom.metrics.correlation import subtract_means
+from fathom.metrics.significance import POWER
 from fathom.results import estimates
-from fathom.results.claims import UNDETERMINED, Claim, Contrast, Decision, decide, difference_in_words, percent
+from fathom.results.claims import (
+    OPPOSITE,
+    SIGNIFICANT,
+    UNDETERMINED,
+    Claim,
+    Contrast,
+    Decision,
+    decide,
+    difference_in_words,
+    percent,
+)
 from fathom.results.design import design_of
 from fathom.results.estimates import Estimate
 from fathom.results.facts import RunFacts
@@ -30,6 +42,8 @@ from fathom.studies.options import ValidityOptions
 from fathom.studies.validity_estimates import BIASES, PairedPreferences, Probe, ProbeValidity, Row
 
 NO_SUBJECT = "no-subject"
+CONTROL, VALID = "control", "valid"
+"""Kinds of claims on each probe, in addition to its biases."""
 MARGIN = 0.1
 """Largest correlation that counts as none."""
 _NOT_BOTH = (Contrast("both probes", None, 1, "this model has no run of both probes"),)
@@ -38,14 +52,16 @@ LARGER = "no probe of another model: two models of different sizes are needed"
 
 class Validity(NamedTuple):
     """:param pairs: correlation of the ranks of two probes of a model within relations and exposures.
-    :param expected: claims to test.
+    :param expected: decisions on the claims to test.
+    :param decisions: on each probe, by kind (:data:`CONTROL`, :data:`VALID`, or a bias) and place among the probes.
     :param practised: facts of a run that were practised, or are not in the design.
     :param left_out: probes that scored too few facts, with the reason.
     """
 
     probes: list[ProbeValidity]
     pairs: list[Row]
-    expected: list[Claim]
+    expected: list[Decision]
+    decisions: Mapping[tuple[str, int], Decision]
     practised: int
     left_out: list[str]
 
@@ -79,7 +95,29 @@ def analyse(runs: Sequence[RunFolder], options: ValidityOptions = ValidityOption
         if one.facts.content_hash == other.facts.content_hash and one.facts.path != other.facts.path
     ]
     validities = [probe.validity() for probe in probes]
-    return Validity(validities, pairs, claims, max(probe.practised for probe in probes), left_out)
+    family: dict[tuple[str, int], Claim | None] = {("expected", at): claim for at, claim in enumerate(claims)}
+    for at, one in enumerate(validities):
+        family |= {(kind, at): claim for kind, claim in _claims(one).items()}
+    decisions = decide(family)
+    expected = [decisions["expected", at] for at in range(len(claims))]
+    practised = max(probe.practised for probe in probes)
+    return Validity(validities, pairs, expected, decisions, practised, left_out)
+
+
+def _claims(one: ProbeValidity) -> dict[str, Claim]:
+    """Declare what a scoring may show: its control, that it is valid, and its biases."""
+    beyond, lacking = one.numbers["over frequency"], "answers without a training frequency"
+    frequency = Contrast("AUROC − that of training frequency", beyond, 1, lacking)
+    claims = {
+        CONTROL: Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.numbers["halves"]),)),
+        VALID: Claim(
+            f"{one.name} distinguishes facts read from facts never read",
+            (Contrast("AUROC − 0.5", one.above, 1), frequency),
+        ),
+    }
+    for name in BIASES:
+        claims[name] = Claim(f"{one.name} {name}", (Contrast("correlation", one.biases[name][0]),))
+    return claims
 
 
 def _distinguish(probes: Sequence[Probe]) -> None:
@@ -154,8 +192,8 @@ def _unbiased(first: Probe, second: Probe) -> tuple[Contrast, ...]:
     own, other = (probe.length_bias() for probe in (first, second))
     return (
         Contrast(f"length bias of {second.name}", other, 1 if other.value >= 0 else -1),
-        Contrast(f"length bias of {first.name} below {MARGIN}", estimates.below(own, MARGIN), 1),
-        Contrast(f"length bias of {first.name} above −{MARGIN}", estimates.below(own, -MARGIN), -1),
+        Contrast(f"length bias of {first.name} below {MARGIN}", estimates.against_value(own, MARGIN), -1),
+        Contrast(f"length bias of {first.name} above −{MARGIN}", estimates.against_value(own, -MARGIN), 1),
     )
 
 
@@ -189,7 +227,9 @@ def _products(both: PairedPreferences, relations: Sequence[str], facts: Sequence
     The influence of a fact with standardised values x and y is xy − r (x² + y²) / 2, so that the spread of these values
     is that of the correlation's estimate.
     """
-    first, second = (side / (float(np.sqrt((side**2).mean())) or 1.0) for side in both.within(relations))
+    _, cell = np.unique(both.cells(relations), return_inverse=True)
+    within = (subtract_means(side, cell) for side in (both.first, both.second))
+    first, second = (side / (float(np.sqrt((side**2).mean())) or 1.0) for side in within)
     r = float((first * second).mean())
     influence = r + first * second - r * (first**2 + second**2) / 2
     value = dict(zip(both.facts, influence.tolist(), strict=True))
@@ -200,10 +240,12 @@ def _products(both: PairedPreferences, relations: Sequence[str], facts: Sequence
 
 
 def conclude(findings: Validity) -> list[str]:
-    said = []
-    for model, probes in grouped((probe.model, probe) for probe in findings.probes).items():
-        said += _of_model(model, probes)
-    return said + [_verdict(decision) for decision in decide(findings.expected)]
+    places = enumerate(findings.probes)
+    by_model = grouped((probe.model, place) for place, probe in places)
+    concluded = []
+    for model, own in by_model.items():
+        concluded += _of_model(model, own, findings)
+    return concluded + [_verdict(decision) for decision in findings.expected]
 
 
 def _verdict(decision: Decision) -> str:
@@ -211,53 +253,55 @@ def _verdict(decision: Decision) -> str:
     if decision.word == UNDETERMINED:
         return f"{decision.claim.name}: not testable here ({decision.reason})."
     value = difference_in_words(decision, is_share=False)
-    if decision.holds:
-        return f"{decision.claim.name}: confirmed, {value}."
-    return f"{decision.claim.name}: not confirmed, {value} ({decision.reason})."
+    word = {SIGNIFICANT: "confirmed", OPPOSITE: "refuted"}.get(decision.word, "not confirmed")
+    reason = f" ({decision.reason})" if decision.reason and not decision.holds else ""
+    return f"{decision.claim.name}: {word}, {value}{reason}."
 
 
-def _of_model(model: str, probes: Sequence[ProbeValidity]) -> list[str]:
-    """Return three to six sentences."""
-    failed = _failed_controls(probes)
-    claims = [_claim(one, one.name in failed) for one in probes]
-    sound = [one for one, decision in zip(probes, decide(claims), strict=True) if decision.holds]
-    control = f"{model}: control failed for {', '.join(failed)}, whose AUROC shows nothing: two halves of the facts "
-    said = [f"{control}never read differ as well."] if failed else []
+def _of_model(model: str, places: Sequence[int], findings: Validity) -> list[str]:
+    """Return three to six sentences. :param places: of the model's probes."""
+    decisions = findings.decisions
+    probes = {place: findings.probes[place] for place in places}
+    failed = [place for place in places if decisions[CONTROL, place].holds]
+    names = ", ".join(probes[place].name for place in failed)
+    concluded = []
+    if failed:
+        concluded.append(
+            f"{model}: control failed for {names}, whose AUROC shows nothing: two halves of the facts never read "
+            "differ as well."
+        )
+    sound = [one for place, one in probes.items() if decisions[VALID, place].holds and place not in failed]
     if not sound:
-        return said or [f"{model}: no probe tells facts that it has read from facts that it has not."]
+        return concluded or [_none_is_valid(model, [decisions[VALID, place] for place in places])]
     best = max(sound, key=lambda one: one.numbers["AUROC"].value)
     read, chance, fastest = best.levels[-1]["exposures"], best.numbers["chance"], min(sound, key=_seconds)
-    said += [
+    concluded += [
         f"{model}: {best.name} is the best of {len(probes)} scorings: a fact read {read} times ranks better "
         f"than one never read in {_interval(best.numbers['AUROC'])} of pairs.",
         f"How wrong it can be: it has {percent(best.numbers['never read'].value)} of the facts never read right"
         f"{'' if chance is None else f' (chance {percent(chance)})'}, and misses "
         f"{percent(1 - best.numbers['read'].value)} of those read {read} times.",
     ]
-    if others := [f"{one.name} {one.numbers['AUROC'].value:.2f}" for one in probes if one is not best]:
-        said.append(f"AUROC of the others: {', '.join(others)}.")
-    said += _of_biases(probes)
-    said.append(f"The cheapest of these is {fastest.name}: {_seconds(fastest):.1f} s per 1,000 facts.")
-    return said
+    if others := [f"{one.name} {one.numbers['AUROC'].value:.2f}" for one in probes.values() if one is not best]:
+        concluded.append(f"AUROC of the others: {', '.join(others)}.")
+    concluded += _of_biases(probes, decisions)
+    concluded.append(f"The cheapest of these is {fastest.name}: {_seconds(fastest):.1f} s per 1,000 facts.")
+    return concluded
+
+
+def _none_is_valid(model: str, decisions: Sequence[Decision]) -> str:
+    text = f"{model}: no probe significantly distinguishes facts that it has read from facts that it has not"
+    smallest = _largest_smallest(decisions)
+    return f"{text}{f'; an AUROC of {0.5 + smallest:.2f} would have been found' if smallest else ''}."
+
+
+def _largest_smallest(decisions: Sequence[Decision]) -> float | None:
+    """Return the effect that each of the tests finds in 80 % of cases; None if unknown of all."""
+    return max((one.smallest for one in decisions if one.smallest is not None), default=None)
 
 
 def _seconds(one: ProbeValidity) -> float:
     return float(one.numbers["s per 1,000"])
-
-
-def _failed_controls(probes: Sequence[ProbeValidity]) -> list[str]:
-    """Return the scorings that tell two halves of the facts never read apart, tested as one family."""
-    claims = [Claim(one.name, (Contrast("AUROC − 0.5 of two halves", one.numbers["halves"]),)) for one in probes]
-    return [one.name for one, decision in zip(probes, decide(claims), strict=True) if decision.holds]
-
-
-def _claim(one: ProbeValidity, has_failed: bool) -> Claim:
-    """Declare that a scoring tells facts apart, better than the training frequency of their answers does."""
-    beyond, lacking = one.numbers["over frequency"], "answers without a training frequency"
-    frequency = Contrast("AUROC − that of training frequency", beyond, 1, lacking)
-    contrasts = (Contrast("AUROC − 0.5", one.above, 1), frequency)
-    objection = "two halves of the facts never read differ as well" if has_failed else ""
-    return Claim(f"{one.name} tells facts read from facts never read", contrasts, objection=objection)
 
 
 def _interval(number: Estimate) -> str:
@@ -265,22 +309,23 @@ def _interval(number: Estimate) -> str:
     return f"{percent(number.value)}{ends}"
 
 
-def _of_biases(probes: Sequence[ProbeValidity]) -> list[str]:
+def _of_biases(probes: Mapping[int, ProbeValidity], decisions: Mapping[tuple[str, int], Decision]) -> list[str]:
     """Return a sentence on the probes whose ranks of facts never read depend on a property of the answer."""
-    claims = [
-        (one, name, Claim(f"{one.name} {name}", (Contrast("correlation", one.biases[name][0]),)))
-        for one in probes
-        for name in BIASES
-    ]
-    decided = zip(claims, decide([claim for *_, claim in claims]), strict=True)
     favours = {"length": ("short", "long"), "frequency": ("rare", "frequent"), "position": ("early", "late")}
+    tested = {(name, place): decisions[name, place] for name in BIASES for place in probes}
     by_kind = grouped(
-        (f"{favours[name][0 if decision.sign > 0 else 1]} answers", f"{one.name} ({one.biases[name][0].value:+.2f})")
-        for (one, name, _), decision in decided
+        (
+            f"{favours[name][0 if decision.sign > 0 else 1]} answers",
+            f"{probes[place].name} ({probes[place].biases[name][0].value:+.2f})",
+        )
+        for (name, place), decision in tested.items()
         if decision.holds
     )
     if not by_kind:
-        return ["No scoring favours answers by length, frequency or position."]
+        smallest = _largest_smallest(list(tested.values()))
+        text = "No scoring significantly favours answers by length, frequency or position"
+        found = f"; a correlation of {smallest:.2f} would have been found in {POWER:.0%} of cases" if smallest else ""
+        return [f"{text}{found}."]
     listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in by_kind.items())
     return [f"Among facts never read, these favour {listed}."]
 

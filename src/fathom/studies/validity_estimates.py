@@ -18,11 +18,10 @@ import numpy as np
 from fathom.errors import BadInput
 from fathom.metrics.discrimination import Mask
 from fathom.metrics.table import metric
-from fathom.results.agreements import subtract_relation_means
 from fathom.results.corrections import Preference, preference, without_prior
 from fathom.results.design import Design
 from fathom.results.discrimination import above_chance, auroc, auroc_difference
-from fathom.results.estimates import Estimate, correlation
+from fathom.results.estimates import Estimate, correlation_within
 from fathom.results.facts import RunFacts
 from fathom.results.measures import measure
 from fathom.results.recipes import MINUS, combined
@@ -70,10 +69,9 @@ class PairedPreferences(NamedTuple):
     second: Floats
     recipes: list[str]
 
-    def within(self, relations: Sequence[str]) -> list[Floats]:
-        """Return both less their means over the facts of a relation that were read equally often."""
-        cells = [f"{relation}|{level}" for relation, level in zip(relations, self.exposures.tolist(), strict=True)]
-        return subtract_relation_means(cells, (self.first, self.second))
+    def cells(self, relations: Sequence[str]) -> list[str]:
+        """Label the facts of a relation that were read equally often."""
+        return [f"{relation}|{level}" for relation, level in zip(relations, self.exposures.tolist(), strict=True)]
 
 
 class Probe:
@@ -151,9 +149,9 @@ class Probe:
     def agreement(self, other: Probe) -> Estimate:
         """Correlate the ranks of two probes within relations and exposures."""
         both = self.paired_with(other)
-        within = both.within(self.facts.relations_of(both.facts))
+        cells = both.cells(self.facts.relations_of(both.facts))
         recipe = combined("agreement at constant truth", both.recipes, " and ")
-        return correlation(within[0], within[1], self.facts.sample(both.facts), recipe)
+        return correlation_within(both.first, both.second, cells, self.facts.sample(both.facts), recipe)
 
     def better(self, other: Probe) -> Estimate:
         """Return AUROC − the other's, by rank, of facts read most often against those never read, paired by fact."""
@@ -233,9 +231,9 @@ class Probe:
         """Correlate rank and a property within relations, among facts read equally often."""
         chosen = np.flatnonzero((self.exposures == level) & ~np.isnan(places) & ~np.isnan(values))
         facts = [self.used[at] for at in chosen.tolist()]
-        within = subtract_relation_means(self.facts.relations_of(facts), (values[chosen], -places[chosen]))
+        relations, sample = self.facts.relations_of(facts), self.facts.sample(facts)
         recipe = self.facts.recipe(f"correlation of log10 rank and {name} within relations")
-        return correlation(within[0], within[1], self.facts.sample(facts), recipe)
+        return correlation_within(values[chosen], -places[chosen], relations, sample, recipe)
 
 
 def _training_frequency(design: Design, relations: Collection[str]) -> dict[tuple[str, str], int]:

@@ -201,11 +201,11 @@ def is_remembered(value: float) -> bool:
 
 def judge(evidence: Sequence[Evidence]) -> list[Conclusion]:
     """Decide on all conclusions as one family."""
-    weighed = [_Weighed(one) for one in evidence]
-    decisions = decide([one.claim() for one in weighed])
+    weighed = dict(enumerate(map(_Weighed, evidence)))
+    decisions = decide({number: one.claim() for number, one in weighed.items()})
     return [
-        Conclusion(one.evidence, len(one.items), one.excluded, one.over(), decision)
-        for one, decision in zip(weighed, decisions, strict=True)
+        Conclusion(one.evidence, len(one.items), one.excluded, one.over(), decisions[number])
+        for number, one in weighed.items()
     ]
 
 
@@ -259,14 +259,15 @@ class _Weighed:
         if missing := self._missing():
             return Claim(name, (Contrast(_GAIN, None, 1, missing),), objection=objection)
         of = np.ones(len(self.items), dtype=bool) if own.memory is None else np.array(self.remembered)
-        contrasts = [Contrast(_GAIN, self._mean(self.gains[of], _GAIN), 1)]
+        contrasts = [Contrast(_GAIN, self._mean(self.gains[of], _GAIN), 1, refutes=False)]
         if own.memory is not None:
             more = contrast(self.gains, of, Sample(_ITEMS), self._recipe(_MORE), limits=(-1.0, 1.0))
-            contrasts.append(Contrast(_MORE, more.shown("+.3f"), 1))
+            contrasts.append(Contrast(_MORE, more.shown("+.3f"), 1, refutes=False))
         if own.twins:
             twins = np.mean([self._gains(twin) for twin in own.twins], axis=0)
             both = of & ~np.isnan(twins)
-            contrasts.append(Contrast(_BEYOND, self._mean((self.gains - twins)[both], _BEYOND, 2.0), 1))
+            beyond = self._mean((self.gains - twins)[both], _BEYOND, 2.0)
+            contrasts.append(Contrast(_BEYOND, beyond, 1, refutes=False))
         return Claim(name, tuple(contrasts), objection=objection)
 
     def _missing(self) -> str:
